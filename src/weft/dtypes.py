@@ -1,0 +1,86 @@
+"""Element types, shared by graphs and loops."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import ml_dtypes
+import numpy as np
+
+
+class DType(Enum):
+    """An element type; the value is its printed name."""
+
+    F64 = "f64"
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy type of the same bits."""
+        return _NUMPY[self]
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in bytes."""
+        return _NUMPY[self].itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self in _FLOATS
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether negative values exist."""
+        return self in _FLOATS or self.value.startswith("i")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer (not bool)."""
+        return self not in _FLOATS and self is not DType.BOOL
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type (0 and 1 for bool)."""
+        if self is DType.BOOL:
+            return (0, 1)
+        info = np.iinfo(_NUMPY[self])
+        return (int(info.min), int(info.max))
+
+    @staticmethod
+    def of(dtype: np.dtype | type) -> DType:
+        """The element type of a NumPy type; raises ``KeyError`` if there is none."""
+        return _FROM_NUMPY[np.dtype(dtype)]
+
+    def __repr__(self) -> str:
+        return f"DType.{self.name}"
+
+
+_NUMPY: dict[DType, np.dtype] = {
+    DType.F64: np.dtype(np.float64),
+    DType.F32: np.dtype(np.float32),
+    DType.F16: np.dtype(np.float16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.I8: np.dtype(np.int8),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
+}
+_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
+_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})

@@ -1,0 +1,53 @@
+"""The error tree: what a user can mend, and what is a bug of ours.
+
+Every error that Weft raises on purpose is one of the two.  A ``UserError`` names the
+rule that was broken, what was got, what to do about it and where in the model it is.
+"""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """The root of every error that Weft raises on purpose."""
+
+
+class UserError(WeftError):
+    """Something about the input, the model or the request that the user can mend.
+
+    Args:
+        rule: what must hold, as a sentence without a full stop
+            (``conv: weight has 3 input channels per group, input has 4 and groups=1``).
+        got: what was found instead.
+        fix: what to do about it.
+        where: the place in the model, usually ``node NAME``.
+    """
+
+    def __init__(self, rule: str, *, got: str = "", fix: str = "", where: str = "") -> None:
+        self.rule = rule
+        self.got = got
+        self.fix = fix
+        self.where = where
+        text = rule
+        if got:
+            text += f"; got {got}"
+        if where:
+            text += f" ({where})"
+        if fix:
+            text += f". {fix}"
+        super().__init__(text)
+
+
+class InternalError(WeftError):
+    """A bug in Weft: says what was believed and carries the IR at that point.
+
+    Args:
+        message: the belief that did not hold.
+        dump: printed IR that reproduces it, if there is any.
+    """
+
+    def __init__(self, message: str, dump: str = "") -> None:
+        self.dump = dump
+        super().__init__(
+            f"internal error: {message}. This is a bug in Weft; please report it"
+            + (f" with this IR:\n{dump}" if dump else "")
+        )

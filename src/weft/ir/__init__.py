@@ -1,0 +1,1 @@
+"""Graph: types, graph, text, verify, edit."""

@@ -1,0 +1,119 @@
+"""Graph: what is computed.  A value, never changed in place.
+
+A node has connectivity, an operation (an op name and its attributes) and provenance;
+nothing about implementation.  Edits (``weft.ir.edit``) return new graphs that share
+everything untouched, constants included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from weft.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Base of every op's attribute class (frozen dataclasses of plain values, tuples
+    and, for control flow, graphs).  An op without attributes uses this class itself.
+    """
+
+
+NO_ATTRIBUTES = Attributes()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node comes from.
+
+    Attributes:
+        sources: names of the nodes of the source model that it stands for.
+        rules: names of the rules that made it, first to last.
+    """
+
+    sources: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def merge(self, other: Origin, rule: str = "") -> Origin:
+        """The origin of a node that stands for two, formed by ``rule``."""
+        sources = tuple(dict.fromkeys(self.sources + other.sources))
+        rules = tuple(dict.fromkeys(self.rules + other.rules + ((rule,) if rule else ())))
+        return Origin(sources, rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One use of an op.
+
+    Attributes:
+        name: unique in its graph.
+        op: name of the op (``Conv``); ONNX's name wherever ONNX has the operation.
+        inputs: names of values; the empty string is an absent optional input.
+        outputs: names of the values it makes; the empty string is an unused output.
+        attributes: the op's attribute record.
+        origin: provenance.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Any = NO_ATTRIBUTES
+    origin: Origin = Origin()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A directed acyclic graph of nodes over named values.
+
+    Every value is a graph input, a constant or the output of exactly one node, and has
+    an entry in ``types``.  ``nodes`` is in an order in which every value is made before
+    it is used.  ``weft.ir.verify`` checks all of this.
+
+    Attributes:
+        name: a C identifier for preference.
+        inputs: names of the values that a caller gives, in order.
+        outputs: names of the values that a caller gets, in order.
+        nodes: the nodes, in topological order.
+        types: the type of every value.
+        constants: read-only arrays, by value name.
+        history: one line for each edit and rule that made this graph.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    history: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
+        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that makes a value (inputs and constants have none)."""
+        return {output: node for node in self.nodes for output in node.outputs if output}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read a value, in graph order, each once."""
+        found: dict[str, list[Node]] = {value: [] for value in self.types}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                if value:
+                    found[value].append(node)
+        return {value: tuple(nodes) for value, nodes in found.items()}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}

@@ -1,0 +1,1 @@
+"""Loops: the kernel grammar, text, verify, interpreter, schedules."""

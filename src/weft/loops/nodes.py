@@ -1,0 +1,227 @@
+"""Kernel: one fused group as loops over buffers.  The whole grammar is on this page.
+
+    kernel  = Kernel(name, params: Buffer*, body: stmt*)
+    stmt    = For(var, start, stop, body: stmt*, kind)
+            | Store(buffer, index*, value)
+            | If(condition, then: stmt*, otherwise: stmt*)
+            | Local(buffer: Buffer, body: stmt*)
+    expr    = Const(value, dtype) | Var(name) | Load(buffer, index*, dtype)
+            | Unary(op, x) | Binary(op, lhs, rhs) | Select(condition, then, otherwise)
+            | Cast(dtype, x) | Reduce(op, axes, value)
+    kind    = serial | unroll | vector | parallel | grid
+
+Meaning, which the interpreter defines and everything else must agree with:
+
+- Index expressions are ``i64``; a ``Var`` is always ``i64``.
+- ``Select`` evaluates only the chosen side, so a load in it may be guarded by it.
+- ``min(a, b)`` is ``b if b < a else a`` and ``max(a, b)`` is ``b if a < b else a``:
+  a NaN on the left stays, a NaN on the right is passed over.
+- ``floordiv`` and ``mod`` round towards minus infinity (Python's), ``div`` of integers
+  truncates towards zero and ``fmod`` takes the sign of the dividend (C's).
+  Integer arithmetic wraps.  ``shl`` and ``shr`` by the width of the type or more give 0.
+- Comparisons give ``bool``; ``and``, ``or``, ``xor`` and ``not`` are logical on ``bool``
+  and bitwise on integers.  ``round`` rounds half to even.
+- Arithmetic on ``f16`` and ``bf16`` is done in ``f32`` and rounded at every operation.
+- A ``vector`` loop has a constant extent (its lanes); its iterations, like those of
+  ``parallel`` and ``grid`` loops, may run in any order or at once.
+- ``Local`` gives uninitialised storage that lives during its body (registers or stack);
+  a shape of ``()`` is a scalar temporary.
+- ``Reduce`` appears in definitions only (``weft.loops.definition``), never in a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import TypeAlias
+
+from weft.dtypes import DType
+
+UNARY_OPS = frozenset(
+    "neg abs sign not sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf floor ceil round trunc isnan isinf".split()
+)
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+BINARY_OPS = (
+    frozenset("add sub mul div floordiv mod fmod pow min max and or xor shl shr".split())
+    | COMPARISONS
+)
+REDUCTIONS = frozenset("sum prod min max and or".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of a given type."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop variable (``i64``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An element of a buffer; ``dtype`` is the buffer's."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """One of ``UNARY_OPS``."""
+
+    op: str
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """One of ``BINARY_OPS``; both sides have the same type (``shl``/``shr`` included)."""
+
+    op: str
+    lhs: Expr
+    rhs: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``then if condition else otherwise``; only the chosen side is evaluated."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Conversion with C's rules (float to integer truncates; to bool is ``!= 0``)."""
+
+    dtype: DType
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An index variable and its range ``0 <= var < extent``."""
+
+    var: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """``op`` over all points of ``axes``, in row-major order; definitions only.
+
+    The accumulator has the type of ``value`` and starts at the op's neutral element
+    (for ``min``/``max`` the largest/smallest value of the type, infinities for floats).
+    """
+
+    op: str
+    axes: tuple[Axis, ...]
+    value: Expr
+
+
+Expr: TypeAlias = Const | Var | Load | Unary | Binary | Select | Cast | Reduce
+
+
+class Kind(Enum):
+    """How the iterations of a loop are run."""
+
+    SERIAL = "serial"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+    PARALLEL = "parallel"
+    GRID = "grid"
+
+
+class Access(Enum):
+    """What a kernel does with a parameter."""
+
+    READ = "read"
+    WRITE = "write"
+    SCRATCH = "scratch"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A multi-dimensional window on memory.
+
+    Attributes:
+        name: a C identifier.
+        dtype: element type.
+        shape: physical extents, outermost first.
+        access: what the kernel does with it.
+        strides: elements between neighbours in each dimension; ``None`` is packed
+            row-major.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    access: Access = Access.READ
+    strides: tuple[int, ...] | None = None
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides in elements, given or row-major."""
+        if self.strides is not None:
+            return self.strides
+        return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for var in range(start, stop)``; empty when ``stop <= start``."""
+
+    var: str
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+    kind: Kind = Kind.SERIAL
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``buffer[index] = value``."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs one of two blocks."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Storage that lives while ``body`` runs."""
+
+    buffer: Buffer
+    body: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = For | Store | If | Local
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function over buffers."""
+
+    name: str
+    params: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]

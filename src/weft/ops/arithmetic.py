@@ -1,0 +1,7 @@
+"""Arithmetic, elementwise and broadcast."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,7 @@
+"""Attention."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,7 @@
+"""Control flow: ops that run a body graph."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,7 @@
+"""Softmax and normalization."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

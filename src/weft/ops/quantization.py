@@ -1,0 +1,7 @@
+"""Quantize, dequantize and integer arithmetic."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,169 @@
+"""The record that holds all there is to know of an op.
+
+An op is one ``Op`` in the table of its family's file.  How it is computed is exactly one
+of ``Define`` (an index expression), ``Expand`` (a small graph of other ops), ``Extern``
+(a C body) and ``Control`` (runs a body graph); what its derivative is, a function or
+``NoGrad`` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from weft.errors import UserError
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Expr, Load
+
+if TYPE_CHECKING:
+    from weft.ops.build import GraphBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A formal input or output.
+
+    Attributes:
+        name: as ONNX calls it, lower case (``x``, ``w``, ``b``).
+        optional: may be absent.
+        variadic: stands for any number of inputs; only the last may.
+    """
+
+    name: str
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of an op, as its functions are asked about it.
+
+    Attributes:
+        op: the op's name, for errors.
+        attributes: the node's attribute record.
+        inputs: types of the inputs in order; ``None`` where absent.
+        outputs: how many outputs the node has (for ops with a variable number).
+        where: the place in the model, for errors (``node /stem/conv``).
+    """
+
+    op: str
+    attributes: Any
+    inputs: tuple[TensorType | None, ...]
+    outputs: int = 1
+    where: str = ""
+
+    def type(self, position: int) -> TensorType:
+        """Type of a present input; a ``UserError`` if it is absent."""
+        found = self.inputs[position] if position < len(self.inputs) else None
+        if found is None:
+            raise self.error(f"input {position} is required", got="none")
+        return found
+
+    def has(self, position: int) -> bool:
+        """Whether the input is present."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def load(self, position: int, *index: Expr) -> Load:
+        """An element of an input, for definitions: reads the buffer ``inN``."""
+        return Load(f"in{position}", index, self.type(position).dtype)
+
+    def error(self, rule: str, *, got: str = "", fix: str = "") -> UserError:
+        """A ``UserError`` that names the op and the place."""
+        name = self.op.lower()
+        if not got:
+            got = ", ".join(str(each) for each in self.inputs if each is not None)
+        return UserError(f"{name}: {rule}", got=got, fix=fix, where=self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """Computed by an index expression for each output; reads ``in0``, ``in1``, ..."""
+
+    function: Callable[[Call], tuple[Compute, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Computed by other ops: adds nodes to the builder, returns the outputs' names.
+
+    The inputs are value names of the builder's graph, ``""`` where absent.
+    """
+
+    function: Callable[[Call, GraphBuilder, tuple[str, ...]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternBody:
+    """The body of a C function with parameters ``in0``.., ``out0``.. and ``scratch``.
+
+    Sizes are literals in the text: it is written for one use.  The pointers have the C
+    types of the inputs and outputs (``const`` for inputs); packed row-major.
+
+    Attributes:
+        body: statements, C89 (declarations first), no allocation, no statics.
+        scratch_bytes: size of ``scratch`` (``unsigned char *``, 64-byte aligned).
+    """
+
+    body: str
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """Computed by a C body, for what is not a loop nest."""
+
+    function: Callable[[Call], ExternBody]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Runs a body graph held in the attributes (``Scan``); planned as a nested plan."""
+
+    body: str = "body"
+
+
+Computation: TypeAlias = Define | Expand | Extern | Control
+
+
+@dataclass(frozen=True, slots=True)
+class NoGrad:
+    """There is no derivative, and why."""
+
+    why: str
+
+
+Infer: TypeAlias = Callable[[Call], tuple[TensorType, ...]]
+Reference: TypeAlias = Callable[..., Sequence[np.ndarray]]
+"""``reference(call, *inputs) -> outputs``: NumPy arrays, ``None`` for absent inputs."""
+Grad: TypeAlias = Callable[..., tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Op:
+    """All there is to know of an op.
+
+    Attributes:
+        name: ONNX's name wherever ONNX has the operation.
+        inputs: formal inputs; outputs: formal outputs.
+        infer: types of the outputs, with the error wording.
+        reference: the oracle, in NumPy.
+        compute: how it is computed.
+        grad: how its inputs' gradients are built, or why there are none.
+        attributes: the attribute class.
+        doc: one sentence for the reference pages.
+    """
+
+    name: str
+    inputs: tuple[Param, ...]
+    infer: Infer
+    reference: Reference
+    compute: Computation
+    grad: Grad | NoGrad
+    doc: str
+    attributes: type = Attributes
+    outputs: tuple[Param, ...] = field(default=(Param("y"),))

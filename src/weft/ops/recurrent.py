@@ -1,0 +1,7 @@
+"""LSTM, GRU and RNN."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,7 @@
+"""Reductions, arg-reductions and cumulative ops."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

@@ -1,0 +1,7 @@
+"""Resize, grid sampling, depth to space."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

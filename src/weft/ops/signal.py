@@ -1,0 +1,7 @@
+"""Fourier transforms and windows."""
+
+from __future__ import annotations
+
+from weft.ops.record import Op
+
+OPS: tuple[Op, ...] = ()

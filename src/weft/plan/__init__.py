@@ -1,0 +1,1 @@
+"""Plan: groups, layouts, order, memory; what runs where at which address."""

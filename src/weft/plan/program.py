@@ -1,0 +1,134 @@
+"""Program: a plan's last form, calls of functions at fixed addresses.
+
+This is all that code generation sees: no graph, no choices left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.loops.nodes import Kernel
+
+
+class Region(Enum):
+    """Where an address is counted from."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ARENA = "arena"
+    WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Moves an address by ``bytes`` (may be negative) per iteration of a ``Repeat``."""
+
+    var: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An argument of a call.
+
+    Attributes:
+        region: where it is counted from.
+        name: port or weight name (empty for the arena).
+        offset: bytes from there.
+        advances: what surrounding ``Repeat`` loops add.
+    """
+
+    region: Region
+    name: str
+    offset: int = 0
+    advances: tuple[Advance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A formal parameter of an extern function."""
+
+    name: str
+    dtype: DType
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExternFunction:
+    """A function whose C body is given (``weft.ops.record.ExternBody``)."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    body: str
+
+
+Function: TypeAlias = Kernel | ExternFunction
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """One call.
+
+    Attributes:
+        function: name of a function of the program.
+        arguments: one address for each parameter, in order.
+        comments: what the call stands for: ops with shapes, source nodes, rules.
+    """
+
+    function: str
+    arguments: tuple[Address, ...]
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Runs ``body`` ``count`` times (a scan)."""
+
+    var: str
+    count: int
+    body: tuple[Step, ...]
+    comments: tuple[str, ...] = ()
+
+
+Step: TypeAlias = CallStep | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A graph input or output as the caller sees it: packed, row-major."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is generated as one C library.
+
+    Attributes:
+        name: a C identifier, the prefix of everything public.
+        inputs: ports in the order of the run function's parameters; outputs: after them.
+        functions: each once; kernels with one signature are shared by many steps.
+            ``function_comments`` says for each what it computes.
+        steps: the calls, in order.
+        weights: packed arrays by name.
+        arena_bytes: size of the caller's scratch memory.
+        alignment: of the arena and of every buffer in it, in bytes.
+    """
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    functions: tuple[Function, ...]
+    steps: tuple[Step, ...]
+    weights: dict[str, np.ndarray]
+    arena_bytes: int
+    alignment: int = 64
+    function_comments: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    title: tuple[str, ...] = ()
