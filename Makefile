@@ -1,0 +1,62 @@
+# What people run and what CI runs.  Every target makes the environment that it needs first, from
+# nothing but Python 3.11 or later; a second run finds the stamp and starts at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PYTEST := $(PY) -m pytest
+# How many processes run tests; `make test JOBS=1` for one.
+JOBS ?= auto
+FUZZ_SECONDS ?= 300
+
+.PHONY: help demo test check format fuzz zoo zoo-export node-tests clean
+.NOTPARALLEL:
+.SECONDARY:
+
+help:
+	@echo 'make demo        compile a trained digit reader to C and run it'
+	@echo 'make test        the tests (a few minutes)'
+	@echo 'make check       format, lint, types, layers, generated documents'
+	@echo 'make format      write the format that `make check` asks for'
+	@echo 'make node-tests  the official ONNX node and model tests through compiled C'
+	@echo 'make fuzz        random graphs against the reference, FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
+	@echo 'make zoo         compile and check the exported networks (long)'
+
+# $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
+$(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py
+	@$(PYTHON) scripts/bootstrap.py --venv $(VENV) --stamp $@ $*
+
+demo: $(VENV)/.weft-demo
+	@$(PY) examples/digits/demo.py
+
+test: $(VENV)/.weft-test
+	$(PYTEST) -n $(JOBS) -m 'not slow and not zoo'
+
+check: $(VENV)/.weft-dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports
+ifneq ($(wildcard scripts/docs.py),)
+	$(PY) scripts/docs.py --check
+endif
+
+format: $(VENV)/.weft-dev
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+node-tests: $(VENV)/.weft-test
+	$(PYTEST) -n $(JOBS) tests/onnx_backend
+
+fuzz: $(VENV)/.weft-test
+	$(PY) scripts/fuzz.py --seconds $(FUZZ_SECONDS)
+
+zoo-export: $(VENV)/.weft-zoo
+	$(PY) -m bench.zoo
+
+zoo: $(VENV)/.weft-test
+	$(PYTEST) -m zoo tests
+
+clean:
+	rm -rf build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
