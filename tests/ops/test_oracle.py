@@ -1,0 +1,108 @@
+"""The oracle ladder over the op table: reference = loops = expansion = infer."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.ops import compute
+from tests.ops.samples import Bad, Sample, Typed
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.ops.record import Control, Expand
+from weft.ops.table import OPS
+
+MODULES = [
+    importlib.import_module(f"tests.ops.{path.stem}")
+    for path in sorted(Path(__file__).parent.glob("samples_*.py"))
+]
+SAMPLES: list[Sample] = [sample for module in MODULES for sample in module.SAMPLES]
+BAD: list[Bad] = [sample for module in MODULES for sample in module.BAD]
+TYPES: list[Typed] = [sample for module in MODULES for sample in module.TYPES]
+
+
+def reference(sample: Sample) -> list[np.ndarray]:
+    with np.errstate(all="ignore"):
+        results = OPS[sample.op].reference(sample.call, *sample.arrays)
+    return [np.asarray(each) for each in results]
+
+
+def assert_close(sample: Sample, got: np.ndarray, want: np.ndarray) -> None:
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if sample.tolerance == 0 or not want.size or want.dtype.kind in "biu":
+        exact, other = got.astype(object), want.astype(object)
+        unequal = (exact != other) & ~((exact != exact) & (other != other))
+        assert not unequal.any(), f"got {got}, want {want}"
+        return
+    wide, target = got.astype(np.float64), want.astype(np.float64)
+    finite = np.abs(target[np.isfinite(target)])
+    scale = max(1.0, float(finite.max(initial=0.0)))
+    np.testing.assert_allclose(wide, target, rtol=0, atol=sample.tolerance * scale)
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_every_op_has_a_sample(name: str) -> None:
+    assert any(sample.op == name for sample in SAMPLES)
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_record_is_whole(name: str) -> None:
+    op = OPS[name]
+    assert issubclass(op.attributes, Attributes)
+    assert op.doc.endswith(".")
+    assert not any(param.variadic for param in op.inputs[:-1])
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_infer_agrees_with_reference(sample: Sample) -> None:
+    assert isinstance(sample.attributes, OPS[sample.op].attributes)
+    types = OPS[sample.op].infer(sample.call)
+    found = [TensorType(DType.of(each.dtype), each.shape) for each in reference(sample)]
+    assert found == list(types)
+
+
+@pytest.mark.parametrize("sample", [each for each in SAMPLES if each.expected], ids=str)
+def test_reference_agrees_with_what_is_known(sample: Sample) -> None:
+    for got, want in zip(reference(sample), sample.expected, strict=True):
+        np.testing.assert_allclose(
+            got.astype(np.float64), np.asarray(want, np.float64), rtol=1e-5, atol=1e-7
+        )
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [each for each in SAMPLES if not isinstance(OPS[each.op].compute, Control)],
+    ids=str,
+)
+def test_computation_agrees_with_reference(sample: Sample) -> None:
+    results = compute.run(OPS[sample.op], sample.call, sample.arrays)
+    for got, want in zip(results, reference(sample), strict=True):
+        assert_close(sample, got, want)
+
+
+@pytest.mark.parametrize(
+    "sample", [each for each in SAMPLES if isinstance(OPS[each.op].compute, Expand)], ids=str
+)
+def test_expansion_agrees_with_reference(sample: Sample) -> None:
+    results = compute.run_expansion(OPS[sample.op], sample.call, sample.arrays)
+    for got, want in zip(results, reference(sample), strict=True):
+        assert_close(sample, got, want)
+
+
+@pytest.mark.parametrize("sample", BAD, ids=str)
+def test_bad_use_is_refused(sample: Bad) -> None:
+    with pytest.raises(UserError) as caught:
+        OPS[sample.op].infer(sample.call)
+    assert str(caught.value) == sample.message
+
+
+@pytest.mark.parametrize("sample", TYPES, ids=str)
+def test_infer_alone(sample: Typed) -> None:
+    types = OPS[sample.op].infer(sample.call)
+    assert tuple(str(each) for each in types) == sample.expected
