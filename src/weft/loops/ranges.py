@@ -1,0 +1,551 @@
+"""What is known of integer expressions: affine forms, intervals, and assumed conditions.
+
+``Facts`` holds, at one place of a kernel, the range of every loop variable and the linear
+inequalities that the enclosing guards and loop bounds imply.  From them it tells the range
+of any integer expression.  Everything is exact about wrapping: an expression whose value,
+computed without wrapping, might leave its type is only known to be in its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from weft.dtypes import DType
+from weft.loops.nodes import (
+    COMPARISONS,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Select,
+    Stmt,
+    Unary,
+    Var,
+)
+from weft.loops.walk import dtype_of, loads, stored
+
+Interval: TypeAlias = tuple[int, int]
+"""Smallest and largest value, both inclusive."""
+
+_I64 = DType.I64.limits
+_FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
+# How many linear facts may be combined to bound one expression: one per tensor dimension.
+_DEPTH = 4
+
+
+class Affine(NamedTuple):
+    """``sum(coefficient * atom) + const``; atoms are whatever is not affine itself.
+
+    ``terms`` keeps the order of first appearance and is never changed in place.
+    """
+
+    terms: dict[Expr, int]
+    const: int
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """``self + factor * other``."""
+        if not other.terms:
+            return Affine(self.terms, self.const + factor * other.const)
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Affine(terms, self.const + factor * other.const)
+
+    def times(self, factor: int) -> Affine:
+        """``factor * self``."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Affine({}, 0)
+        return Affine({a: c * factor for a, c in self.terms.items()}, self.const * factor)
+
+
+def affine(expr: Expr) -> Affine:
+    """The affine form of an integer expression (equal modulo the width of its type)."""
+    match expr:
+        case Const(value=value):
+            return Affine({}, int(value))
+        case Binary("add", lhs, rhs):
+            return affine(lhs).plus(affine(rhs))
+        case Binary("sub", lhs, rhs):
+            return affine(lhs).plus(affine(rhs), -1)
+        case Binary("mul", lhs, rhs):
+            left, right = affine(lhs), affine(rhs)
+            if not right.terms:
+                return left.times(right.const)
+            if not left.terms:
+                return right.times(left.const)
+            return Affine({expr: 1}, 0)
+        case Unary("neg", x):
+            return affine(x).times(-1)
+        case _:
+            return Affine({expr: 1}, 0)
+
+
+class Linear(NamedTuple):
+    """A fact: ``low <= sum(coefficient * atom) <= high``, computed without wrapping."""
+
+    terms: dict[Expr, int]
+    low: int
+    high: int
+
+
+class Facts:
+    """Ranges of variables and assumed inequalities at one place of a kernel.
+
+    Facts are values: ``bind``, ``enter`` and ``assume`` return new ones.
+
+    Attributes:
+        impossible: the assumptions contradict one another, so this place is not reached.
+    """
+
+    __slots__ = ("_atoms", "_linear", "_memo", "impossible", "simplified")
+
+    def __init__(self) -> None:
+        self._atoms: dict[Expr, Interval] = {}
+        self._linear: tuple[Linear, ...] = ()
+        # Remembered by identity; the expression is kept so that its identity stays its own.
+        self._memo: dict[int, tuple[Expr, Interval]] = {}
+        self.simplified: dict[int, tuple[Expr, object]] = {}
+        self.impossible = False
+
+    def _copy(self) -> Facts:
+        child = Facts()
+        child._atoms = dict(self._atoms)
+        child._linear = self._linear
+        child.impossible = self.impossible
+        return child
+
+    # --- adding knowledge -----------------------------------------------------------------
+
+    def bind(self, ranges: Mapping[str, Interval]) -> Facts:
+        """With the ranges of some variables, bounds inclusive."""
+        child = self._copy()
+        for name, (low, high) in ranges.items():
+            child._atoms[Var(name)] = (low, high)
+            child.impossible |= low > high
+        return child
+
+    def enter(self, loop: For) -> Facts:
+        """Inside a loop: its variable lies between its bounds."""
+        low, high = self.range(loop.start)[0], self.range(loop.stop)[1] - 1
+        child = self.bind({loop.var: (low, high)})
+        if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+            return child
+        var = Var(loop.var)
+        between = [Binary("le", loop.start, var), Binary("lt", var, loop.stop)]
+        child._assume_all([(each, True) for each in between if _steady(each, loop.body)])
+        return child
+
+    def assume(self, condition: Expr, holds: bool = True, body: Sequence[Stmt] = ()) -> Facts:
+        """Where a condition holds (or does not) while a body runs.
+
+        What the condition says of elements that the body stores to is left out: it may
+        not hold any longer.
+        """
+        child = self._copy()
+        parts = [(each, truth) for each, truth in _parts(condition, holds) if _steady(each, body)]
+        child._assume_all(parts)
+        return child
+
+    def _assume_all(self, parts: list[tuple[Expr, bool]]) -> None:
+        # A part may only be usable once another has bounded one of its sides.
+        postponed = [part for part in parts if not self._assume_one(*part)]
+        if postponed and len(postponed) < len(parts):
+            self._assume_all(postponed)
+
+    def _assume_one(self, condition: Expr, holds: bool) -> bool:
+        """Takes in one comparison; false where it could not be used."""
+        if isinstance(condition, Const):
+            self.impossible |= bool(condition.value) != holds
+            return True
+        if not (isinstance(condition, Binary) and condition.op in COMPARISONS):
+            return True
+        if not dtype_of(condition.lhs).is_integer:
+            return True
+        op = condition.op if holds else _FLIPPED[condition.op]
+        lhs, rhs = condition.lhs, condition.rhs
+        match op:
+            case "lt":
+                return self._at_most(lhs, rhs, 1)
+            case "le":
+                return self._at_most(lhs, rhs, 0)
+            case "gt":
+                return self._at_most(rhs, lhs, 1)
+            case "ge":
+                return self._at_most(rhs, lhs, 0)
+            case "eq":
+                both = self._at_most(lhs, rhs, 0), self._at_most(rhs, lhs, 0)
+                return all(both)
+            case _:
+                return self._differ(lhs, rhs)
+
+    def _at_most(self, lhs: Expr, rhs: Expr, slack: int) -> bool:
+        """``lhs + slack <= rhs`` as a fact."""
+        left, right = affine(lhs), affine(rhs)
+        low, high = dtype_of(lhs).limits
+        fits = self._within(left, low, high) and self._within(right, low, high)
+        difference = right.plus(left, -1)
+        if fits:
+            self._non_negative(Affine(difference.terms, difference.const - slack))
+            return True
+        # One side may wrap.  Beside a constant the other's value is still bounded, and
+        # moving its constant over is sound when the moved interval stays in the type.
+        if not right.terms and len(left.terms) == 1:
+            moved = low - left.const, right.const - slack - left.const
+        elif not left.terms and len(right.terms) == 1:
+            moved = left.const + slack - right.const, high - right.const
+        else:
+            return False
+        ((atom, coefficient),) = (left.terms or right.terms).items()
+        if coefficient != 1 or moved[0] < low or moved[1] > high:
+            return False
+        self._narrow(atom, *moved)
+        return True
+
+    def _differ(self, lhs: Expr, rhs: Expr) -> bool:
+        """``lhs != rhs``: useful where it trims an end of the range of one atom."""
+        difference = affine(lhs).plus(affine(rhs), -1)
+        if len(difference.terms) == 1:
+            ((atom, coefficient),) = difference.terms.items()
+            if abs(coefficient) == 1:
+                excluded = -difference.const * coefficient
+                low, high = self._atom(atom)
+                self._narrow(atom, low + (low == excluded), high - (high == excluded))
+        return True
+
+    def _non_negative(self, form: Affine) -> None:
+        """``form >= 0``; a minimum above and a maximum below hold for each of their arms."""
+        for atom, coefficient in form.terms.items():
+            wanted = "min" if coefficient > 0 else "max"
+            if isinstance(atom, Binary) and atom.op == wanted:
+                rest = Affine({a: c for a, c in form.terms.items() if a is not atom}, form.const)
+                for arm in (atom.lhs, atom.rhs):
+                    self._non_negative(rest.plus(affine(arm), coefficient))
+                return
+        self._add(form.terms, -form.const)
+
+    def _add(self, terms: dict[Expr, int], low: int) -> None:
+        if not terms:
+            self.impossible |= low > 0
+            return
+        for atom, coefficient in terms.items():
+            # coefficient * atom >= low - (the most that the others can be)
+            others = self._sum({a: c for a, c in terms.items() if a is not atom}, 0)[1]
+            least, most = self._atom(atom)
+            if coefficient > 0:
+                self._narrow(atom, -((others - low) // coefficient), most)
+            else:
+                self._narrow(atom, least, (low - others) // coefficient)
+        if len(terms) > 1:
+            self._remember(terms, low)
+
+    def _remember(self, terms: dict[Expr, int], low: int) -> None:
+        opposite = {atom: -coefficient for atom, coefficient in terms.items()}
+        kept: list[Linear] = []
+        high = self._sum(terms, 0)[1]
+        for fact in self._linear:
+            if fact.terms == terms:
+                low, high = max(low, fact.low), min(high, fact.high)
+            elif fact.terms == opposite:
+                low, high = max(low, -fact.high), min(high, -fact.low)
+            else:
+                kept.append(fact)
+        self.impossible |= low > high
+        self._linear = (*kept, Linear(terms, low, high))
+        self._memo.clear()
+
+    def _narrow(self, atom: Expr, low: int, high: int) -> None:
+        old_low, old_high = self._atom(atom)
+        low, high = max(low, old_low), min(high, old_high)
+        if (low, high) != (old_low, old_high):
+            self._atoms[atom] = (low, high)
+            self.impossible |= low > high
+            self._memo.clear()
+
+    # --- asking ---------------------------------------------------------------------------
+
+    def range(self, expr: Expr) -> Interval:
+        """The interval that an integer (or bool) expression lies in."""
+        found = self._memo.get(id(expr))
+        if found is not None:
+            return found[1]
+        interval = self._range(expr)
+        self._memo[id(expr)] = (expr, interval)
+        return interval
+
+    def _range(self, expr: Expr) -> Interval:
+        match expr:
+            case Const(value=value):
+                return (int(value), int(value))
+            case Var():
+                return self._atoms.get(expr, _I64)
+            case Binary(op, _, _) if op in ("add", "sub", "mul"):
+                pass
+            case Unary("neg", _):
+                pass
+            case _:
+                return self._atom(expr)
+        low, high = self.bounds(affine(expr))
+        least, most = dtype_of(expr).limits
+        return (low, high) if least <= low and high <= most else (least, most)
+
+    def decide(self, condition: Expr) -> bool | None:
+        """Whether a condition always holds, never holds, or ``None``."""
+        match condition:
+            case Const(value=value):
+                return bool(value)
+            case Binary("and", lhs, rhs):
+                sides = self.decide(lhs), self.decide(rhs)
+                return False if False in sides else (True if sides == (True, True) else None)
+            case Binary("or", lhs, rhs):
+                sides = self.decide(lhs), self.decide(rhs)
+                return True if True in sides else (False if sides == (False, False) else None)
+            case Unary("not", x):
+                inner = self.decide(x)
+                return None if inner is None else not inner
+            case Binary(op, lhs, rhs) if op in COMPARISONS and dtype_of(lhs).is_integer:
+                return self.compare(op, affine(lhs), affine(rhs), dtype_of(lhs).limits)
+            case _:
+                return None
+
+    def compare(self, op: str, left: Affine, right: Affine, limits: Interval) -> bool | None:
+        """Decides a comparison of two integers of one type, if the facts do."""
+        if not (self._within(left, *limits) and self._within(right, *limits)):
+            return None
+        low, high = self.bounds(left.plus(right, -1))
+        match op:
+            case "lt":
+                return True if high < 0 else (False if low >= 0 else None)
+            case "le":
+                return True if high <= 0 else (False if low > 0 else None)
+            case "gt":
+                return True if low > 0 else (False if high <= 0 else None)
+            case "ge":
+                return True if low >= 0 else (False if high < 0 else None)
+            case "eq":
+                return True if low == high == 0 else (False if low > 0 or high < 0 else None)
+            case _:
+                return False if low == high == 0 else (True if low > 0 or high < 0 else None)
+
+    def bounds(self, form: Affine) -> Interval:
+        """The interval of an affine form, computed without wrapping."""
+        if len(form.terms) < 2 or not self._linear:
+            return self._sum(form.terms, form.const)
+        return self._combine(form.terms, form.const, self._linear, _DEPTH)
+
+    def fits(self, form: Affine, limits: Interval = _I64) -> bool:
+        """Whether an affine form stays in its type when computed without wrapping."""
+        return self._within(form, *limits)
+
+    def _within(self, form: Affine, least: int, most: int) -> bool:
+        low, high = self._sum(form.terms, form.const)
+        if least <= low and high <= most:
+            return True
+        low, high = self.bounds(form)
+        return least <= low and high <= most
+
+    def _sum(self, terms: Mapping[Expr, int], const: int) -> Interval:
+        low = high = const
+        for atom, coefficient in terms.items():
+            least, most = self._atom(atom)
+            if coefficient > 0:
+                low += coefficient * least
+                high += coefficient * most
+            else:
+                low += coefficient * most
+                high += coefficient * least
+        return (low, high)
+
+    def _combine(
+        self, terms: dict[Expr, int], const: int, facts: Sequence[Linear], depth: int
+    ) -> Interval:
+        """Bounds a sum by what is known of parts of it."""
+        low, high = self._sum(terms, const)
+        if depth == 0 or len(terms) < 2:
+            return (low, high)
+        for place, fact in enumerate(facts):
+            factor = _factor(terms, fact.terms)
+            if factor == 0:
+                continue
+            rest = Affine(terms, const).plus(Affine(fact.terms, 0), -factor)
+            if len(rest.terms) > len(terms):
+                continue
+            below, above = self._combine(rest.terms, const, facts[place + 1 :], depth - 1)
+            ends = factor * fact.low, factor * fact.high
+            low, high = max(low, below + min(ends)), min(high, above + max(ends))
+        return (low, high)
+
+    def _atom(self, atom: Expr) -> Interval:
+        """The interval of what is not affine."""
+        known = self._atoms.get(atom)
+        if isinstance(atom, Var):
+            return known or _I64
+        limits = dtype_of(atom).limits
+        low, high = self._computed(atom, limits)
+        if known is not None:
+            low, high = max(low, known[0]), min(high, known[1])
+        return (low, high)
+
+    def _computed(self, atom: Expr, limits: Interval) -> Interval:
+        """The interval of an operation from those of its operands."""
+        found = limits
+        match atom:
+            case Const(value=value):
+                return (int(value), int(value))
+            case Binary(op, lhs, rhs) if op in _OPERATIONS and dtype_of(lhs).is_integer:
+                found = _OPERATIONS[op](self.range(lhs), self.range(rhs)) or limits
+            case Select(condition, then, otherwise):
+                return self._either(condition, then, otherwise)
+            case Unary("abs", x):
+                low, high = self.range(x)
+                found = (max(low, -high, 0), max(abs(low), abs(high)))
+            case Unary("sign", x):
+                low, high = self.range(x)
+                found = ((low > 0) - (low < 0), (high > 0) - (high < 0))
+            case Cast(_, x) if not dtype_of(x).is_float:
+                found = self.range(x)
+            case _:
+                pass
+        inside = limits[0] <= found[0] and found[1] <= limits[1]
+        return found if inside else limits
+
+    def _either(self, condition: Expr, then: Expr, otherwise: Expr) -> Interval:
+        """The interval of a selection: each side where its condition allows it."""
+        sides = [(self.assume(condition, True), then), (self.assume(condition, False), otherwise)]
+        reached = [facts.range(side) for facts, side in sides if not facts.impossible]
+        if not reached:
+            return dtype_of(then).limits
+        return (min(low for low, _ in reached), max(high for _, high in reached))
+
+    def describe(self) -> str:
+        """The facts as text, for error messages."""
+        lines = [f"{low} <= {_name(atom)} <= {high}" for atom, (low, high) in self._atoms.items()]
+        for terms, low, high in self._linear:
+            total = " + ".join(f"{factor}*{_name(atom)}" for atom, factor in terms.items())
+            lines.append(f"{low} <= {total} <= {high}")
+        return ", ".join(lines) or "nothing"
+
+
+def _name(atom: Expr) -> str:
+    return atom.name if isinstance(atom, Var) else repr(atom)
+
+
+def _factor(terms: Mapping[Expr, int], part: Mapping[Expr, int]) -> int:
+    """How many times a part is in a sum, by its first atom; 0 if it is not."""
+    for atom, coefficient in part.items():
+        factor, remainder = divmod(terms.get(atom, 0), coefficient)
+        return 0 if remainder else factor
+    return 0
+
+
+def _parts(condition: Expr, holds: bool) -> list[tuple[Expr, bool]]:
+    """The comparisons that all have the given truth when the whole condition has."""
+    match condition:
+        case Binary("and", lhs, rhs) if holds:
+            return _parts(lhs, True) + _parts(rhs, True)
+        case Binary("or", lhs, rhs) if not holds:
+            return _parts(lhs, False) + _parts(rhs, False)
+        case Unary("not", x):
+            return _parts(x, not holds)
+        case _:
+            return [(condition, holds)]
+
+
+def _steady(condition: Expr, body: Sequence[Stmt]) -> bool:
+    """Whether what a condition reads stays as it is while a body runs."""
+    if not body:
+        return True
+    read = {load.buffer for load in loads(condition)}
+    return not (read and read & stored(body))
+
+
+# --- intervals of operations; None is "unknown" ----------------------------------------------
+
+
+def _corners(values: list[int]) -> Interval:
+    return (min(values), max(values))
+
+
+def _add(a: Interval, b: Interval) -> Interval:
+    return (a[0] + b[0], a[1] + b[1])
+
+
+def _sub(a: Interval, b: Interval) -> Interval:
+    return (a[0] - b[1], a[1] - b[0])
+
+
+def _mul(a: Interval, b: Interval) -> Interval:
+    return _corners([x * y for x in a for y in b])
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval | None:
+    return _corners([x // y for x in a for y in b]) if b[0] > 0 or b[1] < 0 else None
+
+
+def _mod(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0:
+        return None
+    if b[0] == b[1] and a[0] // b[0] == a[1] // b[0]:
+        return (a[0] % b[0], a[1] % b[0])
+    return (0, min(b[1] - 1, a[1]) if a[0] >= 0 else b[1] - 1)
+
+
+def _div(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0:
+        return None
+    values = [abs(x) // y * (1 if x >= 0 else -1) for x in a for y in b]
+    return _corners([*values, 0] if a[0] < 0 < a[1] else values)
+
+
+def _fmod(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0:
+        return None
+    return (max(a[0], 1 - b[1]) if a[0] < 0 else 0, min(a[1], b[1] - 1) if a[1] > 0 else 0)
+
+
+def _min(a: Interval, b: Interval) -> Interval:
+    return (min(a[0], b[0]), min(a[1], b[1]))
+
+
+def _max(a: Interval, b: Interval) -> Interval:
+    return (max(a[0], b[0]), max(a[1], b[1]))
+
+
+def _and(a: Interval, b: Interval) -> Interval | None:
+    tops = [each[1] for each in (a, b) if each[0] >= 0]
+    return (0, min(tops)) if tops else None
+
+
+def _shl(a: Interval, b: Interval) -> Interval | None:
+    if not 0 <= b[0] <= b[1] < 64:
+        return None
+    return _mul(a, (1 << b[0], 1 << b[1]))
+
+
+def _shr(a: Interval, b: Interval) -> Interval | None:
+    if b[0] < 0 or b[1] >= 8:  # the narrowest type; wider shifts of it give 0
+        return (0, a[1]) if a[0] >= 0 and b[0] >= 0 else None
+    return _corners([x >> y for x in a for y in b])
+
+
+_OPERATIONS = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "div": _div,
+    "fmod": _fmod,
+    "min": _min,
+    "max": _max,
+    "and": _and,
+    "shl": _shl,
+    "shr": _shr,
+}

@@ -1,0 +1,378 @@
+"""Walking and rewriting expressions and statements.
+
+Expressions are trees on paper and often graphs in memory: fusion makes one operand the
+child of many.  So every walk here remembers the nodes that it has seen, by identity, and
+costs the number of distinct nodes, not the number of paths to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from weft.dtypes import DType
+from weft.loops.nodes import (
+    COMPARISONS,
+    Axis,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Local,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+)
+
+_BOOL_UNARY = frozenset({"isnan", "isinf"})
+NOTHING: frozenset[str] = frozenset()
+
+
+def index(value: int) -> Const:
+    """An ``i64`` literal."""
+    return Const(value, DType.I64)
+
+
+def dtype_of(expr: Expr) -> DType:
+    """The type of an expression that is well typed (see ``weft.loops.verify``)."""
+    while True:
+        match expr:
+            case Const(dtype=dtype) | Load(dtype=dtype) | Cast(dtype=dtype):
+                return dtype
+            case Var():
+                return DType.I64
+            case Unary(op, inner):
+                if op in _BOOL_UNARY:
+                    return DType.BOOL
+                expr = inner
+            case Binary(op, lhs, _):
+                if op in COMPARISONS:
+                    return DType.BOOL
+                expr = lhs
+            case Select(_, then, _):
+                expr = then
+            case Reduce(_, _, value):
+                expr = value
+            case _:
+                assert_never(expr)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The operands, in order of evaluation."""
+    match expr:
+        case Const() | Var():
+            return ()
+        case Load(_, position, _):
+            return position
+        case Unary(_, x) | Cast(_, x):
+            return (x,)
+        case Binary(_, lhs, rhs):
+            return (lhs, rhs)
+        case Select(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Reduce(_, _, value):
+            return (value,)
+        case _:
+            assert_never(expr)
+
+
+def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
+    """The same operation on other operands; the same object when nothing changed."""
+    if all(new is old for new, old in zip(operands, children(expr), strict=True)):
+        return expr
+    match expr:
+        case Const() | Var():
+            return expr
+        case Load(buffer, _, dtype):
+            return Load(buffer, operands, dtype)
+        case Unary(op, _):
+            return Unary(op, operands[0])
+        case Cast(dtype, _):
+            return Cast(dtype, operands[0])
+        case Binary(op, _, _):
+            return Binary(op, operands[0], operands[1])
+        case Select():
+            return Select(operands[0], operands[1], operands[2])
+        case Reduce(op, axes, _):
+            return Reduce(op, axes, operands[0])
+        case _:
+            assert_never(expr)
+
+
+def map_expr(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
+    """Rebuilds bottom-up: ``function`` gets every node after its operands were mapped."""
+    seen: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        done = seen.get(id(node))
+        if done is None:
+            operands = children(node)
+            rebuilt = with_children(node, tuple(map(visit, operands))) if operands else node
+            done = seen[id(node)] = function(rebuilt)
+        return done
+
+    return visit(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every distinct node once, parents before operands."""
+    seen: set[int] = set()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(reversed(children(node)))
+
+
+def loads(expr: Expr) -> Iterator[Load]:
+    """Every distinct load."""
+    return (node for node in walk(expr) if isinstance(node, Load))
+
+
+def free_vars(expr: Expr) -> frozenset[str]:
+    """Names of the variables that are not bound by a ``Reduce`` inside."""
+    return FreeVars()(expr)
+
+
+class FreeVars:
+    """``free_vars`` that remembers, for asking about many parts of one expression.
+
+    The expressions asked about must outlive it: it remembers by identity.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, frozenset[str]] = {}
+
+    def __call__(self, expr: Expr) -> frozenset[str]:
+        """Names of the free variables."""
+        found = self._seen.get(id(expr))
+        if found is None:
+            if isinstance(expr, Var):
+                found = frozenset((expr.name,))
+            else:
+                found = NOTHING.union(*map(self, children(expr)))
+                if isinstance(expr, Reduce):
+                    found -= {axis.var for axis in expr.axes}
+            self._seen[id(expr)] = found
+        return found
+
+
+def bound_vars(expr: Expr) -> frozenset[str]:
+    """Names of the axes of every ``Reduce`` inside."""
+    return frozenset(
+        axis.var for node in walk(expr) if isinstance(node, Reduce) for axis in node.axes
+    )
+
+
+def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """Puts expressions for free variables.
+
+    The axes of a ``Reduce`` inside must not be free in the values: rename first
+    (``rename_axes``).
+    """
+    if not values:
+        return expr
+    seen: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        done = seen.get(id(node))
+        if done is None:
+            if isinstance(node, Var):
+                done = values.get(node.name, node)
+            elif isinstance(node, Reduce) and any(axis.var in values for axis in node.axes):
+                hidden = {axis.var for axis in node.axes}
+                inner = {name: value for name, value in values.items() if name not in hidden}
+                done = Reduce(node.op, node.axes, substitute(node.value, inner))
+            else:
+                operands = children(node)
+                done = with_children(node, tuple(map(visit, operands))) if operands else node
+            seen[id(node)] = done
+        return done
+
+    return visit(expr)
+
+
+def rename_axes(expr: Expr, fresh: Callable[[str], str]) -> Expr:
+    """Renames the axes of every ``Reduce`` inside; ``fresh`` gives the new names."""
+
+    def rename(node: Expr) -> Expr:
+        if not isinstance(node, Reduce):
+            return node
+        names = {axis.var: fresh(axis.var) for axis in node.axes}
+        axes = tuple(Axis(names[axis.var], axis.extent) for axis in node.axes)
+        value = substitute(node.value, {old: Var(new) for old, new in names.items()})
+        return Reduce(node.op, axes, value)
+
+    return map_expr(expr, rename)
+
+
+class Names:
+    """Hands out identifiers that were not handed out before.
+
+    Args:
+        taken: names in use already.
+    """
+
+    def __init__(self, taken: Sequence[str] | frozenset[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, wanted: str) -> str:
+        """The name itself where it is free, else ``name_1``, ``name_2`` and so on."""
+        name, count = wanted, 0
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name)
+        return name
+
+
+# --- statements ---------------------------------------------------------------------------
+
+
+def map_stmts(stmts: Sequence[Stmt], function: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """Applies a function to every whole expression of the statements."""
+
+    def visit(stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(var, start, stop, body, kind):
+                return For(var, function(start), function(stop), block(body), kind)
+            case Store(buffer, position, value):
+                return Store(buffer, tuple(map(function, position)), function(value))
+            case If(condition, then, otherwise):
+                return If(function(condition), block(then), block(otherwise))
+            case Local(buffer, body):
+                return Local(buffer, block(body))
+            case _:
+                assert_never(stmt)
+
+    def block(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(map(visit, body))
+
+    return block(stmts)
+
+
+def substitute_stmts(stmts: Sequence[Stmt], values: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+    """Puts expressions for loop variables that are bound outside the statements."""
+    return map_stmts(stmts, lambda expr: substitute(expr, values)) if values else tuple(stmts)
+
+
+def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The blocks inside a statement."""
+    match stmt:
+        case For(body=body) | Local(body=body):
+            return (body,)
+        case If(_, then, otherwise):
+            return (then, otherwise)
+        case Store():
+            return ()
+        case _:
+            assert_never(stmt)
+
+
+def with_blocks(stmt: Stmt, new: Sequence[tuple[Stmt, ...]]) -> Stmt:
+    """The same statement around other blocks."""
+    match stmt:
+        case For() | Local():
+            return replace(stmt, body=new[0])
+        case If(condition, _, _):
+            return If(condition, new[0], new[1])
+        case Store():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def walk_stmts(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Every statement, in text order."""
+    for stmt in stmts:
+        yield stmt
+        for block in blocks(stmt):
+            yield from walk_stmts(block)
+
+
+def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions of a statement itself, not of those inside it."""
+    match stmt:
+        case For(_, start, stop, _, _):
+            return (start, stop)
+        case Store(_, position, value):
+            return (*position, value)
+        case If(condition, _, _):
+            return (condition,)
+        case Local():
+            return ()
+        case _:
+            assert_never(stmt)
+
+
+def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """Names of the buffers that are stored to."""
+    return frozenset(stmt.buffer for stmt in walk_stmts(stmts) if isinstance(stmt, Store))
+
+
+def loaded(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """Names of the buffers that are loaded from."""
+    return frozenset(
+        load.buffer
+        for stmt in walk_stmts(stmts)
+        for expr in own_exprs(stmt)
+        for load in loads(expr)
+    )
+
+
+def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """Every loop variable and buffer that is named in the statements."""
+    found: set[str] = set()
+    for stmt in walk_stmts(stmts):
+        match stmt:
+            case For(var=name) | Local(buffer=Buffer(name=name)) | Store(buffer=name):
+                found.add(name)
+            case If():
+                pass
+            case _:
+                assert_never(stmt)
+        for expr in own_exprs(stmt):
+            for node in walk(expr):
+                if isinstance(node, Var):
+                    found.add(node.name)
+                elif isinstance(node, Load):
+                    found.add(node.buffer)
+    return frozenset(found)
+
+
+def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stmt, ...]:
+    """Other names for buffers, wherever they are loaded, stored or declared."""
+
+    def visit(stmt: Stmt) -> Stmt:
+        inner = with_blocks(stmt, [tuple(map(visit, block)) for block in blocks(stmt)])
+        match inner:
+            case Store(buffer, position, value):
+                return Store(names.get(buffer, buffer), position, value)
+            case Local(buffer, body):
+                return Local(replace(buffer, name=names.get(buffer.name, buffer.name)), body)
+            case _:
+                return inner
+
+    renamed = tuple(map(visit, stmts))
+    return map_stmts(renamed, lambda expr: rename_loads(expr, names))
+
+
+def rename_loads(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """Other names for buffers in an expression."""
+
+    def rename(node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer in names:
+            return Load(names[node.buffer], node.index, node.dtype)
+        return node
+
+    return map_expr(expr, rename)
