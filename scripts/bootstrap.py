@@ -93,7 +93,7 @@ def pip_releases(page: str, base: str) -> list[tuple[tuple[int, ...], str, str]]
 
 def fetch_pip(folder: Path) -> Path:
     """Fetches pip's wheel from the package index, verifies it and returns its path."""
-    if pip_setting("no-index"):
+    if (pip_setting("no-index") or "no").lower() not in ("0", "no", "off", "false"):
         sys.exit(
             "bootstrap: pip is missing and `no-index` forbids fetching it; install python3-venv"
         )
