@@ -68,9 +68,24 @@ class Node:
     origin: Origin = Origin()
 
 
-@dataclass(frozen=True)
+def same_array(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two arrays have one element type, one shape and the same bytes."""
+    if left is right:
+        return True
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    return np.array_equal(_bytes(left), _bytes(right))
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A directed acyclic graph of nodes over named values.
+
+    Two graphs are equal when everything but their history is, constants by their bytes.
 
     Every value is a graph input, a constant or the output of exactly one node, and has
     an entry in ``types``.  ``nodes`` is in an order in which every value is made before
@@ -91,12 +106,34 @@ class Graph:
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
-    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     history: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return (
+            self.name == other.name
+            and self.inputs == other.inputs
+            and self.outputs == other.outputs
+            and self.nodes == other.nodes
+            and dict(self.types) == dict(other.types)
+            and self.constants.keys() == other.constants.keys()
+            and all(
+                same_array(array, other.constants[name]) for name, array in self.constants.items()
+            )
+        )
+
+    def __hash__(self) -> int:
+        # Attributes may hold what does not hash; names and connections tell graphs apart.
+        connections = tuple((node.name, node.op, node.inputs, node.outputs) for node in self.nodes)
+        return hash((self.name, self.inputs, self.outputs, connections))
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:

@@ -1,0 +1,279 @@
+"""Edit a graph: pure functions that return a new one and share everything untouched.
+
+An edit either returns a graph that verifies or raises a ``UserError`` with the reason;
+the graph it was given never changes.  ``replace_all`` makes any number of replacements
+in one pass over the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace as changed
+
+import numpy as np
+
+from weft.errors import UserError
+from weft.ir.graph import Graph, Node
+from weft.ir.naming import (
+    fresh,
+    listed,
+    making,
+    mapped,
+    reading,
+    refuse_duplicates,
+    require_nodes,
+    require_values,
+    type_of,
+)
+from weft.ir.order import topological
+from weft.ir.substitute import Replacement, substitute
+from weft.ir.types import TensorType
+
+__all__ = [
+    "Replacement",
+    "add_nodes",
+    "insert_on_edge",
+    "prune",
+    "read_only",
+    "remove_nodes",
+    "rename_nodes",
+    "rename_values",
+    "replace",
+    "replace_all",
+    "set_constants",
+    "set_outputs",
+]
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of the same elements that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def add_nodes(
+    graph: Graph,
+    nodes: Sequence[Node],
+    types: Mapping[str, TensorType],
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Graph:
+    """Add nodes and constants.
+
+    Args:
+        graph: the graph.
+        nodes: in any order; they may read each other and every value of the graph.
+        types: types of the values that the nodes make.
+        constants: new constants, whose types are taken from the arrays.
+    """
+    constants = {name: read_only(array) for name, array in (constants or {}).items()}
+    made = [value for node in nodes for value in node.outputs if value]
+    refuse_duplicates([*graph.by_name, *(node.name for node in nodes)], "node")
+    refuse_duplicates([*graph.types, *constants, *made], "value")
+    for value in made:
+        if value not in types:
+            raise UserError(f"add: value {value} needs a type", got="none")
+    all_types = dict(graph.types)
+    all_types.update({name: type_of(array, name) for name, array in constants.items()})
+    all_types.update({value: types[value] for value in made})
+    for node in nodes:
+        require_values(all_types, node.inputs, f"node {node.name}")
+    return changed(
+        graph,
+        nodes=topological((*graph.nodes, *nodes)),
+        types=all_types,
+        constants={**graph.constants, **constants},
+        history=(*graph.history, f"add {listed(node.name for node in nodes)}"),
+    )
+
+
+def remove_nodes(graph: Graph, names: Iterable[str]) -> Graph:
+    """Remove nodes that nothing else reads; refused when something does."""
+    gone = dict.fromkeys(names)
+    require_nodes(graph, gone)
+    lost = {value for name in gone for value in graph.by_name[name].outputs if value}
+    for value in graph.outputs:
+        if value in lost:
+            raise UserError(
+                f"remove: value {value} is a graph output",
+                where=f"node {graph.producers[value].name}",
+                fix="Set other outputs first.",
+            )
+    for node in graph.nodes:
+        for value in node.inputs:
+            if node.name not in gone and value in lost:
+                raise UserError(
+                    f"remove: value {value} is read by node {node.name}",
+                    where=f"node {graph.producers[value].name}",
+                    fix="Remove its users too, or replace it.",
+                )
+    return changed(
+        graph,
+        nodes=tuple(node for node in graph.nodes if node.name not in gone),
+        types={value: type for value, type in graph.types.items() if value not in lost},
+        history=(*graph.history, f"remove {listed(gone)}"),
+    )
+
+
+def replace_all(graph: Graph, replacements: Sequence[Replacement]) -> Graph:
+    """Make replacements that do not overlap, all in one pass; refused as a whole."""
+    count = sum(len(each.nodes) for each in replacements)
+    names = listed(name for each in replacements for name in each.nodes)
+    edited = substitute(graph, replacements)
+    by = sum(len(each.subgraph.nodes) for each in replacements)
+    line = f"replace {count} nodes by {by}: {names}"
+    return changed(edited, history=(*graph.history, line))
+
+
+def replace(
+    graph: Graph,
+    nodes: Iterable[str],
+    subgraph: Graph,
+    *,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+) -> Graph:
+    """Replace a set of nodes by a subgraph.
+
+    Args:
+        graph: the graph.
+        nodes: names of the nodes that go.
+        subgraph: what comes; its other names get a suffix where they are taken.
+        inputs: value of ``graph`` for every input of ``subgraph``.
+        outputs: output of ``subgraph`` for every value of ``graph`` that the nodes made
+            and that is still read; it keeps its name.
+    """
+    return replace_all(graph, [Replacement(tuple(nodes), subgraph, inputs, outputs)])
+
+
+def insert_on_edge(
+    graph: Graph, value: str, subgraph: Graph, users: Iterable[str] | None = None
+) -> Graph:
+    """Put a subgraph of one input and one output between a value and who reads it.
+
+    Args:
+        graph: the graph.
+        value: the edge.
+        subgraph: keeps the type.
+        users: names of the nodes that shall read the new value; all of them, and the
+            graph's output, if not given.  When the value is a graph output then, its
+            name stays with what comes out.
+    """
+    require_values(graph.types, [value], "insert")
+    if len(subgraph.inputs) != 1 or len(subgraph.outputs) != 1:
+        got = f"{len(subgraph.inputs)} inputs and {len(subgraph.outputs)} outputs"
+        raise UserError("insert: the subgraph needs one input and one output", got=got)
+    whole = users is None
+    chosen = (
+        dict.fromkeys(node.name for node in graph.users[value])
+        if whole
+        else dict.fromkeys(users or ())
+    )
+    require_nodes(graph, chosen)
+    for name in chosen:
+        if value not in graph.by_name[name].inputs:
+            raise UserError(f"insert: node {name} does not read value {value}")
+    if whole and value in graph.outputs and value not in graph.producers:
+        raise UserError(f"insert: graph output {value} is made by no node, so it cannot be cut")
+    cut = fresh(f"{value}_cut", graph.types)
+    keep_name = whole and value in graph.outputs
+    graph_side, user_side = (cut, value) if keep_name else (value, cut)
+    nodes = tuple(
+        reading(node, {value: user_side})
+        if node.name in chosen
+        else making(node, {value: graph_side})
+        for node in graph.nodes
+    )
+    # A stand-in node carries the edge until the subgraph takes its place.
+    stand_in = Node(fresh("insert", graph.by_name), "Identity", (graph_side,), (user_side,))
+    opened = changed(
+        graph,
+        nodes=topological((*nodes, stand_in)),
+        types={**graph.types, cut: graph.types[value]},
+    )
+    edited = substitute(
+        opened,
+        [
+            Replacement(
+                (stand_in.name,),
+                subgraph,
+                {subgraph.inputs[0]: graph_side},
+                {user_side: subgraph.outputs[0]},
+            )
+        ],
+    )
+    line = f"insert {listed(node.name for node in subgraph.nodes)} on {value}"
+    return changed(edited, history=(*graph.history, line))
+
+
+def rename_values(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """Give values new names, graph inputs and outputs included."""
+    require_values(graph.types, names, "rename")
+    if not all(names.values()):
+        raise UserError("rename: a value cannot have an empty name")
+    refuse_duplicates([names.get(value, value) for value in graph.types], "value")
+    return changed(
+        graph,
+        inputs=mapped(graph.inputs, names),
+        outputs=mapped(graph.outputs, names),
+        nodes=tuple(making(reading(node, names), names) for node in graph.nodes),
+        types={names.get(value, value): type for value, type in graph.types.items()},
+        constants={names.get(value, value): array for value, array in graph.constants.items()},
+        history=(*graph.history, f"rename {listed(f'{a} to {b}' for a, b in names.items())}"),
+    )
+
+
+def rename_nodes(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """Give nodes new names; their origin stays."""
+    require_nodes(graph, names)
+    if not all(names.values()):
+        raise UserError("rename: a node cannot have an empty name")
+    refuse_duplicates([names.get(node.name, node.name) for node in graph.nodes], "node")
+    nodes = tuple(
+        changed(node, name=names[node.name]) if node.name in names else node for node in graph.nodes
+    )
+    line = f"rename {listed(f'{a} to {b}' for a, b in names.items())}"
+    return changed(graph, nodes=nodes, history=(*graph.history, line))
+
+
+def set_outputs(graph: Graph, outputs: Sequence[str]) -> Graph:
+    """Choose what the graph returns: any of its values."""
+    require_values(graph.types, outputs, "outputs")
+    if "" in outputs:
+        raise UserError("outputs: a graph output cannot be absent")
+    line = f"outputs {listed(outputs)}"
+    return changed(graph, outputs=tuple(outputs), history=(*graph.history, line))
+
+
+def set_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    """Exchange constants for others of the same type."""
+    for name, array in arrays.items():
+        if name not in graph.constants:
+            raise UserError(f"constants: graph {graph.name} has no constant {name}")
+        if type_of(array, name) != graph.types[name]:
+            got = str(type_of(array, name))
+            raise UserError(f"constants: {name} is {graph.types[name]}", got=got)
+    constants = {**graph.constants, **{name: read_only(array) for name, array in arrays.items()}}
+    line = f"exchange constants {listed(arrays)}"
+    return changed(graph, constants=constants, history=(*graph.history, line))
+
+
+def prune(graph: Graph) -> Graph:
+    """Remove what no output depends on: nodes, constants, types.  Inputs stay."""
+    needed = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if any(value in needed for value in node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    made = {value for node in kept for value in node.outputs}
+    alive = {*graph.inputs, *made, *(needed & graph.constants.keys())}
+    if len(kept) == len(graph.nodes) and alive >= graph.types.keys():
+        return graph
+    return changed(
+        graph,
+        nodes=tuple(reversed(kept)),
+        types={value: type for value, type in graph.types.items() if value in alive},
+        constants={v: array for v, array in graph.constants.items() if v in needed},
+        history=(*graph.history, f"prune {len(graph.nodes) - len(kept)} nodes"),
+    )

@@ -1,0 +1,80 @@
+"""What edits share: renaming, refusing, and the wording of history."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace as changed
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.graph import Graph, Node
+from weft.ir.types import TensorType
+
+
+def mapped(names: Iterable[str], mapping: Mapping[str, str]) -> tuple[str, ...]:
+    """Names, those in the mapping exchanged."""
+    return tuple(mapping.get(name, name) for name in names)
+
+
+def reading(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with inputs renamed."""
+    if names.keys().isdisjoint(node.inputs):
+        return node
+    return changed(node, inputs=mapped(node.inputs, names))
+
+
+def making(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with outputs renamed."""
+    if names.keys().isdisjoint(node.outputs):
+        return node
+    return changed(node, outputs=mapped(node.outputs, names))
+
+
+def fresh(wish: str, taken: Container[str]) -> str:
+    """A name that is not taken."""
+    name, count = wish, 1
+    while name in taken:
+        name, count = f"{wish}_{count}", count + 1
+    return name
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a line of history: a few, then how many more."""
+    listed = list(names)
+    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
+    return ", ".join(listed[:4]) + more
+
+
+def type_of(array: np.ndarray, name: str) -> TensorType:
+    """The type of a constant."""
+    try:
+        return TensorType(DType.of(array.dtype), tuple(array.shape))
+    except KeyError:
+        raise UserError(
+            f"constant {name} has an element type that Weft does not know", got=str(array.dtype)
+        ) from None
+
+
+def refuse_duplicates(names: Iterable[str], kind: str) -> None:
+    """Refuse a name that stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UserError(f"there is a {kind} {name} already")
+        seen.add(name)
+
+
+def require_nodes(graph: Graph, names: Iterable[str]) -> None:
+    """Refuse names of nodes that do not exist."""
+    for name in names:
+        if name not in graph.by_name:
+            raise UserError(f"graph {graph.name} has no node {name}")
+
+
+def require_values(types: Mapping[str, TensorType], values: Iterable[str], where: str) -> None:
+    """Refuse names of values that do not exist."""
+    for value in values:
+        if value and value not in types:
+            raise UserError(f"there is no value {value}", where=where)

@@ -1,0 +1,195 @@
+"""Print a graph as text that ``weft.ir.parser`` reads back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, cast
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.errors import InternalError, UserError
+from weft.ir.graph import Graph, Node
+from weft.ir.types import Symbol, TensorType
+from weft.ir.verify import bodies
+
+INLINE_ELEMENTS = 8
+"""A constant of at most this many elements is printed, a larger one referred to."""
+
+_WIDEST_ALIGNED = 56
+_BARE_VALUE = re.compile(r"[\w./-]*[\w./]")
+_BARE_WORD = re.compile(r"[A-Za-z_][\w.]*")
+_BARE_LABEL = re.compile(r'(?!by$|<-$)[^\s",]+')
+
+
+def show(graph: Graph, *, defaults: bool = False) -> str:
+    """The graph as text, one line per node; ``parse`` gives an equal graph.
+
+    Args:
+        graph: the graph.
+        defaults: print attributes that have their default value too.
+    """
+    return "\n".join(_graph_lines(graph, defaults, "")) + "\n"
+
+
+def digest(array: np.ndarray) -> str:
+    """A short hash of an array's element type, shape and bytes."""
+    found = blake2b(f"{array.dtype.name}{list(array.shape)}".encode(), digest_size=8)
+    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def references(graph: Graph) -> dict[str, np.ndarray]:
+    """The constants that ``show`` only refers to, under the names that ``parse`` looks up."""
+    found: dict[str, np.ndarray] = {}
+    for name, array in _references(graph, ""):
+        if name in found:
+            raise UserError(f"two constants would be stored as {name}", fix="Rename one.")
+        found[name] = array
+    return found
+
+
+def scoped(scope: str, node: str, attribute: str) -> str:
+    """The prefix of the names of the constants in a node's body graph."""
+    return f"{scope}{node}//{attribute}//"
+
+
+def _references(graph: Graph, scope: str) -> Iterator[tuple[str, np.ndarray]]:
+    for name, array in graph.constants.items():
+        if _inline(array) is None:
+            yield scope + name, array
+    for node in graph.nodes:
+        for attribute, body in bodies(node):
+            yield from _references(body, scoped(scope, node.name, attribute))
+
+
+def _graph_lines(graph: Graph, defaults: bool, indent: str) -> Iterator[str]:
+    inputs = ", ".join(f"{_value(v)}: {graph.types[v]}" for v in graph.inputs)
+    outputs = ", ".join(_value(v) for v in graph.outputs)
+    yield f"graph {_word(graph.name)}({inputs}) -> ({outputs}) {{"
+    inner = indent + "  "
+    for line in graph.history:
+        yield f"{inner}history {_string(line)}"
+    for name, array in graph.constants.items():
+        text = _inline(array) or f"@{digest(array)}"
+        yield f"{inner}const {_value(name)}: {graph.types[name]} = {text}"
+    made = [_made(node, graph) for node in graph.nodes]
+    width = max((len(text) for text in made if len(text) <= _WIDEST_ALIGNED), default=0)
+    for text, node in zip(made, graph.nodes, strict=True):
+        yield f"{inner}{text:<{width}} = {_use(node, defaults, inner)}"
+    yield f"{indent}}}"
+
+
+def _made(node: Node, graph: Graph) -> str:
+    return ", ".join(f"{_value(v)}: {graph.types[v]}" if v else "_" for v in node.outputs)
+
+
+def _use(node: Node, defaults: bool, indent: str) -> str:
+    inputs = ", ".join(_value(v) if v else "_" for v in node.inputs)
+    attributes = _fields(node.attributes, defaults, indent)
+    parts = [f"{_word(node.op)}({inputs})"]
+    if attributes:
+        parts.append(f"{{{attributes}}}")
+    label = _label(node)
+    return " ".join(parts) + (f"  # {label}" if label else "")
+
+
+def _label(node: Node) -> str:
+    """The node's name and origin; nothing where the output's name says it all."""
+    label = _bare_label(node.name)
+    if node.origin.sources or node.origin.rules:
+        label += " <-" + "".join(f" {text}" for text in _labels(node.origin.sources))
+        if node.origin.rules:
+            label += " by" + "".join(f" {text}" for text in _labels(node.origin.rules))
+        return label
+    first = next((value for value in node.outputs if value), "")
+    return "" if node.name == first else label
+
+
+def _labels(names: Iterable[str]) -> Iterator[str]:
+    texts = [_bare_label(name) for name in names]
+    yield from (f"{text}," for text in texts[:-1])
+    yield from texts[-1:]
+
+
+def _inline(array: np.ndarray) -> str | None:
+    """The elements of a small array, if their text gives the same bytes back."""
+    if array.size > INLINE_ELEMENTS or np.isnan(array.astype(np.float64)).any():
+        return None
+    return f"[{', '.join(_scalar(element) for element in array.reshape(-1).tolist())}]"
+
+
+def _scalar(value: bool | int | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _fields(record: Any, defaults: bool, indent: str) -> str:
+    if not is_dataclass(record):
+        raise InternalError(f"attributes must be a dataclass, got {record!r}")
+    shown: list[str] = []
+    for each in fields(record):
+        value = getattr(record, each.name)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        # Types too: 1, 1.0 and True are equal, yet three texts.
+        same = type(value) is type(default) and repr(value) == repr(default)
+        if defaults or not same:
+            shown.append(f"{each.name}={_attribute(value, defaults, indent)}")
+    return ", ".join(shown)
+
+
+def _attribute(value: Any, defaults: bool, indent: str) -> str:
+    match value:
+        case None | bool() | int() | float() | str() | np.generic() | Enum() | Symbol():
+            return _atom(value)
+        case TensorType():
+            return str(value)
+        case tuple():
+            texts = [_attribute(each, defaults, indent) for each in cast(tuple[Any], value)]
+            return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+        case Graph():
+            return "\n".join(_graph_lines(value, defaults, indent))
+        case _ if is_dataclass(value):
+            return f"{type(value).__name__}{{{_fields(value, defaults, indent)}}}"
+        case _:
+            raise InternalError(f"an attribute cannot be a {type(value).__name__}: {value!r}")
+
+
+def _atom(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case DType():
+            return str(value.value)
+        case Enum():
+            return f"{type(value).__name__}.{value.name}"
+        case str():
+            return _string(value)
+        case Symbol():
+            return f"${value.name}"
+        case np.generic():
+            return _scalar(cast(np.generic, value).item())
+        case _:
+            return _scalar(value)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _value(name: str) -> str:
+    return "%" + (name if _BARE_VALUE.fullmatch(name) else _string(name))
+
+
+def _word(name: str) -> str:
+    return name if _BARE_WORD.fullmatch(name) else _string(name)
+
+
+def _bare_label(name: str) -> str:
+    return name if _BARE_LABEL.fullmatch(name) else _string(name)
