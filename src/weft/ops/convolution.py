@@ -19,11 +19,11 @@ from weft.ir.graph import Attributes
 from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
-from weft.ops.expr import add, binary, cast, const, index, mul, total
+from weft.ops.accumulate import accumulator, narrowed, widened
+from weft.ops.expr import add, binary, const, index, mul, total
 from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.window import (
     Window,
-    accumulator,
     described,
     guarded,
     names,
@@ -175,25 +175,19 @@ def _define_conv(call: Call) -> tuple[Compute, ...]:
         w.dims,
         conv_window(call, w),
         call.attributes.groups,
-        activation=lambda at: widened(call.load(0, *at), x, exact),
-        weight=lambda at: widened(call.load(1, *at), w, exact),
+        activation=lambda at: widened(call.load(0, *at), x.dtype),
+        weight=lambda at: widened(call.load(1, *at), w.dtype),
         outside=const(0, exact),
     )
     return (Compute(axes, _with_bias(call, value)),)
 
 
-def widened(value: Expr, type: TensorType, dtype: object) -> Expr:
-    """``value`` of a type, converted to ``dtype`` if it has another."""
-    return value if type.dtype is dtype else cast(accumulator(type.dtype), value)
-
-
 def _with_bias(call: Call, value: Expr) -> Expr:
     """Adds input 2 along ``c`` outside of the sum, and rounds to the output's type."""
     x = call.type(0)
-    exact = accumulator(x.dtype)
     if call.has(2):
-        value = binary("add", value, widened(call.load(2, Var("c")), x, exact))
-    return value if exact is x.dtype else cast(x.dtype, value)
+        value = binary("add", value, widened(call.load(2, Var("c")), x.dtype))
+    return narrowed(value, x.dtype)
 
 
 def convolve(x: np.ndarray, w: np.ndarray, window: Window, groups: int) -> np.ndarray:
@@ -344,8 +338,8 @@ def _define_conv_transpose(call: Call) -> tuple[Compute, ...]:
         k = add(mul(binary("floordiv", channel, channels), per_group), k)
         channel = binary("mod", channel, channels)
     conditions = [condition for *_, found in parts for condition in found]
-    inside = widened(call.load(0, Var("n"), k, *(part[2] for part in parts)), x, exact)
-    weight = widened(call.load(1, k, channel, *(part[1] for part in parts)), w, exact)
+    inside = widened(call.load(0, Var("n"), k, *(part[2] for part in parts)), x.dtype)
+    weight = widened(call.load(1, k, channel, *(part[1] for part in parts)), w.dtype)
     # A tap past the kernel is out of the weight's bounds too, so the guard is around both.
     value = guarded(conditions, binary("mul", inside, weight), const(0, exact))
     reduced = (Axis("k", per_group), *(part[0] for part in parts))

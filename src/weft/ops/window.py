@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 
-from weft.dtypes import DType
 from weft.ir.types import Dim, TensorType
 from weft.loops.nodes import Axis, Expr, Select, Var
 from weft.ops.expr import add, all_of, binary, mul
@@ -22,11 +21,6 @@ def described(call: Call, *names: str) -> str:
     """The inputs' names and types, for errors: ``x f32[1,4,8,8], w f32[8,3,3,3]``."""
     pairs = zip(names, call.inputs, strict=False)
     return ", ".join(f"{name} {type}" for name, type in pairs if type is not None)
-
-
-def accumulator(dtype: DType) -> DType:
-    """The type in which sums of ``dtype`` are taken: ``f32`` for the half types."""
-    return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
 
 def spatial_axes(extents: Sequence[int]) -> tuple[Axis, ...]:
