@@ -19,6 +19,8 @@ from weft.ops import (
     logic,
     loss,
     normalization,
+    ordering,
+    padding,
     pooling,
     quantization,
     recurrent,
@@ -27,6 +29,7 @@ from weft.ops import (
     selection,
     shape,
     signal,
+    slicing,
 )
 from weft.ops.record import Op
 
@@ -43,6 +46,8 @@ FAMILIES = (
     logic,
     loss,
     normalization,
+    ordering,
+    padding,
     pooling,
     quantization,
     recurrent,
@@ -51,6 +56,7 @@ FAMILIES = (
     selection,
     shape,
     signal,
+    slicing,
 )
 
 
