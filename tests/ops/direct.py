@@ -98,7 +98,9 @@ class Direct:
         if 0 in shape:
             raise ValueError("no points")
         value = self.value(compute.value)
-        return np.broadcast_to(value.reshape(value.shape[value.ndim - len(shape) :]), shape)
+        # Dimensions left of the axes are those of reductions, now of extent 1.
+        kept = value.shape[max(0, value.ndim - len(shape)) :]
+        return np.broadcast_to(value.reshape(kept), shape)
 
     def value(self, expr: Expr) -> np.ndarray:
         match expr:
