@@ -103,9 +103,11 @@ class Facts:
 
     Attributes:
         impossible: the assumptions contradict one another, so this place is not reached.
+        simplified: what ``weft.loops.simplify`` has done here already.
+        checked: what ``weft.loops.bounds`` has looked at here already.
     """
 
-    __slots__ = ("_atoms", "_linear", "_memo", "impossible", "simplified")
+    __slots__ = ("_atoms", "_linear", "_memo", "checked", "impossible", "simplified")
 
     def __init__(self) -> None:
         self._atoms: dict[Expr, Interval] = {}
@@ -113,6 +115,7 @@ class Facts:
         # Remembered by identity; the expression is kept so that its identity stays its own.
         self._memo: dict[int, tuple[Expr, Interval]] = {}
         self.simplified: dict[int, tuple[Expr, object]] = {}
+        self.checked: dict[int, Expr] = {}
         self.impossible = False
 
     def _copy(self) -> Facts:

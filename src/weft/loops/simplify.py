@@ -129,9 +129,9 @@ def _rules(expr: Expr, facts: Facts) -> Expr:
         case Binary("and", lhs, rhs):
             return _and(expr, _expr(lhs, facts), rhs, facts)
         case Binary(op, _, _) if op in _INDEX_OPS and dtype_of(expr) is DType.I64:
-            return _emit(_index(expr, facts))
+            return emit(_index(expr, facts))
         case Unary("neg", _) if dtype_of(expr) is DType.I64:
-            return _emit(_index(expr, facts))
+            return emit(_index(expr, facts))
         case Reduce(op, axes, value):
             inner = facts.bind({axis.var: (0, axis.extent - 1) for axis in axes})
             return Reduce(op, axes, _expr(value, inner))
@@ -195,7 +195,7 @@ def _mul(left: Affine, right: Affine, _: Facts) -> Affine:
         return left.times(right.const)
     if not left.terms:
         return right.times(left.const)
-    return _atom(Binary("mul", _emit(left), _emit(right)))
+    return _atom(Binary("mul", emit(left), emit(right)))
 
 
 def _floordiv(left: Affine, right: Affine, facts: Facts) -> Affine:
@@ -211,7 +211,7 @@ def _floordiv(left: Affine, right: Affine, facts: Facts) -> Affine:
     common = gcd(divisor, rest.const, *rest.terms.values())
     if common > 1:
         rest, divisor = _divided(rest, common), divisor // common
-    nested = _emit(rest)
+    nested = emit(rest)
     if isinstance(nested, Binary) and nested.op == "floordiv" and _positive(nested.rhs):
         inner = affine(nested.rhs).const * divisor
         return quotient.plus(_floordiv(affine(nested.lhs), Affine({}, inner), facts))
@@ -228,9 +228,9 @@ def _mod(left: Affine, right: Affine, facts: Facts) -> Affine:
         return Affine(rest.terms, rest.const - low // divisor * divisor)
     common = gcd(divisor, rest.const, *rest.terms.values())
     if common > 1:
-        inside = Binary("mod", _emit(_divided(rest, common)), index(divisor // common))
+        inside = Binary("mod", emit(_divided(rest, common)), index(divisor // common))
         return _atom(inside).times(common)
-    return _atom(Binary("mod", _emit(rest), index(divisor)))
+    return _atom(Binary("mod", emit(rest), index(divisor)))
 
 
 def _extreme(op: str) -> Callable[[Affine, Affine, Facts], Affine]:
@@ -255,7 +255,7 @@ _INDEX_RULES: dict[str, Callable[[Affine, Affine, Facts], Affine]] = {
 
 
 def _opaque(op: str, left: Affine, right: Affine) -> Affine:
-    folded = fold_constants(Binary(op, _emit(left), _emit(right)))
+    folded = fold_constants(Binary(op, emit(left), emit(right)))
     return affine(folded)
 
 
@@ -284,7 +284,7 @@ def _atom(expr: Expr) -> Affine:
     return Affine({expr: 1}, 0)
 
 
-def _emit(form: Affine) -> Expr:
+def emit(form: Affine) -> Expr:
     """An affine form as an expression: what is added, what is taken away, the constant."""
     form = _rejoin(form)
     result: Expr | None = None
@@ -335,6 +335,8 @@ def _fold(expr: Expr, facts: Facts) -> Expr:
             return x
         case Cast(dtype, x) if dtype_of(x) is dtype:
             return x
+        case Binary("mul", lhs, rhs) if _is_zero(lhs) or _is_zero(rhs):
+            return Const(0, dtype_of(expr))
         case Binary(op, lhs, rhs) if op in _UNITS and _is(rhs, _UNITS[op]):
             return lhs
         case Binary(op, lhs, rhs) if op in _COMMUTING_UNITS and _is(lhs, _UNITS[op]):
@@ -356,6 +358,11 @@ def _is(expr: Expr, value: int) -> bool:
         and expr.value == value
         and not (expr.dtype.is_float and np.signbit(float(expr.value)))
     )
+
+
+def _is_zero(expr: Expr) -> bool:
+    """An integer zero: times a float it may be NaN or -0.0."""
+    return isinstance(expr, Const) and expr.dtype.is_integer and expr.value == 0
 
 
 def _or(expr: Expr, lhs: Expr, rhs: Expr) -> Expr:
