@@ -37,6 +37,11 @@ def show(graph: Graph, *, defaults: bool = False) -> str:
     return "\n".join(_graph_lines(graph, defaults, "")) + "\n"
 
 
+def show_node(node: Node, graph: Graph) -> str:
+    """The line of one node of a graph."""
+    return f"{_made(node, graph)} = {_use(node, False, '')}"
+
+
 def digest(array: np.ndarray) -> str:
     """A short hash of an array's element type, shape and bytes."""
     found = blake2b(f"{array.dtype.name}{list(array.shape)}".encode(), digest_size=8)
