@@ -14,6 +14,7 @@ from scipy.special import erf
 from weft.dtypes import DType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.walk import dtype_of
 
 
 def signed_shift(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -96,7 +97,7 @@ class Direct:
             self.places[axis.var] = (len(self.places), axis.extent)
         shape = tuple(axis.extent for axis in compute.axes)
         if 0 in shape:
-            raise ValueError("no points")
+            return np.empty(shape, dtype_of(compute.value).numpy)
         value = self.value(compute.value)
         # Dimensions left of the axes are those of reductions, now of extent 1.
         kept = value.shape[max(0, value.ndim - len(shape)) :]

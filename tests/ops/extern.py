@@ -50,9 +50,7 @@ def run_extern(
     present = {f"in{place}": each for place, each in enumerate(inputs) if each is not None}
     results = [np.empty(type.dims, type.dtype.numpy) for type in outputs]
     scratch = np.empty(max(body.scratch_bytes, 1) + 64, np.uint8)
-    params = [
-        f"const {C_TYPES[DType.of(each.dtype)]} *{name}" for name, each in present.items()
-    ]
+    params = [f"const {C_TYPES[DType.of(each.dtype)]} *{name}" for name, each in present.items()]
     params += [f"{C_TYPES[type.dtype]} *out{place}" for place, type in enumerate(outputs)]
     text = (
         "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"

@@ -39,9 +39,7 @@ def random(text: str, low: float = -3.0, high: float = 3.0, seed: int = 0) -> np
         return source.integers(0, 2, type.dims).astype(np.bool_)
     if type.dtype.is_integer:
         least = max(int(low), type.dtype.limits[0])
-        return source.integers(least, max(int(high), least + 1), type.dims).astype(
-            type.dtype.numpy
-        )
+        return source.integers(least, max(int(high), least + 1), type.dims).astype(type.dtype.numpy)
     return source.uniform(low, high, type.dims).astype(type.dtype.numpy)
 
 

@@ -2,33 +2,359 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
+from weft.dtypes import DType
+from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
-from weft.ops.expr import axes, binary, const, variables
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.loops.nodes import Expr
+from weft.loops.walk import dtype_of
+from weft.ops.elementwise import (
+    FLOATS,
+    NUMBERS,
+    SIGNED,
+    WITH_AUTODIFF,
+    Domain,
+    broadcast_inputs,
+    elementwise,
+    fitted,
+    like,
+    map_op,
+    same_dtypes,
+)
+from weft.ops.expr import binary, select, unary
+from weft.ops.record import Call, Define, Op, Param
+
+SLOPES = Domain(
+    "a floating-point or wide integer type",
+    FLOATS.dtypes | {DType.I32, DType.I64, DType.U32, DType.U64},
+)
 
 
-def same_type(call: Call) -> tuple[TensorType, ...]:
-    """The output has the type of the first input."""
-    return (call.type(0),)
+@dataclass(frozen=True, slots=True)
+class LeakyReluAttributes(Attributes):
+    """``alpha`` is the slope below zero."""
+
+    alpha: float = 0.01
 
 
-def _relu(call: Call) -> tuple[Compute, ...]:
-    ranges = axes(call.type(0).dims)
-    x = call.load(0, *variables(ranges))
-    return (Compute(ranges, binary("max", x, const(0, x.dtype))),)
+@dataclass(frozen=True, slots=True)
+class EluAttributes(Attributes):
+    """``alpha`` scales the exponential below zero."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SeluAttributes(Attributes):
+    """``alpha`` scales the exponential below zero, ``gamma`` the whole."""
+
+    alpha: float = 1.6732631921768188
+    gamma: float = 1.0507010221481323
+
+
+@dataclass(frozen=True, slots=True)
+class CeluAttributes(Attributes):
+    """``alpha`` sets where the exponential saturates."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GeluAttributes(Attributes):
+    """``approximate`` is ``none`` (by erf) or ``tanh``."""
+
+    approximate: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class HardSigmoidAttributes(Attributes):
+    """The line ``alpha * x + beta``, held within [0, 1]."""
+
+    alpha: float = 0.20000000298023224
+    beta: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdedReluAttributes(Attributes):
+    """Values up to ``alpha`` become 0."""
+
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkAttributes(Attributes):
+    """Values within ``lambd`` of 0 become 0; the others move towards 0 by ``bias``."""
+
+    bias: float = 0.0
+    lambd: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SwishAttributes(Attributes):
+    """``alpha`` scales x inside the sigmoid."""
+
+    alpha: float = 1.0
+
+
+def _plus(lhs: Expr, rhs: Expr | float) -> Expr:
+    return binary("add", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
+
+
+def _times(lhs: Expr, rhs: Expr | float) -> Expr:
+    return binary("mul", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
+
+
+def _over(lhs: Expr | float, rhs: Expr) -> Expr:
+    return binary("div", like(rhs, lhs) if isinstance(lhs, int | float) else lhs, rhs)
+
+
+def _less(lhs: Expr, rhs: float) -> Expr:
+    return binary("lt", lhs, like(lhs, rhs))
+
+
+def _relu(x: Expr) -> Expr:
+    return binary("max", x, like(x, 0))
+
+
+def _expm1(x: Expr) -> Expr:
+    return _plus(unary("exp", x), -1.0)
+
+
+def sigmoid(x: Expr) -> Expr:
+    """``1 / (1 + exp(-x))``; ``exp`` may overflow to infinity, which gives 0."""
+    return _over(1.0, _plus(unary("exp", unary("neg", x)), 1.0))
+
+
+def softplus(x: Expr) -> Expr:
+    """``log(1 + exp(x))`` without overflow."""
+    decay = unary("exp", unary("neg", unary("abs", x)))
+    return _plus(_relu(x), unary("log", _plus(decay, 1.0)))
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def _leaky_formula(attributes: LeakyReluAttributes, x: Expr) -> Expr:
+    return select(_less(x, 0), _times(x, attributes.alpha), x)
+
+
+def _leaky(attributes: LeakyReluAttributes, x: np.ndarray) -> np.ndarray:
+    return np.where(x < 0, x * x.dtype.type(attributes.alpha), x)
+
+
+def _elu_formula(attributes: EluAttributes, x: Expr) -> Expr:
+    return select(_less(x, 0), _times(_expm1(x), attributes.alpha), x)
+
+
+def _elu(attributes: EluAttributes, x: np.ndarray) -> np.ndarray:
+    return np.where(x < 0, (np.exp(x) - 1) * x.dtype.type(attributes.alpha), x)
+
+
+def _selu_formula(attributes: SeluAttributes, x: Expr) -> Expr:
+    below = _times(_expm1(x), attributes.alpha)
+    return _times(select(_less(x, 0), below, x), attributes.gamma)
+
+
+def _selu(attributes: SeluAttributes, x: np.ndarray) -> np.ndarray:
+    below = (np.exp(x) - 1) * x.dtype.type(attributes.alpha)
+    return np.where(x < 0, below, x) * x.dtype.type(attributes.gamma)
+
+
+def _celu_formula(attributes: CeluAttributes, x: Expr) -> Expr:
+    inner = _expm1(_over(x, like(x, attributes.alpha)))
+    return select(_less(x, 0), _times(inner, attributes.alpha), x)
+
+
+def _celu(attributes: CeluAttributes, x: np.ndarray) -> np.ndarray:
+    alpha = x.dtype.type(attributes.alpha)
+    return np.where(x < 0, (np.exp(x / alpha) - 1) * alpha, x)
+
+
+def _gelu_formula(attributes: GeluAttributes, x: Expr) -> Expr:
+    if attributes.approximate == "tanh":
+        cubic = _times(_times(_times(x, x), x), 0.044715)
+        curve = unary("tanh", _times(_plus(x, cubic), math.sqrt(2 / math.pi)))
+    else:
+        curve = unary("erf", _times(x, math.sqrt(0.5)))
+    return _times(_times(x, 0.5), _plus(curve, 1.0))
+
+
+def _gelu(attributes: GeluAttributes, x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    if attributes.approximate == "tanh":
+        curve = np.tanh((wide + wide**3 * 0.044715) * math.sqrt(2 / math.pi))
+    else:
+        curve = np.frompyfunc(math.erf, 1, 1)(wide * math.sqrt(0.5)).astype(np.float64)
+    return (wide * 0.5 * (curve + 1)).astype(x.dtype)
+
+
+def _check_gelu(call: Call) -> None:
+    if call.attributes.approximate not in ("none", "tanh"):
+        raise call.error("approximate must be none or tanh", got=repr(call.attributes.approximate))
+
+
+def _hard(x: Expr, alpha: float, beta: float) -> Expr:
+    line = _plus(_times(x, alpha), beta)
+    return binary("min", binary("max", line, like(x, 0)), like(x, 1))
+
+
+def _hard_value(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    return np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1)
+
+
+def _thresholded_formula(attributes: ThresholdedReluAttributes, x: Expr) -> Expr:
+    return select(binary("gt", x, like(x, attributes.alpha)), x, like(x, 0))
+
+
+def _thresholded(attributes: ThresholdedReluAttributes, x: np.ndarray) -> np.ndarray:
+    return np.where(x > x.dtype.type(attributes.alpha), x, x.dtype.type(0))
+
+
+def _shrink_formula(attributes: ShrinkAttributes, x: Expr) -> Expr:
+    dtype = dtype_of(x)
+    # Bias and threshold are fractions: integers are computed with as f64.
+    wider = dtype if dtype.is_float else DType.F64
+    wide = fitted(wider, x, dtype)
+    below = _plus(wide, attributes.bias)
+    above = _plus(wide, -attributes.bias)
+    beyond = binary("gt", wide, like(wide, attributes.lambd))
+    inner = select(beyond, above, like(wide, 0))
+    return fitted(dtype, select(_less(wide, -attributes.lambd), below, inner), wider)
+
+
+def _shrink(attributes: ShrinkAttributes, x: np.ndarray) -> np.ndarray:
+    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
+    bias, lambd = wide.dtype.type(attributes.bias), wide.dtype.type(attributes.lambd)
+    inner = np.where(wide > lambd, wide - bias, wide.dtype.type(0))
+    return np.where(wide < -lambd, wide + bias, inner)
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
+
+
+def _infer_prelu(call: Call) -> tuple[TensorType, ...]:
+    call.type(1)
+    dtype = same_dtypes(call, SLOPES)
+    if broadcast_inputs(call) != call.type(0).shape:
+        raise call.error("the slope must broadcast to the shape of x")
+    return (TensorType(dtype, call.type(0).shape),)
+
+
+def _prelu_point(x: Expr, slope: Expr) -> Expr:
+    return select(_less(x, 0), binary("mul", x, slope), x)
+
+
+def _define_prelu(call: Call) -> tuple[Compute, ...]:
+    return elementwise(call, call.type(0).dims, _prelu_point)
+
+
+def _smooth(
+    name: str,
+    formula: Callable[..., Expr],
+    function: Callable[..., np.ndarray],
+    doc: str,
+    attributes: type = Attributes,
+) -> Op:
+    return map_op(name, FLOATS, formula, function, doc, attributes=attributes)
 
 
 OPS: tuple[Op, ...] = (
+    map_op(
+        "Relu",
+        SIGNED,
+        _relu,
+        lambda x: np.maximum(x, x.dtype.type(0)),
+        "The larger of x and 0.",
+    ),
+    _smooth("LeakyRelu", _leaky_formula, _leaky, "x, or alpha * x below 0.", LeakyReluAttributes),
     Op(
-        name="Relu",
-        inputs=(Param("x"),),
-        infer=same_type,
-        reference=lambda call, x: (np.maximum(x, x.dtype.type(0)),),
-        compute=Define(_relu),
-        grad=NoGrad("gradients come with autodiff"),
-        doc="The larger of x and 0, elementwise.",
+        name="PRelu",
+        inputs=(Param("x"), Param("slope")),
+        infer=_infer_prelu,
+        reference=lambda call, x, slope: (np.where(x < 0, x * slope, x),),
+        compute=Define(_define_prelu),
+        grad=WITH_AUTODIFF,
+        doc="x, or x times the slope below 0.",
+    ),
+    _smooth("Elu", _elu_formula, _elu, "x, or alpha * (exp(x) - 1) below 0.", EluAttributes),
+    _smooth(
+        "Selu",
+        _selu_formula,
+        _selu,
+        "gamma * x, or gamma * alpha * (exp(x) - 1) below 0.",
+        SeluAttributes,
+    ),
+    _smooth(
+        "Celu",
+        _celu_formula,
+        _celu,
+        "x, or alpha * (exp(x / alpha) - 1) below 0.",
+        CeluAttributes,
+    ),
+    map_op(
+        "Gelu",
+        FLOATS,
+        _gelu_formula,
+        _gelu,
+        "x times the standard normal distribution function at x.",
+        attributes=GeluAttributes,
+        check=_check_gelu,
+    ),
+    _smooth(
+        "HardSigmoid",
+        lambda attributes, x: _hard(x, attributes.alpha, attributes.beta),
+        lambda attributes, x: _hard_value(x, attributes.alpha, attributes.beta),
+        "The line alpha * x + beta, held within [0, 1].",
+        HardSigmoidAttributes,
+    ),
+    _smooth(
+        "HardSwish",
+        lambda x: _times(x, _hard(x, 1 / 6, 0.5)),
+        lambda x: x * _hard_value(x, 1 / 6, 0.5),
+        "x times the line x / 6 + 1 / 2 held within [0, 1].",
+    ),
+    _smooth("Sigmoid", sigmoid, _sigmoid, "1 / (1 + exp(-x))."),
+    _smooth("Softplus", softplus, _softplus, "log(1 + exp(x))."),
+    _smooth(
+        "Softsign",
+        lambda x: _over(x, _plus(unary("abs", x), 1.0)),
+        lambda x: x / (1 + np.abs(x)),
+        "x / (1 + |x|).",
+    ),
+    _smooth(
+        "Mish",
+        lambda x: _times(x, unary("tanh", softplus(x))),
+        lambda x: x * np.tanh(_softplus(x)),
+        "x * tanh(log(1 + exp(x))).",
+    ),
+    _smooth(
+        "ThresholdedRelu",
+        _thresholded_formula,
+        _thresholded,
+        "x above alpha, 0 elsewhere.",
+        ThresholdedReluAttributes,
+    ),
+    map_op(
+        "Shrink",
+        NUMBERS,
+        _shrink_formula,
+        _shrink,
+        "x moved towards 0 by bias; 0 within lambd of 0.",
+        attributes=ShrinkAttributes,
+    ),
+    _smooth(
+        "Swish",
+        lambda attributes, x: _times(x, sigmoid(_times(x, attributes.alpha))),
+        lambda attributes, x: x * _sigmoid(x * x.dtype.type(attributes.alpha)),
+        "x times the sigmoid of alpha * x.",
+        SwishAttributes,
     ),
 )

@@ -1,7 +1,134 @@
-"""Conversions between element types."""
+"""Conversions between element types, and ops that change nothing."""
 
 from __future__ import annotations
 
-from weft.ops.record import Op
+from dataclasses import dataclass
 
-OPS: tuple[Op, ...] = ()
+import numpy as np
+
+from weft.dtypes import DType
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Expr
+from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, checked, fitted
+from weft.ops.expr import axes, const, variables
+from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+
+
+@dataclass(frozen=True, slots=True)
+class CastAttributes(Attributes):
+    """Attributes of ``Cast``.
+
+    Attributes:
+        to: the type to convert to.
+    """
+
+    to: DType = DType.F32
+
+
+@dataclass(frozen=True, slots=True)
+class BitCastAttributes(Attributes):
+    """Attributes of ``BitCast``.
+
+    Attributes:
+        to: the type that the bits are read as, of the same size.
+    """
+
+    to: DType = DType.F32
+
+
+def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Conversion as the loop language's ``Cast`` does it."""
+    return array.astype(dtype.numpy, copy=False)
+
+
+def _copied(call: Call, dtype: DType) -> tuple[Compute, ...]:
+    ranges = axes(call.type(0).dims)
+    value = call.load(0, *variables(ranges))
+    return (Compute(ranges, fitted(dtype, value, value.dtype)),)
+
+
+def _infer_dropout(call: Call) -> tuple[TensorType, ...]:
+    found = checked(call, 0, FLOATS)
+    return (found, TensorType(DType.BOOL, found.shape))
+
+
+def _define_dropout(call: Call) -> tuple[Compute, ...]:
+    ranges = axes(call.type(0).dims)
+    kept: Expr = const(True, DType.BOOL)
+    computes = (*_copied(call, call.type(0).dtype), Compute(ranges, kept))
+    return computes[: call.outputs]
+
+
+def _infer_bitcast(call: Call) -> tuple[TensorType, ...]:
+    found, to = call.type(0), call.attributes.to
+    if found.dtype.bytes != to.bytes:
+        raise call.error(
+            "both types must have the same size", got=f"{found.dtype.value} to {to.value}"
+        )
+    return (TensorType(to, found.shape),)
+
+
+def _bitcast_body(call: Call) -> ExternBody:
+    return ExternBody(
+        "    const unsigned char *from = (const unsigned char *)in0;\n"
+        "    unsigned char *to = (unsigned char *)out0;\n"
+        "    long i;\n"
+        f"    for (i = 0; i < {call.type(0).bytes}; ++i)\n"
+        "        to[i] = from[i];\n"
+    )
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        name="Cast",
+        inputs=(Param("x"),),
+        infer=lambda call: (TensorType(call.attributes.to, call.type(0).shape),),
+        reference=lambda call, x: (convert(x, call.attributes.to),),
+        compute=Define(lambda call: _copied(call, call.attributes.to)),
+        grad=WITH_AUTODIFF,
+        doc="x in another element type: floats truncate to integers, bool is x != 0.",
+        attributes=CastAttributes,
+    ),
+    Op(
+        name="CastLike",
+        inputs=(Param("x"), Param("target")),
+        infer=lambda call: (TensorType(call.type(1).dtype, call.type(0).shape),),
+        reference=lambda call, x, target: (convert(x, call.type(1).dtype),),
+        compute=Define(lambda call: _copied(call, call.type(1).dtype)),
+        grad=WITH_AUTODIFF,
+        doc="x in the element type of the target.",
+    ),
+    Op(
+        name="Identity",
+        inputs=(Param("x"),),
+        infer=lambda call: (call.type(0),),
+        reference=lambda call, x: (x,),
+        compute=Define(lambda call: _copied(call, call.type(0).dtype)),
+        grad=WITH_AUTODIFF,
+        doc="x itself.",
+    ),
+    Op(
+        name="Dropout",
+        inputs=(Param("x"),),
+        infer=_infer_dropout,
+        reference=lambda call, x: (x, np.ones(x.shape, np.bool_)),
+        compute=Define(_define_dropout),
+        grad=WITH_AUTODIFF,
+        doc="x itself, as inference leaves it, and a mask that keeps everything.",
+        outputs=(Param("y"), Param("mask", optional=True)),
+    ),
+    Op(
+        name="BitCast",
+        inputs=(Param("x"),),
+        infer=_infer_bitcast,
+        reference=lambda call, x: (
+            np.ascontiguousarray(x).view(call.attributes.to.numpy).reshape(x.shape),
+        ),
+        compute=Extern(_bitcast_body),
+        grad=NoGrad("the output's bits are not a smooth function of the input"),
+        doc="The bits of x read as another type of the same size.",
+        attributes=BitCastAttributes,
+    ),
+)
