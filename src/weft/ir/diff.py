@@ -130,8 +130,11 @@ def _pairs(old: Graph, new: Graph) -> dict[str, str]:
 
 
 def _matched_values(old: Graph, new: Graph, pairs: dict[str, str]) -> dict[str, str]:
-    """The new name of every value of matched nodes, and of inputs by position."""
+    """The new names of values: of matched nodes, inputs by position, equal constants."""
     found = dict(zip(old.inputs, new.inputs, strict=False))
+    renamed = {digest(new.constants[name]): name for name in new.constants if name not in old.types}
+    for name in [each for each in old.constants if each not in new.types]:
+        found[name] = renamed.get(digest(old.constants[name]), name)
     for left, right in pairs.items():
         made = zip(old.by_name[left].outputs, new.by_name[right].outputs, strict=False)
         found.update({a: b for a, b in made if a})

@@ -42,18 +42,14 @@ class _Work:
     constants: dict[str, np.ndarray]
     node_names: set[str]
     aliases: dict[str, str] = field(default_factory=dict[str, str])
-    suffixes: dict[str, int] = field(default_factory=dict[str, int])
+    value_suffixes: dict[str, int] = field(default_factory=dict[str, int])
+    node_suffixes: dict[str, int] = field(default_factory=dict[str, int])
 
-    def fresh(self, wish: str, taken: Container[str]) -> str:
-        """A name that is not taken; counts on from the last suffix, for speed."""
-        name = wish
-        while name in taken:
-            self.suffixes[wish] = self.suffixes.get(wish, 0) + 1
-            name = f"{wish}_{self.suffixes[wish]}"
-        return name
+    def fresh_value(self, wish: str) -> str:
+        return _fresh(wish, self.types, self.value_suffixes)
 
     def fresh_node(self, wish: str) -> str:
-        name = self.fresh(wish, self.node_names)
+        name = _fresh(wish, self.node_names, self.node_suffixes)
         self.node_names.add(name)
         return name
 
@@ -176,7 +172,7 @@ def _instantiate(work: _Work, each: Replacement) -> list[Node]:
     for node in each.subgraph.nodes:
         for value in node.outputs:
             if value and value not in names:
-                names[value] = work.fresh(value, work.types)
+                names[value] = work.fresh_value(value)
                 work.types[names[value]] = each.subgraph.types[value]
     origin = _origin(work.graph, each.nodes)
     return [
@@ -196,7 +192,7 @@ def _place_constant(work: _Work, name: str, array: np.ndarray, type: TensorType)
     # The same array under the same name is the graph's own constant, met again.
     if work.constants.get(name) is array:
         return name
-    fresh = work.fresh(name, work.types)
+    fresh = work.fresh_value(name)
     work.constants[fresh] = array
     work.types[fresh] = type
     return fresh
@@ -254,3 +250,12 @@ def _resolved(work: _Work, renames: Mapping[str, str], node: Node) -> Node:
     if inputs == node.inputs and outputs == node.outputs:
         return node
     return changed(node, inputs=inputs, outputs=outputs)
+
+
+def _fresh(wish: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+    """A name that is not taken; counts on from the last suffix, for speed."""
+    name = wish
+    while name in taken:
+        suffixes[wish] = suffixes.get(wish, 0) + 1
+        name = f"{wish}_{suffixes[wish]}"
+    return name
