@@ -1,7 +1,626 @@
-"""Softmax and normalization."""
+"""Softmax and normalization.
+
+Half types are computed in ``f32`` throughout and rounded once, whatever ``stash_type``
+says; it only types the statistics that ``LayerNormalization`` returns.
+"""
 
 from __future__ import annotations
 
-from weft.ops.record import Op
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
 
-OPS: tuple[Op, ...] = ()
+import numpy as np
+
+from weft.dtypes import DType
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Axis, Expr, Reduce, Var
+from weft.ops.accumulate import accumulator, narrowed, widened
+from weft.ops.build import GraphBuilder
+from weft.ops.expr import add, binary, const, inside, select, variables
+from weft.ops.expr import axes as axes_for
+from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.steps import Steps
+from weft.ops.support import axes_of, axis_of, known
+
+LATER = NoGrad("gradients come with autodiff")
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxAttributes(Attributes):
+    """Of ``Softmax`` and ``LogSoftmax``."""
+
+    axis: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNormalizationAttributes(Attributes):
+    """Of ``LayerNormalization`` and ``RMSNormalization``: from ``axis`` on, all are normalized."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormalizationAttributes(Attributes):
+    """Of ``BatchNormalization``."""
+
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+    training_mode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNormalizationAttributes(Attributes):
+    """Of ``InstanceNormalization``."""
+
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNormalizationAttributes(Attributes):
+    """Of ``GroupNormalization``."""
+
+    num_groups: int
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LRNAttributes(Attributes):
+    """Of ``LRN``: ``x / (bias + alpha / size * sum of squares) ** beta``."""
+
+    size: int
+    alpha: float = 0.0001
+    beta: float = 0.75
+    bias: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LpNormalizationAttributes(Attributes):
+    """Of ``LpNormalization``: ``p`` is 1 or 2."""
+
+    axis: int = -1
+    p: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MeanVarianceNormalizationAttributes(Attributes):
+    """Of ``MeanVarianceNormalization``."""
+
+    axes: tuple[int, ...] = (0, 2, 3)
+
+
+# --- checks ---------------------------------------------------------------------------------
+
+
+def _floating(call: Call) -> TensorType:
+    x = call.type(0)
+    if not x.dtype.is_float:
+        raise call.error("input must be of a floating-point type", got=f"x {x}")
+    return x
+
+
+def _per_channel(call: Call, names: Sequence[str]) -> int:
+    """The number of channels, for which all inputs but the first have one number each."""
+    x = _floating(call)
+    if len(x.shape) < 2:
+        raise call.error("input must be [batch, channels, ...]", got=f"x {x}")
+    channels = known(call, x.shape[1])
+    for position, name in enumerate(names, 1):
+        found = call.type(position)
+        if found.shape != (channels,):
+            raise call.error(
+                f"{name} must have one number for each of the {channels} channels",
+                got=f"{name} {found}",
+            )
+    return channels
+
+
+def _check_scale(call: Call, position: int, name: str) -> None:
+    """A scale or bias that broadcasts to the shape of the input."""
+    x = call.type(0)
+    if not call.has(position):
+        return
+    shape = call.type(position).shape
+    offset = len(x.shape) - len(shape)
+    if offset < 0 or any(dim not in (1, x.shape[offset + at]) for at, dim in enumerate(shape)):
+        raise call.error(
+            f"{name} cannot be broadcast to the input", got=f"x {x}, {name} {call.type(position)}"
+        )
+
+
+def _normalized_axes(call: Call) -> tuple[int, ...]:
+    x = call.type(0)
+    rank = len(x.shape)
+    axes = tuple(range(axis_of(call, call.attributes.axis, rank), rank))
+    for axis in axes:
+        known(call, x.shape[axis])
+    return axes
+
+
+def _exact(x: np.ndarray) -> np.ndarray:
+    """The array in the type in which sums are taken."""
+    return x.astype(accumulator(DType.of(x.dtype)).numpy)
+
+
+def _along_channels(x: np.ndarray, rank: int) -> np.ndarray:
+    return _exact(x).reshape(-1, *(1,) * (rank - 2))
+
+
+# --- softmax --------------------------------------------------------------------------------
+
+
+def _infer_softmax(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    known(call, x.shape[axis_of(call, call.attributes.axis, len(x.shape))])
+    return (x,)
+
+
+def softmax(steps: Steps, x: str, axis: int, *, logarithm: bool = False) -> str:
+    """Softmax of a value that is in the type to compute in."""
+    shifted = steps.sub(x, steps.reduce("ReduceMax", x, (axis,)))
+    powers = steps.op("Exp", shifted)
+    total = steps.reduce("ReduceSum", powers, (axis,))
+    return steps.sub(shifted, steps.op("Log", total)) if logarithm else steps.div(powers, total)
+
+
+def _expand_softmax(logarithm: bool) -> Expand:
+    def function(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+        steps = Steps(builder)
+        axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
+        found = softmax(steps, steps.wide(inputs[0]), axis, logarithm=logarithm)
+        return (steps.cast(found, call.type(0).dtype),)
+
+    return Expand(function)
+
+
+def _reference_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    axis = call.attributes.axis
+    wide = _exact(x)
+    powers = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    return ((powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype),)
+
+
+def _reference_log_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    axis = call.attributes.axis
+    wide = _exact(x)
+    shifted = wide - wide.max(axis=axis, keepdims=True)
+    return ((shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(x.dtype),)
+
+
+# --- layer and RMS normalization --------------------------------------------------------------
+
+
+def _infer_layer(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    axes = _normalized_axes(call)
+    _check_scale(call, 1, "scale")
+    _check_scale(call, 2, "bias")
+    statistics = TensorType(
+        accumulator(x.dtype) if call.attributes.stash_type == 1 else x.dtype,
+        tuple(1 if axis in axes else dim for axis, dim in enumerate(x.shape)),
+    )
+    return (x, statistics, statistics)[: max(1, call.outputs)]
+
+
+def standardize(steps: Steps, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str, str]:
+    """``(x - mean) / sqrt(variance + epsilon)``, the mean and the inverse deviation."""
+    mean = steps.reduce("ReduceMean", x, axes)
+    centred = steps.sub(x, mean)
+    variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
+    inverse = steps.op("Reciprocal", steps.op("Sqrt", steps.add(variance, epsilon)))
+    return steps.mul(centred, inverse), mean, inverse
+
+
+def _scaled(steps: Steps, x: str, scale: str, bias: str = "") -> str:
+    found = steps.mul(x, steps.wide(scale))
+    return steps.add(found, steps.wide(bias)) if bias else found
+
+
+def _expand_layer(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    x, scale, bias = (*inputs, "")[:3]
+    axes = _normalized_axes(call)
+    found, mean, inverse = standardize(steps, steps.wide(x), axes, call.attributes.epsilon)
+    kept = _infer_layer(call)[-1].dtype
+    value = steps.cast(_scaled(steps, found, scale, bias), call.type(0).dtype)
+    if call.outputs == 1:
+        return (value,)
+    return (value, steps.cast(mean, kept), steps.cast(inverse, kept))[: call.outputs]
+
+
+def _reference_layer(
+    call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    axes = _normalized_axes(call)
+    wide = _exact(x)
+    mean = wide.mean(axis=axes, keepdims=True)
+    centred = wide - mean
+    variance = (centred * centred).mean(axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(variance + wide.dtype.type(call.attributes.epsilon))
+    value = centred * inverse * _exact(scale)
+    if bias is not None:
+        value = value + _exact(bias)
+    types = _infer_layer(call)
+    return tuple(
+        each.astype(type.dtype.numpy)
+        for each, type in zip((value, mean, inverse), types, strict=False)
+    )
+
+
+def _infer_rms(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    _normalized_axes(call)
+    _check_scale(call, 1, "scale")
+    return (x,)
+
+
+def _expand_rms(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    x = steps.wide(inputs[0])
+    square = steps.reduce("ReduceMean", steps.mul(x, x), _normalized_axes(call))
+    root = steps.op("Sqrt", steps.add(square, call.attributes.epsilon))
+    found = steps.mul(x, steps.op("Reciprocal", root))
+    return (steps.cast(_scaled(steps, found, inputs[1]), call.type(0).dtype),)
+
+
+def _reference_rms(call: Call, x: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, ...]:
+    wide = _exact(x)
+    square = (wide * wide).mean(axis=_normalized_axes(call), keepdims=True)
+    root = np.sqrt(square + wide.dtype.type(call.attributes.epsilon))
+    return ((wide / root * _exact(scale)).astype(x.dtype),)
+
+
+# --- batch normalization ----------------------------------------------------------------------
+
+
+def _infer_batch(call: Call) -> tuple[TensorType, ...]:
+    _per_channel(call, ("scale", "bias", "mean", "variance"))
+    x, statistics = call.type(0), call.type(3)
+    if call.attributes.training_mode:
+        for axis in (0, *range(2, len(x.shape))):
+            known(call, x.shape[axis])
+    elif call.outputs > 1:
+        raise call.error("only the training mode has more than one output")
+    return (x, statistics, statistics)[: max(1, call.outputs)]
+
+
+def _expand_batch(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps, a = Steps(builder), call.attributes
+    x, scale, bias, mean, variance = (steps.wide(value) for value in inputs)
+    rank = len(call.type(0).shape)
+    running: tuple[str, ...] = ()
+    if a.training_mode:
+        axes = (0, *range(2, rank))
+        old_mean, old_variance = mean, variance
+        mean, variance = _moments(steps, x, axes)
+        running = tuple(
+            steps.cast(
+                steps.add(steps.mul(old, a.momentum), steps.mul(new, 1 - a.momentum)),
+                call.type(3).dtype,
+            )
+            for old, new in ((old_mean, mean), (old_variance, variance))
+        )
+    # One multiplication and one addition for each element; the rest is per channel and
+    # folds away where the statistics are constants.
+    root = steps.op("Sqrt", steps.add(variance, a.epsilon))
+    wide = steps.dtype(x)
+    factor = steps.div(steps.cast(scale, steps.dtype(root)), root)
+    offset = steps.sub(steps.cast(bias, steps.dtype(root)), steps.mul(mean, factor))
+    value = steps.add(
+        steps.mul(x, _spread(steps, steps.cast(factor, wide), rank)),
+        _spread(steps, steps.cast(offset, wide), rank),
+    )
+    return (steps.cast(value, call.type(0).dtype), *running)[: max(1, call.outputs)]
+
+
+def _moments(steps: Steps, x: str, axes: Sequence[int]) -> tuple[str, str]:
+    """Mean and variance of the channels as vectors."""
+    mean = steps.reduce("ReduceMean", x, axes)
+    centred = steps.sub(x, mean)
+    variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
+    return steps.squeeze(mean, *axes), steps.squeeze(variance, *axes)
+
+
+def _spread(steps: Steps, x: str, rank: int) -> str:
+    """A vector along the channels of a value of ``rank``."""
+    return steps.reshape(x, (-1, *(1,) * (rank - 2))) if rank > 2 else x
+
+
+def _reference_batch(
+    call: Call,
+    x: np.ndarray,
+    scale: np.ndarray,
+    bias: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    a, wide = call.attributes, _exact(x)
+    running: tuple[np.ndarray, ...] = ()
+    if a.training_mode:
+        axes = (0, *range(2, x.ndim))
+        old_mean, old_variance = mean, variance
+        mean, variance = wide.mean(axis=axes), wide.var(axis=axes)
+        running = tuple(
+            (_exact(old) * a.momentum + new * (1 - a.momentum)).astype(old.dtype)
+            for old, new in ((old_mean, mean), (old_variance, variance))
+        )
+    centre, spread, factor, offset = (
+        _along_channels(each, x.ndim) for each in (mean, variance, scale, bias)
+    )
+    root = np.sqrt(spread + spread.dtype.type(a.epsilon))
+    value = (wide - centre) / root * factor + offset
+    return (value.astype(x.dtype), *running)[: max(1, call.outputs)]
+
+
+# --- instance and group normalization -----------------------------------------------------------
+
+
+def _infer_instance(call: Call) -> tuple[TensorType, ...]:
+    _per_channel(call, ("scale", "bias"))
+    return (call.type(0),)
+
+
+def _expand_instance(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    rank = len(call.type(0).shape)
+    x = steps.wide(inputs[0])
+    found, _, _ = standardize(steps, x, range(2, rank), call.attributes.epsilon)
+    scale, bias = (_spread(steps, value, rank) for value in inputs[1:3])
+    return (steps.cast(_scaled(steps, found, scale, bias), call.type(0).dtype),)
+
+
+def _infer_group(call: Call) -> tuple[TensorType, ...]:
+    channels = _per_channel(call, ("scale", "bias"))
+    groups = call.attributes.num_groups
+    if groups < 1 or channels % groups:
+        raise call.error(f"num_groups={groups} must divide the {channels} channels")
+    return (call.type(0),)
+
+
+def _expand_group(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    shape = call.type(0).shape
+    groups = call.attributes.num_groups
+    sizes = [known(call, dim) for dim in shape[1:]]
+    parts = steps.reshape(steps.wide(inputs[0]), (0, groups, prod(sizes) // groups))
+    found, _, _ = standardize(steps, parts, (2,), call.attributes.epsilon)
+    found = steps.reshape(found, (0, *sizes))
+    scale, bias = (_spread(steps, value, len(shape)) for value in inputs[1:3])
+    return (steps.cast(_scaled(steps, found, scale, bias), call.type(0).dtype),)
+
+
+def _reference_group(
+    call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    groups = getattr(call.attributes, "num_groups", x.shape[1])
+    parts = _exact(x).reshape(x.shape[0], groups, -1)
+    centred = parts - parts.mean(axis=2, keepdims=True)
+    variance = (centred * centred).mean(axis=2, keepdims=True)
+    value = centred / np.sqrt(variance + parts.dtype.type(call.attributes.epsilon))
+    value = value.reshape(x.shape) * _along_channels(scale, x.ndim)
+    return ((value + _along_channels(bias, x.ndim)).astype(x.dtype),)
+
+
+# --- the others -----------------------------------------------------------------------------
+
+
+def _infer_lrn(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    if len(x.shape) < 2 or call.attributes.size < 1:
+        raise call.error("input must be [batch, channels, ...] and size positive")
+    return (x,)
+
+
+def _define_lrn(call: Call) -> tuple[Compute, ...]:
+    x, a = call.type(0), call.attributes
+    exact = accumulator(x.dtype)
+    ranges = axes_for(x.dims)
+    batch, channel, *rest = variables(ranges)
+    near = add(add(channel, Var("k")), -((a.size - 1) // 2))
+    element = widened(call.load(0, batch, near, *rest), x.dtype)
+    square = select(inside(near, x.dims[1]), binary("mul", element, element), const(0, exact))
+    total: Expr = Reduce("sum", (Axis("k", a.size),), square)
+    scale = binary(
+        "add", binary("mul", total, const(a.alpha / a.size, exact)), const(a.bias, exact)
+    )
+    centre = widened(call.load(0, batch, channel, *rest), x.dtype)
+    value = binary("div", centre, binary("pow", scale, const(a.beta, exact)))
+    return (Compute(ranges, narrowed(value, x.dtype)),)
+
+
+def _reference_lrn(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    a, wide = call.attributes, _exact(x)
+    before = (a.size - 1) // 2
+    widths = [(0, 0), (before, a.size - 1 - before), *[(0, 0)] * (x.ndim - 2)]
+    squares = np.pad(wide * wide, widths)
+    total = sum(squares[:, start : start + x.shape[1]] for start in range(a.size))
+    scale = a.bias + a.alpha / a.size * np.asarray(total, wide.dtype)
+    return ((wide / scale**a.beta).astype(x.dtype),)
+
+
+def _infer_lp(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    if call.attributes.p not in (1, 2):
+        raise call.error("p must be 1 or 2", got=str(call.attributes.p))
+    known(call, x.shape[axis_of(call, call.attributes.axis, len(x.shape))])
+    return (x,)
+
+
+def _expand_lp(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
+    x = steps.wide(inputs[0])
+    if call.attributes.p == 1:
+        norm = steps.reduce("ReduceSum", steps.op("Abs", x), (axis,))
+    else:
+        norm = steps.op("Sqrt", steps.reduce("ReduceSum", steps.mul(x, x), (axis,)))
+    # All elements are zero where the norm is, so any divisor but zero will do.
+    one = steps.scalar(1, steps.dtype(x))
+    divisor = steps.op("Where", steps.pair("Equal", norm, 0.0), one, norm)
+    return (steps.cast(steps.div(x, divisor), call.type(0).dtype),)
+
+
+def _reference_lp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    a, wide = call.attributes, _exact(x)
+    norm: np.ndarray = (
+        np.abs(wide).sum(axis=a.axis, keepdims=True)
+        if a.p == 1
+        else np.sqrt((wide * wide).sum(axis=a.axis, keepdims=True))
+    )
+    return (np.where(norm == 0, 0, wide / norm).astype(x.dtype),)
+
+
+def _infer_moments(call: Call) -> tuple[TensorType, ...]:
+    x = _floating(call)
+    for axis in axes_of(call, call.attributes.axes, len(x.shape)):
+        known(call, x.shape[axis])
+    return (x,)
+
+
+TINY = 1e-9
+"""What ``MeanVarianceNormalization`` adds to the deviation."""
+
+
+def _expand_moments(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    steps = Steps(builder)
+    axes = axes_of(call, call.attributes.axes, len(call.type(0).shape))
+    x = steps.wide(inputs[0])
+    centred = steps.sub(x, steps.reduce("ReduceMean", x, axes))
+    variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
+    value = steps.div(centred, steps.add(steps.op("Sqrt", variance), TINY))
+    return (steps.cast(value, call.type(0).dtype),)
+
+
+def _reference_moments(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    axes, wide = tuple(call.attributes.axes), _exact(x)
+    centred = wide - wide.mean(axis=axes, keepdims=True)
+    deviation = np.sqrt((centred * centred).mean(axis=axes, keepdims=True))
+    return ((centred / (deviation + wide.dtype.type(TINY))).astype(x.dtype),)
+
+
+def _op(
+    name: str,
+    inputs: tuple[Param, ...],
+    infer: Callable[[Call], tuple[TensorType, ...]],
+    reference: Callable[..., tuple[np.ndarray, ...]],
+    compute: Define | Expand,
+    attributes: type,
+    doc: str,
+    *outputs: str,
+) -> Op:
+    return Op(
+        name=name,
+        inputs=inputs,
+        infer=infer,
+        reference=reference,
+        compute=compute,
+        grad=LATER,
+        doc=doc,
+        attributes=attributes,
+        outputs=(Param("y"), *(Param(output, optional=True) for output in outputs)),
+    )
+
+
+X, SCALE, BIAS = Param("x"), Param("scale"), Param("b")
+
+OPS: tuple[Op, ...] = (
+    _op(
+        "Softmax",
+        (X,),
+        _infer_softmax,
+        _reference_softmax,
+        _expand_softmax(False),
+        SoftmaxAttributes,
+        "Exponentials divided by their sum along an axis.",
+    ),
+    _op(
+        "LogSoftmax",
+        (X,),
+        _infer_softmax,
+        _reference_log_softmax,
+        _expand_softmax(True),
+        SoftmaxAttributes,
+        "The logarithm of softmax along an axis.",
+    ),
+    _op(
+        "LayerNormalization",
+        (X, SCALE, Param("b", optional=True)),
+        _infer_layer,
+        _reference_layer,
+        Expand(_expand_layer),
+        LayerNormalizationAttributes,
+        "Zero mean and unit variance over the last axes, then scaled and shifted.",
+        "mean",
+        "inv_std_dev",
+    ),
+    _op(
+        "RMSNormalization",
+        (X, SCALE),
+        _infer_rms,
+        _reference_rms,
+        Expand(_expand_rms),
+        LayerNormalizationAttributes,
+        "Unit mean square over the last axes, then scaled.",
+    ),
+    _op(
+        "BatchNormalization",
+        (X, SCALE, BIAS, Param("input_mean"), Param("input_var")),
+        _infer_batch,
+        _reference_batch,
+        Expand(_expand_batch),
+        BatchNormalizationAttributes,
+        "Channels normalized by given statistics, or by those of the batch in training.",
+        "running_mean",
+        "running_var",
+    ),
+    _op(
+        "InstanceNormalization",
+        (X, SCALE, BIAS),
+        _infer_instance,
+        _reference_group,
+        Expand(_expand_instance),
+        InstanceNormalizationAttributes,
+        "Zero mean and unit variance of each channel of each image, then scaled and shifted.",
+    ),
+    _op(
+        "GroupNormalization",
+        (X, SCALE, BIAS),
+        _infer_group,
+        _reference_group,
+        Expand(_expand_group),
+        GroupNormalizationAttributes,
+        "Zero mean and unit variance of each group of channels, then scaled and shifted.",
+    ),
+    _op(
+        "LRN",
+        (X,),
+        _infer_lrn,
+        _reference_lrn,
+        Define(_define_lrn),
+        LRNAttributes,
+        "Divides by a power of the sum of squares of the neighbouring channels.",
+    ),
+    _op(
+        "LpNormalization",
+        (X,),
+        _infer_lp,
+        _reference_lp,
+        Expand(_expand_lp),
+        LpNormalizationAttributes,
+        "Divides by the p-norm along an axis; zeros stay zeros.",
+    ),
+    _op(
+        "MeanVarianceNormalization",
+        (X,),
+        _infer_moments,
+        _reference_moments,
+        Expand(_expand_moments),
+        MeanVarianceNormalizationAttributes,
+        "Zero mean and unit deviation over the axes.",
+    ),
+)
