@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
+from weft.loops.intervals import Interval
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
-from weft.loops.ranges import Facts, Interval
+from weft.loops.ranges import Facts
 from weft.loops.walk import children, dtype_of, walk
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
+from weft.loops.affine import Affine, affine
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     COMPARISONS,
@@ -29,7 +30,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.ranges import Affine, Facts, affine
+from weft.loops.ranges import Facts
 from weft.loops.simplify import emit, simplify, simplify_kernel
 from weft.loops.walk import children, dtype_of, free_vars, index, loads, map_expr
 

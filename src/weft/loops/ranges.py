@@ -8,10 +8,12 @@ computed without wrapping, might leave its type is only known to be in its type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from weft.dtypes import DType
+from weft.loops.affine import Affine, affine
+from weft.loops.intervals import OPERATIONS, Interval
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
@@ -26,66 +28,10 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import dtype_of, loads, stored
 
-Interval: TypeAlias = tuple[int, int]
-"""Smallest and largest value, both inclusive."""
-
 _I64 = DType.I64.limits
 _FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 # How many linear facts may be combined to bound one expression: one per tensor dimension.
 _DEPTH = 4
-
-
-class Affine(NamedTuple):
-    """``sum(coefficient * atom) + const``; atoms are whatever is not affine itself.
-
-    ``terms`` keeps the order of first appearance and is never changed in place.
-    """
-
-    terms: dict[Expr, int]
-    const: int
-
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """``self + factor * other``."""
-        if not other.terms:
-            return Affine(self.terms, self.const + factor * other.const)
-        terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            total = terms.get(atom, 0) + factor * coefficient
-            if total:
-                terms[atom] = total
-            else:
-                terms.pop(atom, None)
-        return Affine(terms, self.const + factor * other.const)
-
-    def times(self, factor: int) -> Affine:
-        """``factor * self``."""
-        if factor == 1:
-            return self
-        if factor == 0:
-            return Affine({}, 0)
-        return Affine({a: c * factor for a, c in self.terms.items()}, self.const * factor)
-
-
-def affine(expr: Expr) -> Affine:
-    """The affine form of an integer expression (equal modulo the width of its type)."""
-    match expr:
-        case Const(value=value):
-            return Affine({}, int(value))
-        case Binary("add", lhs, rhs):
-            return affine(lhs).plus(affine(rhs))
-        case Binary("sub", lhs, rhs):
-            return affine(lhs).plus(affine(rhs), -1)
-        case Binary("mul", lhs, rhs):
-            left, right = affine(lhs), affine(rhs)
-            if not right.terms:
-                return left.times(right.const)
-            if not left.terms:
-                return right.times(left.const)
-            return Affine({expr: 1}, 0)
-        case Unary("neg", x):
-            return affine(x).times(-1)
-        case _:
-            return Affine({expr: 1}, 0)
 
 
 class Linear(NamedTuple):
@@ -402,8 +348,8 @@ class Facts:
         match atom:
             case Const(value=value):
                 return (int(value), int(value))
-            case Binary(op, lhs, rhs) if op in _OPERATIONS and dtype_of(lhs).is_integer:
-                found = _OPERATIONS[op](self.range(lhs), self.range(rhs)) or limits
+            case Binary(op, lhs, rhs) if op in OPERATIONS and dtype_of(lhs).is_integer:
+                found = OPERATIONS[op](self.range(lhs), self.range(rhs)) or limits
             case Select(condition, then, otherwise):
                 return self._either(condition, then, otherwise)
             case Unary("abs", x):
@@ -427,17 +373,13 @@ class Facts:
             return dtype_of(then).limits
         return (min(low for low, _ in reached), max(high for _, high in reached))
 
-    def describe(self) -> str:
-        """The facts as text, for error messages."""
-        lines = [f"{low} <= {_name(atom)} <= {high}" for atom, (low, high) in self._atoms.items()]
+    def describe(self, show: Callable[[Expr], str] = repr) -> str:
+        """The facts as text, for error messages; ``show`` prints an expression."""
+        lines = [f"{low} <= {show(atom)} <= {high}" for atom, (low, high) in self._atoms.items()]
         for terms, low, high in self._linear:
-            total = " + ".join(f"{factor}*{_name(atom)}" for atom, factor in terms.items())
+            total = " + ".join(f"{factor}*{show(atom)}" for atom, factor in terms.items())
             lines.append(f"{low} <= {total} <= {high}")
         return ", ".join(lines) or "nothing"
-
-
-def _name(atom: Expr) -> str:
-    return atom.name if isinstance(atom, Var) else repr(atom)
 
 
 def _factor(terms: Mapping[Expr, int], part: Mapping[Expr, int]) -> int:
@@ -467,88 +409,3 @@ def _steady(condition: Expr, body: Sequence[Stmt]) -> bool:
         return True
     read = {load.buffer for load in loads(condition)}
     return not (read and read & stored(body))
-
-
-# --- intervals of operations; None is "unknown" ----------------------------------------------
-
-
-def _corners(values: list[int]) -> Interval:
-    return (min(values), max(values))
-
-
-def _add(a: Interval, b: Interval) -> Interval:
-    return (a[0] + b[0], a[1] + b[1])
-
-
-def _sub(a: Interval, b: Interval) -> Interval:
-    return (a[0] - b[1], a[1] - b[0])
-
-
-def _mul(a: Interval, b: Interval) -> Interval:
-    return _corners([x * y for x in a for y in b])
-
-
-def _floordiv(a: Interval, b: Interval) -> Interval | None:
-    return _corners([x // y for x in a for y in b]) if b[0] > 0 or b[1] < 0 else None
-
-
-def _mod(a: Interval, b: Interval) -> Interval | None:
-    if b[0] <= 0:
-        return None
-    if b[0] == b[1] and a[0] // b[0] == a[1] // b[0]:
-        return (a[0] % b[0], a[1] % b[0])
-    return (0, min(b[1] - 1, a[1]) if a[0] >= 0 else b[1] - 1)
-
-
-def _div(a: Interval, b: Interval) -> Interval | None:
-    if b[0] <= 0:
-        return None
-    values = [abs(x) // y * (1 if x >= 0 else -1) for x in a for y in b]
-    return _corners([*values, 0] if a[0] < 0 < a[1] else values)
-
-
-def _fmod(a: Interval, b: Interval) -> Interval | None:
-    if b[0] <= 0:
-        return None
-    return (max(a[0], 1 - b[1]) if a[0] < 0 else 0, min(a[1], b[1] - 1) if a[1] > 0 else 0)
-
-
-def _min(a: Interval, b: Interval) -> Interval:
-    return (min(a[0], b[0]), min(a[1], b[1]))
-
-
-def _max(a: Interval, b: Interval) -> Interval:
-    return (max(a[0], b[0]), max(a[1], b[1]))
-
-
-def _and(a: Interval, b: Interval) -> Interval | None:
-    tops = [each[1] for each in (a, b) if each[0] >= 0]
-    return (0, min(tops)) if tops else None
-
-
-def _shl(a: Interval, b: Interval) -> Interval | None:
-    if not 0 <= b[0] <= b[1] < 64:
-        return None
-    return _mul(a, (1 << b[0], 1 << b[1]))
-
-
-def _shr(a: Interval, b: Interval) -> Interval | None:
-    if b[0] < 0 or b[1] >= 8:  # the narrowest type; wider shifts of it give 0
-        return (0, a[1]) if a[0] >= 0 and b[0] >= 0 else None
-    return _corners([x >> y for x in a for y in b])
-
-
-_OPERATIONS = {
-    "add": _add,
-    "sub": _sub,
-    "mul": _mul,
-    "floordiv": _floordiv,
-    "mod": _mod,
-    "div": _div,
-    "fmod": _fmod,
-    "min": _min,
-    "max": _max,
-    "and": _and,
-    "shl": _shl,
-    "shr": _shr,
-}

@@ -17,6 +17,7 @@ from typing import assert_never, cast
 import numpy as np
 
 from weft.dtypes import DType
+from weft.loops.affine import Affine, affine
 from weft.loops.constants import FALSE, TRUE, fold_constants
 from weft.loops.nodes import (
     COMPARISONS,
@@ -35,7 +36,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.ranges import Affine, Facts, affine
+from weft.loops.ranges import Facts
 from weft.loops.walk import children, dtype_of, index, substitute_stmts, with_children
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})

@@ -7,7 +7,7 @@ costs the number of distinct nodes, not the number of paths to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -216,6 +216,10 @@ def rename_axes(expr: Expr, fresh: Callable[[str], str]) -> Expr:
     return map_expr(expr, rename)
 
 
+RESERVED = frozenset("for in if else local kernel and or xor true false inf nan".split())
+"""Words of the text form, which no variable or buffer is called."""
+
+
 class Names:
     """Hands out identifiers that were not handed out before.
 
@@ -223,8 +227,8 @@ class Names:
         taken: names in use already.
     """
 
-    def __init__(self, taken: Sequence[str] | frozenset[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*taken, *RESERVED}
 
     def __call__(self, wanted: str) -> str:
         """The name itself where it is free, else ``name_1``, ``name_2`` and so on."""

@@ -1,0 +1,60 @@
+"""Affine forms of integer expressions: a sum of multiples of atoms, and a constant."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from weft.loops.nodes import Binary, Const, Expr, Unary
+
+
+class Affine(NamedTuple):
+    """``sum(coefficient * atom) + const``; atoms are whatever is not affine itself.
+
+    ``terms`` keeps the order of first appearance and is never changed in place.
+    """
+
+    terms: dict[Expr, int]
+    const: int
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """``self + factor * other``."""
+        if not other.terms:
+            return Affine(self.terms, self.const + factor * other.const)
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Affine(terms, self.const + factor * other.const)
+
+    def times(self, factor: int) -> Affine:
+        """``factor * self``."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Affine({}, 0)
+        return Affine({a: c * factor for a, c in self.terms.items()}, self.const * factor)
+
+
+def affine(expr: Expr) -> Affine:
+    """The affine form of an integer expression (equal modulo the width of its type)."""
+    match expr:
+        case Const(value=value):
+            return Affine({}, int(value))
+        case Binary("add", lhs, rhs):
+            return affine(lhs).plus(affine(rhs))
+        case Binary("sub", lhs, rhs):
+            return affine(lhs).plus(affine(rhs), -1)
+        case Binary("mul", lhs, rhs):
+            left, right = affine(lhs), affine(rhs)
+            if not right.terms:
+                return left.times(right.const)
+            if not left.terms:
+                return right.times(left.const)
+            return Affine({expr: 1}, 0)
+        case Unary("neg", x):
+            return affine(x).times(-1)
+        case _:
+            return Affine({expr: 1}, 0)
