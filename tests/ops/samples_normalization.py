@@ -10,11 +10,13 @@ from weft.ops.normalization import (
     GroupNormalizationAttributes,
     InstanceNormalizationAttributes,
     LayerNormalizationAttributes,
+)
+from weft.ops.response import (
     LpNormalizationAttributes,
     LRNAttributes,
     MeanVarianceNormalizationAttributes,
-    SoftmaxAttributes,
 )
+from weft.ops.softmax import SoftmaxAttributes
 
 CLOSE = 2e-5
 LARGE = np.array([[0, 1, 2, 3], [10000, 10001, 10002, 10003]], np.float32)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft.dtypes import DType
+from weft.ir.types import TensorType
 from weft.loops.nodes import Expr
 from weft.ops.expr import cast
+from weft.ops.record import Call
 
 
 def accumulator(dtype: DType) -> DType:
@@ -21,3 +25,16 @@ def widened(value: Expr, dtype: DType) -> Expr:
 def narrowed(value: Expr, dtype: DType) -> Expr:
     """A value in the accumulator's type of ``dtype``, rounded to ``dtype``."""
     return value if accumulator(dtype) is dtype else cast(dtype, value)
+
+
+def exact(x: np.ndarray) -> np.ndarray:
+    """The array in the accumulator's type."""
+    return x.astype(accumulator(DType.of(x.dtype)).numpy)
+
+
+def floating(call: Call) -> TensorType:
+    """The type of the first input, which must be floating-point."""
+    x = call.type(0)
+    if not x.dtype.is_float:
+        raise call.error("input must be of a floating-point type", got=f"x {x}")
+    return x

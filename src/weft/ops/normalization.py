@@ -1,4 +1,4 @@
-"""Softmax and normalization.
+"""Normalization of layers, batches, instances and groups.
 
 Half types are computed in ``f32`` throughout and rounded once, whatever ``stash_type``
 says; it only types the statistics that ``LayerNormalization`` returns.
@@ -12,27 +12,15 @@ from math import prod
 
 import numpy as np
 
-from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
-from weft.loops.definition import Compute
-from weft.loops.nodes import Axis, Expr, Reduce, Var
-from weft.ops.accumulate import accumulator, narrowed, widened
+from weft.ops.accumulate import accumulator, exact, floating
 from weft.ops.build import GraphBuilder
-from weft.ops.expr import add, binary, const, inside, select, variables
-from weft.ops.expr import axes as axes_for
-from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.record import Call, Expand, NoGrad, Op, Param
 from weft.ops.steps import Steps
-from weft.ops.support import axes_of, axis_of, known
+from weft.ops.support import axis_of, known
 
 LATER = NoGrad("gradients come with autodiff")
-
-
-@dataclass(frozen=True, slots=True)
-class SoftmaxAttributes(Attributes):
-    """Of ``Softmax`` and ``LogSoftmax``."""
-
-    axis: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +57,12 @@ class GroupNormalizationAttributes(Attributes):
     stash_type: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class LRNAttributes(Attributes):
-    """Of ``LRN``: ``x / (bias + alpha / size * sum of squares) ** beta``."""
-
-    size: int
-    alpha: float = 0.0001
-    beta: float = 0.75
-    bias: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class LpNormalizationAttributes(Attributes):
-    """Of ``LpNormalization``: ``p`` is 1 or 2."""
-
-    axis: int = -1
-    p: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class MeanVarianceNormalizationAttributes(Attributes):
-    """Of ``MeanVarianceNormalization``."""
-
-    axes: tuple[int, ...] = (0, 2, 3)
-
-
 # --- checks ---------------------------------------------------------------------------------
-
-
-def _floating(call: Call) -> TensorType:
-    x = call.type(0)
-    if not x.dtype.is_float:
-        raise call.error("input must be of a floating-point type", got=f"x {x}")
-    return x
 
 
 def _per_channel(call: Call, names: Sequence[str]) -> int:
     """The number of channels, for which all inputs but the first have one number each."""
-    x = _floating(call)
+    x = floating(call)
     if len(x.shape) < 2:
         raise call.error("input must be [batch, channels, ...]", got=f"x {x}")
     channels = known(call, x.shape[1])
@@ -142,61 +98,15 @@ def _normalized_axes(call: Call) -> tuple[int, ...]:
     return axes
 
 
-def _exact(x: np.ndarray) -> np.ndarray:
-    """The array in the type in which sums are taken."""
-    return x.astype(accumulator(DType.of(x.dtype)).numpy)
-
-
 def _along_channels(x: np.ndarray, rank: int) -> np.ndarray:
-    return _exact(x).reshape(-1, *(1,) * (rank - 2))
-
-
-# --- softmax --------------------------------------------------------------------------------
-
-
-def _infer_softmax(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
-    known(call, x.shape[axis_of(call, call.attributes.axis, len(x.shape))])
-    return (x,)
-
-
-def softmax(steps: Steps, x: str, axis: int, *, logarithm: bool = False) -> str:
-    """Softmax of a value that is in the type to compute in."""
-    shifted = steps.sub(x, steps.reduce("ReduceMax", x, (axis,)))
-    powers = steps.op("Exp", shifted)
-    total = steps.reduce("ReduceSum", powers, (axis,))
-    return steps.sub(shifted, steps.op("Log", total)) if logarithm else steps.div(powers, total)
-
-
-def _expand_softmax(logarithm: bool) -> Expand:
-    def function(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
-        steps = Steps(builder)
-        axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
-        found = softmax(steps, steps.wide(inputs[0]), axis, logarithm=logarithm)
-        return (steps.cast(found, call.type(0).dtype),)
-
-    return Expand(function)
-
-
-def _reference_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    axis = call.attributes.axis
-    wide = _exact(x)
-    powers = np.exp(wide - wide.max(axis=axis, keepdims=True))
-    return ((powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype),)
-
-
-def _reference_log_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    axis = call.attributes.axis
-    wide = _exact(x)
-    shifted = wide - wide.max(axis=axis, keepdims=True)
-    return ((shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(x.dtype),)
+    return exact(x).reshape(-1, *(1,) * (rank - 2))
 
 
 # --- layer and RMS normalization --------------------------------------------------------------
 
 
 def _infer_layer(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
+    x = floating(call)
     axes = _normalized_axes(call)
     _check_scale(call, 1, "scale")
     _check_scale(call, 2, "bias")
@@ -237,14 +147,14 @@ def _reference_layer(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
     axes = _normalized_axes(call)
-    wide = _exact(x)
+    wide = exact(x)
     mean = wide.mean(axis=axes, keepdims=True)
     centred = wide - mean
     variance = (centred * centred).mean(axis=axes, keepdims=True)
     inverse = 1 / np.sqrt(variance + wide.dtype.type(call.attributes.epsilon))
-    value = centred * inverse * _exact(scale)
+    value = centred * inverse * exact(scale)
     if bias is not None:
-        value = value + _exact(bias)
+        value = value + exact(bias)
     types = _infer_layer(call)
     return tuple(
         each.astype(type.dtype.numpy)
@@ -253,7 +163,7 @@ def _reference_layer(
 
 
 def _infer_rms(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
+    x = floating(call)
     _normalized_axes(call)
     _check_scale(call, 1, "scale")
     return (x,)
@@ -269,10 +179,10 @@ def _expand_rms(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> t
 
 
 def _reference_rms(call: Call, x: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, ...]:
-    wide = _exact(x)
+    wide = exact(x)
     square = (wide * wide).mean(axis=_normalized_axes(call), keepdims=True)
     root = np.sqrt(square + wide.dtype.type(call.attributes.epsilon))
-    return ((wide / root * _exact(scale)).astype(x.dtype),)
+    return ((wide / root * exact(scale)).astype(x.dtype),)
 
 
 # --- batch normalization ----------------------------------------------------------------------
@@ -339,14 +249,14 @@ def _reference_batch(
     mean: np.ndarray,
     variance: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    a, wide = call.attributes, _exact(x)
+    a, wide = call.attributes, exact(x)
     running: tuple[np.ndarray, ...] = ()
     if a.training_mode:
         axes = (0, *range(2, x.ndim))
         old_mean, old_variance = mean, variance
         mean, variance = wide.mean(axis=axes), wide.var(axis=axes)
         running = tuple(
-            (_exact(old) * a.momentum + new * (1 - a.momentum)).astype(old.dtype)
+            (exact(old) * a.momentum + new * (1 - a.momentum)).astype(old.dtype)
             for old, new in ((old_mean, mean), (old_variance, variance))
         )
     centre, spread, factor, offset = (
@@ -398,7 +308,7 @@ def _reference_group(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     groups = getattr(call.attributes, "num_groups", x.shape[1])
-    parts = _exact(x).reshape(x.shape[0], groups, -1)
+    parts = exact(x).reshape(x.shape[0], groups, -1)
     centred = parts - parts.mean(axis=2, keepdims=True)
     variance = (centred * centred).mean(axis=2, keepdims=True)
     value = centred / np.sqrt(variance + parts.dtype.type(call.attributes.epsilon))
@@ -406,109 +316,12 @@ def _reference_group(
     return ((value + _along_channels(bias, x.ndim)).astype(x.dtype),)
 
 
-# --- the others -----------------------------------------------------------------------------
-
-
-def _infer_lrn(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
-    if len(x.shape) < 2 or call.attributes.size < 1:
-        raise call.error("input must be [batch, channels, ...] and size positive")
-    return (x,)
-
-
-def _define_lrn(call: Call) -> tuple[Compute, ...]:
-    x, a = call.type(0), call.attributes
-    exact = accumulator(x.dtype)
-    ranges = axes_for(x.dims)
-    batch, channel, *rest = variables(ranges)
-    near = add(add(channel, Var("k")), -((a.size - 1) // 2))
-    element = widened(call.load(0, batch, near, *rest), x.dtype)
-    square = select(inside(near, x.dims[1]), binary("mul", element, element), const(0, exact))
-    total: Expr = Reduce("sum", (Axis("k", a.size),), square)
-    scale = binary(
-        "add", binary("mul", total, const(a.alpha / a.size, exact)), const(a.bias, exact)
-    )
-    centre = widened(call.load(0, batch, channel, *rest), x.dtype)
-    value = binary("div", centre, binary("pow", scale, const(a.beta, exact)))
-    return (Compute(ranges, narrowed(value, x.dtype)),)
-
-
-def _reference_lrn(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    a, wide = call.attributes, _exact(x)
-    before = (a.size - 1) // 2
-    widths = [(0, 0), (before, a.size - 1 - before), *[(0, 0)] * (x.ndim - 2)]
-    squares = np.pad(wide * wide, widths)
-    total = sum(squares[:, start : start + x.shape[1]] for start in range(a.size))
-    scale = a.bias + a.alpha / a.size * np.asarray(total, wide.dtype)
-    return ((wide / scale**a.beta).astype(x.dtype),)
-
-
-def _infer_lp(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
-    if call.attributes.p not in (1, 2):
-        raise call.error("p must be 1 or 2", got=str(call.attributes.p))
-    known(call, x.shape[axis_of(call, call.attributes.axis, len(x.shape))])
-    return (x,)
-
-
-def _expand_lp(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
-    steps = Steps(builder)
-    axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
-    x = steps.wide(inputs[0])
-    if call.attributes.p == 1:
-        norm = steps.reduce("ReduceSum", steps.op("Abs", x), (axis,))
-    else:
-        norm = steps.op("Sqrt", steps.reduce("ReduceSum", steps.mul(x, x), (axis,)))
-    # All elements are zero where the norm is, so any divisor but zero will do.
-    one = steps.scalar(1, steps.dtype(x))
-    divisor = steps.op("Where", steps.pair("Equal", norm, 0.0), one, norm)
-    return (steps.cast(steps.div(x, divisor), call.type(0).dtype),)
-
-
-def _reference_lp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    a, wide = call.attributes, _exact(x)
-    norm: np.ndarray = (
-        np.abs(wide).sum(axis=a.axis, keepdims=True)
-        if a.p == 1
-        else np.sqrt((wide * wide).sum(axis=a.axis, keepdims=True))
-    )
-    return (np.where(norm == 0, 0, wide / norm).astype(x.dtype),)
-
-
-def _infer_moments(call: Call) -> tuple[TensorType, ...]:
-    x = _floating(call)
-    for axis in axes_of(call, call.attributes.axes, len(x.shape)):
-        known(call, x.shape[axis])
-    return (x,)
-
-
-TINY = 1e-9
-"""What ``MeanVarianceNormalization`` adds to the deviation."""
-
-
-def _expand_moments(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
-    steps = Steps(builder)
-    axes = axes_of(call, call.attributes.axes, len(call.type(0).shape))
-    x = steps.wide(inputs[0])
-    centred = steps.sub(x, steps.reduce("ReduceMean", x, axes))
-    variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
-    value = steps.div(centred, steps.add(steps.op("Sqrt", variance), TINY))
-    return (steps.cast(value, call.type(0).dtype),)
-
-
-def _reference_moments(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    axes, wide = tuple(call.attributes.axes), _exact(x)
-    centred = wide - wide.mean(axis=axes, keepdims=True)
-    deviation = np.sqrt((centred * centred).mean(axis=axes, keepdims=True))
-    return ((centred / (deviation + wide.dtype.type(TINY))).astype(x.dtype),)
-
-
 def _op(
     name: str,
     inputs: tuple[Param, ...],
     infer: Callable[[Call], tuple[TensorType, ...]],
     reference: Callable[..., tuple[np.ndarray, ...]],
-    compute: Define | Expand,
+    compute: Expand,
     attributes: type,
     doc: str,
     *outputs: str,
@@ -529,24 +342,6 @@ def _op(
 X, SCALE, BIAS = Param("x"), Param("scale"), Param("b")
 
 OPS: tuple[Op, ...] = (
-    _op(
-        "Softmax",
-        (X,),
-        _infer_softmax,
-        _reference_softmax,
-        _expand_softmax(False),
-        SoftmaxAttributes,
-        "Exponentials divided by their sum along an axis.",
-    ),
-    _op(
-        "LogSoftmax",
-        (X,),
-        _infer_softmax,
-        _reference_log_softmax,
-        _expand_softmax(True),
-        SoftmaxAttributes,
-        "The logarithm of softmax along an axis.",
-    ),
     _op(
         "LayerNormalization",
         (X, SCALE, Param("b", optional=True)),
@@ -595,32 +390,5 @@ OPS: tuple[Op, ...] = (
         Expand(_expand_group),
         GroupNormalizationAttributes,
         "Zero mean and unit variance of each group of channels, then scaled and shifted.",
-    ),
-    _op(
-        "LRN",
-        (X,),
-        _infer_lrn,
-        _reference_lrn,
-        Define(_define_lrn),
-        LRNAttributes,
-        "Divides by a power of the sum of squares of the neighbouring channels.",
-    ),
-    _op(
-        "LpNormalization",
-        (X,),
-        _infer_lp,
-        _reference_lp,
-        Expand(_expand_lp),
-        LpNormalizationAttributes,
-        "Divides by the p-norm along an axis; zeros stay zeros.",
-    ),
-    _op(
-        "MeanVarianceNormalization",
-        (X,),
-        _infer_moments,
-        _reference_moments,
-        Expand(_expand_moments),
-        MeanVarianceNormalizationAttributes,
-        "Zero mean and unit deviation over the axes.",
     ),
 )

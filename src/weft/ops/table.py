@@ -26,10 +26,12 @@ from weft.ops import (
     recurrent,
     reduction,
     resampling,
+    response,
     selection,
     shape,
     signal,
     slicing,
+    softmax,
 )
 from weft.ops.record import Op
 
@@ -53,10 +55,12 @@ FAMILIES = (
     recurrent,
     reduction,
     resampling,
+    response,
     selection,
     shape,
     signal,
     slicing,
+    softmax,
 )
 
 
