@@ -1,0 +1,214 @@
+"""Ops that are dealt with while importing: constants, shapes, sequences, optionals.
+
+A sequence's items and an optional's content are known one by one, so these ops only move
+values about and leave no trace in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from onnx import GraphProto, SparseTensorProto, TensorProto
+
+from weft.frontends.onnx.control import if_, loop, scan
+from weft.frontends.onnx.request import Request
+from weft.frontends.onnx.tensors import array_of, dense_of
+from weft.frontends.onnx.values import Known, Listed, Nothing, Tensor, Value, known
+
+if TYPE_CHECKING:
+    from weft.frontends.onnx.importer import Importer
+
+Special: TypeAlias = "Callable[[Request, Importer], tuple[Value, ...] | None]"
+"""Gives the outputs, or ``None`` to have the node treated like any other."""
+
+
+# --- constants and shapes -----------------------------------------------------------------------
+
+
+def _constant(request: Request, importer: Importer) -> tuple[Value, ...]:
+    given = [name for name in request.attributes if name.startswith(("value", "sparse_value"))]
+    if len(given) != 1:
+        raise request.error("must have exactly one value", got=", ".join(given) or "none")
+    value = request.get(given[0])
+    wish = request.outputs[0] if request.outputs else "constant"
+    match value:
+        case TensorProto():
+            return (known(array_of(value, importer.external), wish),)
+        case SparseTensorProto():
+            return (known(dense_of(value, importer.external, 64 * value.ByteSize() + 65536), wish),)
+        case bool() | int():
+            return (known(np.array(value, np.int64), wish),)
+        case float():
+            return (known(np.array(value, np.float32), wish),)
+        case tuple() if given[0] in ("value_ints", "value_floats"):
+            dtype = np.int64 if given[0] == "value_ints" else np.float32
+            return (known(np.array(value, dtype), wish),)
+        case _:
+            raise request.error(f"{given[0]} is not supported")
+
+
+def _shape(request: Request, importer: Importer) -> tuple[Value, ...]:
+    dims = request.type(0).shape
+    start, end = request.get("start", 0), request.get("end")
+    return (importer.symbols.shape(dims[start:end]),)
+
+
+def _size(request: Request, importer: Importer) -> tuple[Value, ...]:
+    shape = importer.symbols.shape(request.type(0).shape)
+    return (Known(tuple(np.prod(each, dtype=np.int64) for each in shape.samples), "size"),)
+
+
+# --- sequences ----------------------------------------------------------------------------------
+
+
+def _items(request: Request, position: int = 0) -> tuple[Value, ...]:
+    value = request.value(position)
+    if not isinstance(value, Listed):
+        raise request.error(f"input {position} must be a sequence", got=type(value).__name__)
+    return value.items
+
+
+def _place(request: Request, position: int, count: int, last: int) -> int:
+    """A possibly negative position in a sequence, ``last`` at most."""
+    found = request.numbers(position)
+    place = last if found is None else int(found.reshape(-1)[0])
+    place += count if place < 0 else 0
+    if not 0 <= place <= last:
+        raise request.error(f"position must be within the sequence of {count}", got=str(place))
+    return place
+
+
+def _sequence_construct(request: Request, importer: Importer) -> tuple[Value, ...]:
+    return (Listed(tuple(request.value(place) for place in range(len(request.inputs)))),)
+
+
+def _sequence_empty(request: Request, importer: Importer) -> tuple[Value, ...]:
+    return (Listed(()),)
+
+
+def _sequence_at(request: Request, importer: Importer) -> tuple[Value, ...]:
+    items = _items(request)
+    return (items[_place(request, 1, len(items), len(items) - 1)],)
+
+
+def _sequence_insert(request: Request, importer: Importer) -> tuple[Value, ...]:
+    items = _items(request)
+    place = _place(request, 2, len(items), len(items))
+    return (Listed((*items[:place], request.value(1), *items[place:])),)
+
+
+def _sequence_erase(request: Request, importer: Importer) -> tuple[Value, ...]:
+    items = _items(request)
+    place = _place(request, 1, len(items), len(items) - 1)
+    return (Listed(items[:place] + items[place + 1 :]),)
+
+
+def _sequence_length(request: Request, importer: Importer) -> tuple[Value, ...]:
+    return (known(np.array(len(_items(request)), np.int64), "length"),)
+
+
+def _concat_from_sequence(request: Request, importer: Importer) -> tuple[Value, ...]:
+    items: tuple[Value, ...] = _items(request)
+    axis = request.get("axis", 0)
+    if request.get("new_axis"):
+        axes = known(np.array([axis], np.int64), "axes")
+        items = tuple(
+            importer.lowering.call(request, "Unsqueeze", (item, axes))[0] for item in items
+        )
+    return importer.lowering.call(request, "Concat", items, request.outputs, axis=axis)
+
+
+def _split_to_sequence(request: Request, importer: Importer) -> tuple[Value, ...]:
+    shape, axis = request.type(0).shape, request.get("axis", 0)
+    if not -len(shape) <= axis < len(shape) or not isinstance(extent := shape[axis], int):
+        raise request.error("axis must be one of known length", got=f"{axis}")
+    lengths = request.numbers(1)
+    keep = request.get("keepdims", 1) or lengths is not None
+    if lengths is None:
+        parts = [1] * extent
+    elif lengths.ndim == 0:
+        step = max(1, int(lengths))
+        parts = [min(step, extent - start) for start in range(0, extent, step)]
+    else:
+        parts = [int(length) for length in lengths]
+    split = known(np.array(parts, np.int64), "split")
+    items = importer.lowering.call(
+        request, "Split", (request.inputs[0], split), len(parts), axis=axis
+    )
+    if not keep:
+        axes = known(np.array([axis], np.int64), "axes")
+        items = tuple(importer.lowering.call(request, "Squeeze", (item, axes))[0] for item in items)
+    return (Listed(items),)
+
+
+def _sequence_map(request: Request, importer: Importer) -> tuple[Value, ...]:
+    body = request.get("body")
+    assert isinstance(body, GraphProto)
+    count = len(_items(request))
+    rows: list[tuple[Value, ...]] = []
+    for place in range(count):
+        arguments: list[Value] = []
+        for value in request.inputs:
+            if isinstance(value, Listed):
+                if len(value.items) != count:
+                    raise request.error("sequences must have one length")
+                arguments.append(value.items[place])
+            elif value is not None:
+                arguments.append(value)
+        rows.append(importer.inline(body, request, arguments, f"{request.name}/{place}/"))
+    return tuple(Listed(items) for items in zip(*rows, strict=True)) or tuple(
+        Listed(()) for _ in request.outputs
+    )
+
+
+# --- optionals ----------------------------------------------------------------------------------
+
+
+def _optional(request: Request, importer: Importer) -> tuple[Value, ...]:
+    return (request.value(0) if request.has(0) else Nothing(),)
+
+
+def _has_element(request: Request, importer: Importer) -> tuple[Value, ...]:
+    return (known(np.array(request.has(0)), "has_element"),)
+
+
+def _get_element(request: Request, importer: Importer) -> tuple[Value, ...]:
+    if not request.has(0):
+        raise request.error("the optional is empty")
+    return (request.value(0),)
+
+
+def _identity(request: Request, importer: Importer) -> tuple[Value, ...] | None:
+    """Sequences and empty optionals pass; tensors become a node like any other."""
+    value = request.inputs[0] if request.inputs else None
+    if value is None:
+        return (Nothing(),)
+    return None if isinstance(value, Tensor | Known) else (value,)
+
+
+SPECIAL: Mapping[str, Special] = MappingProxyType(
+    {
+        "ConcatFromSequence": _concat_from_sequence,
+        "Constant": _constant,
+        "Identity": _identity,
+        "If": if_,
+        "Loop": loop,
+        "Optional": _optional,
+        "OptionalGetElement": _get_element,
+        "OptionalHasElement": _has_element,
+        "Scan": scan,
+        "SequenceAt": _sequence_at,
+        "SequenceConstruct": _sequence_construct,
+        "SequenceEmpty": _sequence_empty,
+        "SequenceErase": _sequence_erase,
+        "SequenceInsert": _sequence_insert,
+        "SequenceLength": _sequence_length,
+        "SequenceMap": _sequence_map,
+        "Shape": _shape,
+        "Size": _size,
+        "SplitToSequence": _split_to_sequence,
+    }
+)

@@ -1,0 +1,265 @@
+"""ONNX tensors to NumPy arrays, distrusting every length and every path.
+
+Nothing is allocated before the claimed shape was compared with the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
+
+import numpy as np
+from onnx import SparseTensorProto, TensorProto
+
+from weft.dtypes import DType
+from weft.errors import UserError
+
+MAX_RANK = 32
+MAX_BYTES = 1 << 36
+"""No value of a graph is larger: what claims to be is taken for a malformed file."""
+
+DTYPES: Mapping[int, DType] = MappingProxyType(
+    {
+        TensorProto.DOUBLE: DType.F64,
+        TensorProto.FLOAT: DType.F32,
+        TensorProto.FLOAT16: DType.F16,
+        TensorProto.BFLOAT16: DType.BF16,
+        TensorProto.INT8: DType.I8,
+        TensorProto.INT16: DType.I16,
+        TensorProto.INT32: DType.I32,
+        TensorProto.INT64: DType.I64,
+        TensorProto.UINT8: DType.U8,
+        TensorProto.UINT16: DType.U16,
+        TensorProto.UINT32: DType.U32,
+        TensorProto.UINT64: DType.U64,
+        TensorProto.BOOL: DType.BOOL,
+    }
+)
+ONNX_TYPES: Mapping[DType, int] = MappingProxyType({ours: onnx for onnx, ours in DTYPES.items()})
+
+# Where values stand that are not raw bytes.
+_FIELDS: Mapping[DType, str] = MappingProxyType(
+    {
+        DType.F64: "double_data",
+        DType.F32: "float_data",
+        DType.I64: "int64_data",
+        DType.U32: "uint64_data",
+        DType.U64: "uint64_data",
+    }
+)
+# Halves are stored as their bits, one in each 32-bit integer.
+_BITS: Mapping[DType, np.dtype] = MappingProxyType(
+    {DType.F16: np.dtype(np.uint16), DType.BF16: np.dtype(np.uint16)}
+)
+
+
+def type_name(onnx_type: int) -> str:
+    """How ONNX calls an element type, for errors."""
+    try:
+        return TensorProto.DataType.Name(onnx_type)
+    except ValueError:
+        return str(onnx_type)
+
+
+def dtype_of(onnx_type: int, where: str) -> DType:
+    """The element type for ONNX's number of it."""
+    found = DTYPES.get(onnx_type)
+    if found is None:
+        raise UserError(
+            f"onnx: element type {type_name(onnx_type)} is not supported",
+            fix=f"Supported are {', '.join(type_name(each) for each in DTYPES)}",
+            where=where,
+        )
+    return found
+
+
+def checked_shape(dims: tuple[int, ...], dtype: DType, where: str) -> tuple[int, ...]:
+    """The shape, if its rank, extents and size are believable."""
+    if len(dims) > MAX_RANK:
+        raise UserError(
+            f"onnx: a tensor has at most {MAX_RANK} axes", got=str(len(dims)), where=where
+        )
+    if any(dim < 0 for dim in dims):
+        raise UserError("onnx: an extent must not be negative", got=str(list(dims)), where=where)
+    if prod(dims) * dtype.bytes > MAX_BYTES:
+        raise UserError(
+            f"onnx: a tensor has at most {MAX_BYTES >> 30} GiB",
+            got=f"{dtype.value}{list(dims)}",
+            where=where,
+        )
+    return dims
+
+
+class ExternalData:
+    """Files beside the model, memory-mapped once each; never outside its folder.
+
+    Args:
+        folder: where the model lies; ``None`` if it came from memory, without files.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._maps: dict[Path, np.ndarray] = {}
+
+    def read(self, tensor: TensorProto, size: int, where: str) -> np.ndarray:
+        """The ``size`` bytes of a tensor that is stored in another file."""
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        data = self._map(self._path(entries.get("location", ""), where), where)
+        offset = _number(entries, "offset", 0, where)
+        length = _number(entries, "length", size, where)
+        if length != size:
+            raise UserError(
+                f"onnx: external data of {tensor.name} must have {size} bytes for its shape",
+                got=f"length {length}",
+                where=where,
+            )
+        if offset + length > len(data):
+            raise UserError(
+                f"onnx: external data of {tensor.name} lies past the end of its file",
+                got=f"offset {offset}, length {length}, file of {len(data)} bytes",
+                where=where,
+            )
+        return data[offset : offset + length]
+
+    def _path(self, location: str, where: str) -> Path:
+        if self._folder is None:
+            raise UserError(
+                "onnx: external data needs the folder of the model",
+                fix="Load the model from its file",
+                where=where,
+            )
+        foreign = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive
+        if not location or "\0" in location or foreign or ".." in Path(location).parts:
+            raise _outside(location, where)
+        root = self._folder.resolve()
+        try:
+            path = (root / location).resolve()
+        except (OSError, RuntimeError) as error:
+            raise _outside(location, where) from error
+        if not path.is_relative_to(root):
+            raise _outside(location, where)
+        return path
+
+    def _map(self, path: Path, where: str) -> np.ndarray:
+        if path not in self._maps:
+            try:
+                if not path.is_file():
+                    raise FileNotFoundError("no such file")
+                self._maps[path] = map_file(path)
+            except OSError as error:
+                raise UserError(
+                    f"onnx: external data {path.name} cannot be read", got=str(error), where=where
+                ) from error
+        return self._maps[path]
+
+
+def map_file(path: Path) -> np.ndarray:
+    """The bytes of a file, mapped into memory for reading."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return np.zeros(0, np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def _outside(location: str, where: str) -> UserError:
+    return UserError(
+        "onnx: external data must lie in the folder of the model",
+        got=f"location {location!r}",
+        where=where,
+    )
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
+    text = entries.get(key, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise UserError(
+            f"onnx: {key} of external data must be a number", got=repr(text), where=where
+        )
+    return int(text)
+
+
+def array_of(tensor: TensorProto, external: ExternalData) -> np.ndarray:
+    """The values of a tensor, not writable; external data are mapped, not copied."""
+    where = f"tensor {tensor.name}" if tensor.name else ""
+    dtype = dtype_of(tensor.data_type, where)
+    shape = checked_shape(tuple(tensor.dims), dtype, where)
+    if tensor.HasField("segment"):
+        raise UserError("onnx: segmented tensors are not supported", where=where)
+    count = prod(shape)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        flat = external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
+    elif tensor.HasField("raw_data"):
+        flat = _from_raw(tensor.raw_data, dtype, count, where)
+    else:
+        flat = _from_field(tensor, dtype, count, where)
+    array = flat.reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def _little(dtype: DType) -> np.dtype:
+    return dtype.numpy.newbyteorder("<") if dtype is not DType.BF16 else dtype.numpy
+
+
+def _from_raw(raw: bytes, dtype: DType, count: int, where: str) -> np.ndarray:
+    if len(raw) != count * dtype.bytes:
+        raise _mismatch(f"{len(raw)} bytes", f"{count * dtype.bytes} bytes", where)
+    if dtype is DType.BOOL:
+        # Any non-zero byte is true; NumPy takes only 1 for it.
+        return np.frombuffer(raw, np.uint8) != 0
+    return np.frombuffer(raw, _little(dtype))
+
+
+def _from_field(tensor: TensorProto, dtype: DType, count: int, where: str) -> np.ndarray:
+    field = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
+    if len(field) != count:
+        raise _mismatch(f"{len(field)} values", f"{count} values", where)
+    if dtype in (DType.F32, DType.F64, DType.I64, DType.U64):
+        return np.fromiter(field, dtype.numpy, count)
+    wide = np.fromiter(field, np.uint64 if dtype is DType.U32 else np.int32, count)
+    bits = _BITS.get(dtype)
+    return wide.astype(bits).view(dtype.numpy) if bits else wide.astype(dtype.numpy)
+
+
+def _mismatch(got: str, wanted: str, where: str) -> UserError:
+    return UserError(f"onnx: the shape of the tensor needs {wanted}", got=got, where=where)
+
+
+def dense_of(sparse: SparseTensorProto, external: ExternalData, limit: int) -> np.ndarray:
+    """The dense array for a sparse tensor.
+
+    Args:
+        sparse: values and where they stand.
+        external: where external data are found.
+        limit: largest size of the result in bytes, as it is made up of zeros.
+    """
+    values = array_of(sparse.values, external)
+    where = f"sparse tensor {sparse.values.name}"
+    dtype = DType.of(values.dtype)
+    shape = checked_shape(tuple(sparse.dims), dtype, where)
+    places = array_of(sparse.indices, external)
+    size = prod(shape)
+    if size * dtype.bytes > limit:
+        raise UserError(
+            "onnx: a sparse tensor must not be larger than 64 times its values and 1 MiB",
+            got=f"{dtype.value}{list(shape)} of {len(values)} values",
+            where=where,
+        )
+    if places.dtype != np.int64 or values.ndim != 1 or places.shape[:1] != values.shape:
+        raise UserError("onnx: indices of a sparse tensor must match its values", where=where)
+    if places.ndim == 2 and places.shape[1] == len(shape):
+        inside = ((places >= 0) & (places < np.array(shape))).all()
+        flat = (places * np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))])).sum(1)
+    else:
+        inside = places.ndim == 1 and ((places >= 0) & (places < size)).all()
+        flat = places
+    if not inside:
+        raise UserError("onnx: indices of a sparse tensor must lie inside its shape", where=where)
+    dense = np.zeros(size, values.dtype)
+    dense[flat] = values
+    dense = dense.reshape(shape)
+    dense.flags.writeable = False
+    return dense
