@@ -10,20 +10,19 @@ from typing import assert_never
 
 import numpy as np
 
-from tests.ops.direct import Direct
 from tests.ops.extern import run_extern
 from weft.dtypes import DType
 from weft.ir.graph import Graph
+from weft.loops.definition import Compute, naive
+from weft.loops.interpret import run as interpret
+from weft.loops.nodes import Access, Buffer
+from weft.loops.verify import verify
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import call_of, evaluate_node
 from weft.ops.record import Call, Control, Define, Expand, Extern, Op
 from weft.ops.table import OPS
 
 Arrays = tuple[np.ndarray | None, ...]
-
-
-def dtype_of(array: np.ndarray) -> DType:
-    return DType.of(array.dtype)
 
 
 def run(op: Op, call: Call, arrays: Arrays) -> list[np.ndarray]:
@@ -46,10 +45,23 @@ def run_expansion(op: Op, call: Call, arrays: Arrays) -> list[np.ndarray]:
     return run_graph(*expansion(op, call, arrays), by_reference=True)
 
 
-def run_define(op: Op, call: Call, arrays: Arrays, computes: tuple) -> list[np.ndarray]:
-    inputs = {f"in{place}": each for place, each in enumerate(arrays) if each is not None}
-    with np.errstate(all="ignore"):
-        return [Direct(inputs).compute(each) for each in computes[: call.outputs]]
+def run_define(
+    op: Op, call: Call, arrays: Arrays, computes: tuple[Compute, ...]
+) -> list[np.ndarray]:
+    given = {f"in{place}": each for place, each in enumerate(arrays) if each is not None}
+    types = op.infer(call)[: len(computes)]
+    results = {
+        f"out{place}": np.empty(each.dims, each.dtype.numpy) for place, each in enumerate(types)
+    }
+    inputs = [Buffer(name, DType.of(each.dtype), each.shape) for name, each in given.items()]
+    outputs = [
+        Buffer(name, DType.of(each.dtype), each.shape, Access.WRITE)
+        for name, each in results.items()
+    ]
+    kernel = naive("definition", computes, inputs, outputs)
+    verify(kernel)
+    interpret(kernel, {**given, **results})
+    return list(results.values())[: call.outputs]
 
 
 def expansion(op: Op, call: Call, arrays: Arrays) -> tuple[Graph, dict[str, np.ndarray]]:
