@@ -15,6 +15,7 @@ from weft.ops import (
     convolution,
     generation,
     indexing,
+    integer,
     linear,
     logic,
     loss,
@@ -27,6 +28,7 @@ from weft.ops import (
     reduction,
     resampling,
     response,
+    scatter,
     selection,
     shape,
     signal,
@@ -40,10 +42,10 @@ FAMILIES = (
     arithmetic,
     attention,
     cast,
-    control,
     convolution,
     generation,
     indexing,
+    integer,
     linear,
     logic,
     loss,
@@ -56,6 +58,7 @@ FAMILIES = (
     reduction,
     resampling,
     response,
+    scatter,
     selection,
     shape,
     signal,
@@ -64,13 +67,17 @@ FAMILIES = (
 )
 
 
+def _table() -> Mapping[str, Op]:
+    return OPS
+
+
 def _collect() -> Mapping[str, Op]:
     table: dict[str, Op] = {}
-    for family in FAMILIES:
-        for op in family.OPS:
-            if op.name in table:
-                raise InternalError(f"op {op.name} stands twice in the table")
-            table[op.name] = op
+    # Control flow runs bodies made of any op, so its records ask for the table when used.
+    for op in (*(op for family in FAMILIES for op in family.OPS), *control.ops(_table)):
+        if op.name in table:
+            raise InternalError(f"op {op.name} stands twice in the table")
+        table[op.name] = op
     return MappingProxyType(table)
 
 
