@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ops.samples import Bad, Sample, Typed
+from weft.ir.types import Symbol
 from weft.ops.ordering import (
     BlockAttributes,
     ExpandAttributes,
@@ -56,7 +57,8 @@ BAD: list[Bad] = [
     Bad(
         "Expand",
         ("f32[2,3]",),
-        "expand: a dimension can be expanded only from 1; got f32[2,3] to [4, 3] (node bad)",
+        "expand: a dimension can be expanded only from 1, to 0 or more; "
+        "got f32[2,3] to [4, 3] (node bad)",
         ExpandAttributes((4, 3)),
     ),
     Bad(
@@ -98,6 +100,7 @@ TYPES: list[Typed] = [
     Typed("Transpose", ("f32[N,3,4]",), ("f32[N,4,3]",), TransposeAttributes((0, 2, 1))),
     Typed("Expand", ("f32[N,1]",), ("f32[N,5]",), ExpandAttributes((1, 5))),
     Typed("Expand", ("f32[1,5]",), ("f32[2,0,5]",), ExpandAttributes((2, 0, 1))),
+    Typed("Expand", ("f32[1,5]",), ("f32[N,5]",), ExpandAttributes((Symbol("N"), 5))),
     Typed("Tile", ("f32[N,2]",), ("f32[N,6]",), TileAttributes((1, 3))),
     Typed("DepthToSpace", ("f32[N,8,2,3]",), ("f32[N,2,4,6]",), BlockAttributes(2)),
     Typed("SpaceToDepth", ("f32[N,2,4,6]",), ("f32[N,8,2,3]",), BlockAttributes(2)),

@@ -29,7 +29,7 @@ class TransposeAttributes(Attributes):
 class ExpandAttributes(Attributes):
     """``shape`` that the input is broadcast with (both ways)."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ def _define_transpose(call: Call) -> tuple[Compute, ...]:
 # --- repetition ---------------------------------------------------------------------------
 
 
-def _broadcast_dim(call: Call, dim: Dim, wish: int) -> Dim:
+def _broadcast_dim(call: Call, dim: Dim, wish: Dim) -> Dim:
     if wish == 1 or dim == wish:
         return dim
     if isinstance(dim, Symbol):
         raise not_concrete(call)
-    if dim != 1:
+    if dim != 1 or (isinstance(wish, int) and wish < 0):
         raise call.error(
-            "a dimension can be expanded only from 1",
+            "a dimension can be expanded only from 1, to 0 or more",
             got=f"{call.type(0)} to {list(call.attributes.shape)}",
         )
     return wish
@@ -110,11 +110,9 @@ def _define_expand(call: Call) -> tuple[Compute, ...]:
 
 
 def _reference_expand(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    return (
-        (x * np.ones(call.attributes.shape, x.dtype),)
-        if x.dtype != bool
-        else (x & np.ones(call.attributes.shape, bool),)
-    )
+    if any(isinstance(dim, Symbol) for dim in call.attributes.shape):
+        raise not_concrete(call)
+    return (np.broadcast_to(x, np.broadcast_shapes(x.shape, call.attributes.shape)),)
 
 
 def _infer_tile(call: Call) -> tuple[TensorType, ...]:

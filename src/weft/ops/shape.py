@@ -13,6 +13,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
+from weft.ops.ctext import strides
 from weft.ops.expr import add, binary, index, mul, select
 from weft.ops.record import Call, Define, Infer, NoGrad, Op, Param, Reference
 from weft.ops.support import (
@@ -89,12 +90,11 @@ def factor_groups(
     return tuple(groups)
 
 
-def _linear(shape: Sequence[int], chosen: Sequence[int], point: Sequence[Expr]) -> Expr:
-    """Row-major number of ``point`` within the chosen axes."""
+def row_major(shape: Sequence[int], point: Sequence[Expr]) -> Expr:
+    """The number of a point of an array of this shape."""
     found: Expr = index(0)
-    for place, axis in enumerate(chosen):
-        step = prod(shape[later] for later in chosen[place + 1 :])
-        found = add(0 if place == 0 else found, mul(point[axis], step))
+    for place, (at, step) in enumerate(zip(point, strides(shape), strict=True)):
+        found = add(0 if place == 0 else found, mul(at, step))
     return found
 
 
@@ -109,9 +109,9 @@ def reshaped_index(
     if 0 in source:
         return tuple(where)
     for taken, made in factor_groups(source, target):
-        linear = _linear(target, made, point)
-        for place, axis in enumerate(taken):
-            step = prod(source[later] for later in taken[place + 1 :])
+        linear = row_major([target[axis] for axis in made], [point[axis] for axis in made])
+        steps = strides([source[axis] for axis in taken])
+        for place, (axis, step) in enumerate(zip(taken, steps, strict=True)):
             quotient = linear if step == 1 else binary("floordiv", linear, step)
             where[axis] = quotient if place == 0 else binary("mod", quotient, source[axis])
     return tuple(where)

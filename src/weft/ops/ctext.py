@@ -1,0 +1,63 @@
+"""Small parts of the C bodies of extern ops: plain C89 with the types of ``<stdint.h>``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from textwrap import indent
+from types import MappingProxyType
+
+from weft.dtypes import DType
+
+C_TYPES: Mapping[DType, str] = MappingProxyType(
+    {
+        DType.F64: "double",
+        DType.F32: "float",
+        DType.I8: "int8_t",
+        DType.I16: "int16_t",
+        DType.I32: "int32_t",
+        DType.I64: "int64_t",
+        DType.U8: "uint8_t",
+        DType.U16: "uint16_t",
+        DType.U32: "uint32_t",
+        DType.U64: "uint64_t",
+        DType.BOOL: "uint8_t",
+    }
+)
+"""The C type of an element; the half types have none to compute with."""
+
+
+def strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def block(text: str) -> str:
+    """A body one level deeper."""
+    return indent(text, "    ")
+
+
+def count(var: str, extent: int, body: str) -> str:
+    """A loop from 0."""
+    return f"for ({var} = 0; {var} < {extent}; ++{var}) {{\n{block(body)}}}\n"
+
+
+def nest(variables: Sequence[str], extents: Sequence[int], body: str) -> str:
+    """Loops from 0, the first outermost."""
+    for var, extent in reversed(list(zip(variables, extents, strict=True))):
+        body = count(var, extent, body)
+    return body
+
+
+def offset(variables: Sequence[str], steps: Sequence[int]) -> str:
+    """``i0 * 12 + i1 * 4``; ``0`` without variables."""
+    terms = [f"{var} * {step}" for var, step in zip(variables, steps, strict=True)]
+    return " + ".join(terms) or "0"
+
+
+def wrapping(op: str, dtype: DType, lhs: str, rhs: str) -> str:
+    """Arithmetic that wraps on integers, in the type of the operands."""
+    if dtype.is_float:
+        return f"{lhs} {op} {rhs}"
+    wide = "uint64_t" if dtype.bytes == 8 else "uint32_t"
+    return f"({C_TYPES[dtype]})(({wide}){lhs} {op} ({wide}){rhs})"
