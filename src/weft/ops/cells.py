@@ -126,7 +126,7 @@ class Step:
     Attributes:
         steps: of the body's builder.
         activations: of this direction.
-        clip: bound of what goes into activations; 0 for none.
+        clip: bound of the gates; 0 for none.
         recurrent: the recurrent weight, transposed, ``[hidden, gates * hidden]``.
         bias: the recurrent bias, where it could not be added beforehand.
         peephole: ``[3 * hidden]``, or ``""``.
@@ -141,16 +141,16 @@ class Step:
     peephole: str
     flag: bool
 
-    def bounded(self, x: str) -> str:
-        """``x`` within the clip."""
-        if self.clip <= 0:
-            return x
-        return self.steps.op("Clip", x, min=-self.clip, max=self.clip)
+    def activate(self, place: int, gate: str) -> str:
+        """The activation function at a place of the cell's list, of a clipped gate."""
+        if self.clip > 0:
+            gate = self.steps.op("Clip", gate, min=-self.clip, max=self.clip)
+        return self.shape(place, gate)
 
-    def activate(self, place: int, x: str) -> str:
-        """The activation function at a place of the cell's list."""
+    def shape(self, place: int, x: str) -> str:
+        """The activation function itself: states are not clipped."""
         activation = self.activations[place]
-        return FORMS[activation.name].nodes(self.steps, self.bounded(x), activation)
+        return FORMS[activation.name].nodes(self.steps, x, activation)
 
     def split(self, x: str, count: int, axis: int) -> list[str]:
         """Equal parts along an axis."""
@@ -178,7 +178,7 @@ def lstm(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     new = steps.add(steps.mul(f, cell), steps.mul(i, step.activate(1, c)))
     if peepholes:
         o = steps.add(o, steps.mul(peepholes[1], new))
-    return (steps.mul(step.activate(0, o), step.activate(2, new)), new)
+    return (steps.mul(step.activate(0, o), step.shape(2, new)), new)
 
 
 def gru(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:

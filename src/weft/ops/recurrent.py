@@ -32,7 +32,7 @@ class RecurrentAttributes(Attributes):
         activations: names, for each direction; ``()`` are the usual ones.
         activation_alpha: for those activations that take one, in order.
         activation_beta: likewise.
-        clip: bound of what goes into activations; 0 for none.
+        clip: bound of the gates; 0 for none.
         layout: 0 for time first, 1 for batch first.
     """
 

@@ -27,9 +27,11 @@ class _Direction:
     flag: bool
 
     def activate(self, place: int, x: Array) -> Array:
-        bounded = np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
+        return self.shape(place, np.clip(x, -self.clip, self.clip) if self.clip > 0 else x)
+
+    def shape(self, place: int, x: Array) -> Array:
         activation = self.activations[place]
-        return FORMS[activation.name].numpy(bounded, activation).astype(x.dtype)
+        return FORMS[activation.name].numpy(x, activation).astype(x.dtype)
 
 
 def _lstm(at: _Direction, x: Array, states: States) -> States:
@@ -40,7 +42,7 @@ def _lstm(at: _Direction, x: Array, states: States) -> States:
     i = at.activate(0, i + pi * cell)
     f = 1 - i if at.flag else at.activate(0, f + pf * cell)
     new = f * cell + i * at.activate(1, c)
-    return (at.activate(0, o + po * new) * at.activate(2, new), new)
+    return (at.activate(0, o + po * new) * at.shape(2, new), new)
 
 
 def _gru(at: _Direction, x: Array, states: States) -> States:
@@ -102,7 +104,7 @@ def run_layer(
         inputs: its eight inputs, ``None`` where absent.
         directions: 0 forward, 1 backward.
         activations: of each direction.
-        clip: bound of what goes into activations; 0 for none.
+        clip: bound of the gates; 0 for none.
         flag: ``input_forget`` or ``linear_before_reset``.
         batch_first: the layout of input, states and outputs.
 
