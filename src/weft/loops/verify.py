@@ -86,7 +86,7 @@ class _Verifier:
         if not _IDENTIFIER.match(name) or name in RESERVED:
             raise self._error(f"{name!r} is no identifier")
         if name in self._used:
-            raise self._error(f"{name} is declared twice")
+            raise self._error(f"{name} is declared inside another {name}")
         self._used.add(name)
 
     def _declare(self, buffer: Buffer) -> None:
@@ -130,6 +130,7 @@ class _Verifier:
                 self._declare(buffer)
                 self._scope(body, facts)
                 del self._buffers[buffer.name]
+                self._used.remove(buffer.name)
             case _:
                 assert_never(stmt)
 
@@ -146,6 +147,7 @@ class _Verifier:
         self._vars.add(loop.var)
         self._scope(loop.body, facts.enter(loop))
         self._vars.remove(loop.var)
+        self._used.remove(loop.var)
 
     def _scope(self, body: Sequence[Stmt], facts: Facts) -> None:
         """A body that sees a name which is gone after it."""
