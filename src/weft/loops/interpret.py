@@ -155,7 +155,7 @@ def _integer_power(a: int, b: int) -> int:
 
 
 def _sign(x: Any) -> Any:
-    return x if x != x else type(x)((x > 0) - (x < 0))
+    return x if x != x else type(x)(int(x > 0) - int(x < 0))
 
 
 def _to_integer(low: int, high: int) -> Callable[[Any], int]:
