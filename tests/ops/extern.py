@@ -63,8 +63,7 @@ def run_extern(
         source, library = Path(folder, "body.c"), Path(folder, "body.so")
         source.write_text(text)
         subprocess.run(
-            [*compiler(), *FLAGS.split(), "-shared", "-fPIC", str(source), "-o", str(library)]
-            + ["-lm"],
+            [*compiler(), *FLAGS.split(), "-fPIC", "-shared", source, "-o", library, "-lm"],
             check=True,
         )
         ctypes.CDLL(str(library)).body(*(ctypes.c_void_p(each) for each in addresses))

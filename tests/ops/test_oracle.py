@@ -82,7 +82,7 @@ def test_reference_agrees_with_what_is_known(sample: Sample) -> None:
 )
 def test_computation_agrees_with_reference(sample: Sample) -> None:
     results = compute.run(OPS[sample.op], sample.call, sample.arrays)
-    for got, want in zip(results, reference(sample), strict=True):
+    for got, want in zip(results, reference(sample)[: sample.outputs], strict=True):
         assert_close(sample, got, want)
 
 
@@ -91,7 +91,7 @@ def test_computation_agrees_with_reference(sample: Sample) -> None:
 )
 def test_expansion_agrees_with_reference(sample: Sample) -> None:
     results = compute.run_expansion(OPS[sample.op], sample.call, sample.arrays)
-    for got, want in zip(results, reference(sample), strict=True):
+    for got, want in zip(results, reference(sample)[: sample.outputs], strict=True):
         assert_close(sample, got, want)
 
 
