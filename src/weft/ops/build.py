@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.ir.graph import NO_ATTRIBUTES, Graph, Node, Origin
+from weft.ir.graph import Graph, Node, Origin
 from weft.ir.types import TensorType
 from weft.ops.record import Call, Op
 
@@ -76,7 +76,7 @@ class GraphBuilder:
         self,
         op: str,
         inputs: Sequence[str],
-        attributes: Any = NO_ATTRIBUTES,
+        attributes: Any = None,
         *,
         outputs: Sequence[str] | int = 1,
         name: str = "",
@@ -87,7 +87,7 @@ class GraphBuilder:
         Args:
             op: name in the op table.
             inputs: value names, ``""`` where absent.
-            attributes: the op's attribute record.
+            attributes: the op's attribute record; its defaults if not given.
             outputs: wished names of the outputs (``""`` for unused), or how many.
             name: wished name of the node.
             origin: provenance; the builder's current ``origin`` if not given.
@@ -98,6 +98,7 @@ class GraphBuilder:
         record = self.ops.get(op)
         if record is None:
             raise UserError(f"{op} is not an op of Weft", where=f"node {name}" if name else "")
+        attributes = record.attributes() if attributes is None else attributes
         name = self.fresh(name or op.lower())
         wishes = [f"{name}_out"] * outputs if isinstance(outputs, int) else list(outputs)
         call = Call(
@@ -123,7 +124,7 @@ class GraphBuilder:
         self,
         op: str,
         *inputs: str,
-        attributes: Any = NO_ATTRIBUTES,
+        attributes: Any = None,
         output: str = "",
         name: str = "",
     ) -> str:

@@ -1,0 +1,1 @@
+"""Generators: a fused group into a kernel."""

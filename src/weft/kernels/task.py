@@ -1,0 +1,37 @@
+"""What a generator is given: a fused definition over strided buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.loops.definition import Compute
+from weft.loops.nodes import Buffer
+from weft.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Task:
+    """One group to be made into a kernel.
+
+    Attributes:
+        name: wished name of the kernel.
+        values: the graph's names of the inputs.
+        compute: the fused definition; loads name the inputs ``in0``, ``in1``, ...; axes of
+            extent 1 are gone.
+        inputs: the buffers it loads, with their strides.
+        output: the buffer ``out`` it stores, one dimension for each axis of the definition.
+        constants: names of the inputs that are known now and may be packed.
+        target: the machine.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    compute: Compute
+    inputs: tuple[Buffer, ...]
+    output: Buffer
+    constants: frozenset[str]
+    target: Target
+
+    def value_of(self, input: str) -> str:
+        """The graph's name of an input."""
+        return self.values[[buffer.name for buffer in self.inputs].index(input)]

@@ -1,0 +1,233 @@
+"""Fusion groups: which values are computed together in one kernel.
+
+Every group computes one value.  A value whose users are all in one group may join it: its
+definition is put in place of its loads.  It joins when that does not repeat much work:
+
+- what only moves elements joins any user but a contraction;
+- a map (no reduction) joins unless it would be evaluated more often than its cost allows;
+- a reduction joins when it is still evaluated once for each of its elements;
+- a contraction (a sum of products of two tensors) is the anchor of its group: what follows
+  it elementwise rides on its epilogue, nothing joins its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from weft.ir.graph import Node
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute, substitute_load
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.walk import children, free_vars, loads, walk
+from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, moved_from
+
+MAX_NODES = 240
+"""Distinct expression nodes in one group; more makes unreadable C for no gain."""
+MAX_BUFFERS = 16
+_COSTLY = frozenset(
+    "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow "
+    "floordiv mod fmod".split()
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One kernel to be.
+
+    Attributes:
+        value: what it computes.
+        compute: the fused definition; loads name values outside the group.
+        type: of the value.
+        members: the values it stands for, producers last.
+        nodes: their nodes, in graph order.
+    """
+
+    value: str
+    compute: Compute
+    type: TensorType
+    members: tuple[str, ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Values that it loads, in order of appearance."""
+        return tuple(dict.fromkeys(load.buffer for load in loads(self.compute.value)))
+
+
+def contraction(value: Expr) -> Reduce | None:
+    """The sum of products of two tensors in an expression, if there is one."""
+    for node in walk(value):
+        if isinstance(node, Reduce) and node.op == "sum":
+            product = _product(node.value)
+            if product and {load.buffer for load in loads(product.lhs)} != {
+                load.buffer for load in loads(product.rhs)
+            }:
+                return node
+    return None
+
+
+def _product(value: Expr) -> Binary | None:
+    match value:
+        case Binary("mul", lhs, rhs) if any(loads(lhs)) and any(loads(rhs)):
+            return value
+        case Select(_, then, Const()):
+            return _product(then)
+        case Cast(_, inner):
+            return _product(inner)
+        case _:
+            return None
+
+
+def _costly(value: Expr) -> bool:
+    return any(
+        isinstance(node, (Unary, Binary))
+        and (node.op in _COSTLY or node.op == "div")
+        for node in walk(value)
+    )
+
+
+def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
+    """Every place where a buffer is loaded, and how often its element changes there.
+
+    What does not depend on an inner loop is taken to be computed outside of it, unless
+    the innermost axis of the output is among what it depends on.
+    """
+    extents = {axis.var: axis.extent for axis in compute.axes}
+    innermost = compute.axes[-1].var if compute.axes else ""
+
+    def visit(value: Expr, ranges: Mapping[str, int]) -> Iterator[tuple[Load, int]]:
+        if isinstance(value, Load) and value.buffer == buffer:
+            names = frozenset[str]().union(*map(free_vars, value.index))
+            names = ranges.keys() if innermost in names else names
+            yield value, prod(ranges.get(name, 1) for name in names)
+        if isinstance(value, Reduce):
+            outer = {name: extents[name] for name in free_vars(value) if name in extents}
+            ranges = outer | {axis.var: axis.extent for axis in value.axes}
+        for child in children(value):
+            yield from visit(child, ranges)
+
+    yield from visit(compute.value, extents)
+
+
+@dataclass
+class _Draft:
+    compute: Compute
+    members: list[str] = field(default_factory=list)
+    contraction: Reduce | None = None
+
+
+class _Grouping:
+    def __init__(self, program: TensorProgram) -> None:
+        self.program = program
+        self.users: dict[str, list[Item]] = {}
+        for item in program.items:
+            for value in item.reads:
+                self.users.setdefault(value, []).append(item)
+        self.root: dict[str, str] = {}
+        self.drafts: dict[str, _Draft] = {}
+
+    def run(self) -> None:
+        for item in reversed(self.program.items):
+            if isinstance(item, Defined):
+                self.place(item)
+
+    def place(self, item: Defined) -> None:
+        home = self.home(item)
+        if home is not None:
+            draft = self.drafts[home]
+            if self.may_join(item, draft):
+                draft.compute = substitute_load(draft.compute, item.value, item.compute)
+                draft.members.append(item.value)
+                draft.contraction = contraction(draft.compute.value)
+                self.root[item.value] = home
+                return
+        self.root[item.value] = item.value
+        self.drafts[item.value] = _Draft(
+            item.compute, [item.value], contraction(item.compute.value)
+        )
+
+    def home(self, item: Defined) -> str | None:
+        """The one group that uses a value, if it may join any."""
+        users = self.users.get(item.value, ())
+        if item.value in self.program.graph.outputs or not users:
+            return None
+        roots: set[str] = set()
+        for user in users:
+            if not isinstance(user, Defined) or user.node.op in RESHAPES:
+                return None
+            roots.add(self.root[user.value])
+        return roots.pop() if len(roots) == 1 and item.node.op not in RESHAPES else None
+
+    def may_join(self, item: Defined, draft: _Draft) -> bool:
+        uses = list(_uses(draft.compute, item.value))
+        size = self.program.types[item.value].size
+        if not uses or not self.small_enough(item, draft):
+            return False
+        reduces = any(isinstance(node, Reduce) for node in walk(item.compute.value))
+        if draft.contraction is not None:
+            inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
+            return not inside and not reduces
+        if contraction(item.compute.value) is not None:
+            return self.is_epilogue(uses, draft)
+        if reduces:
+            return self.once_each(uses, draft, size)
+        if moved_from(item.compute) is not None:
+            return True
+        places = {(load.index, count) for load, count in uses}
+        evaluations = sum(count for _, count in places)
+        return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def small_enough(self, item: Defined, draft: _Draft) -> bool:
+        nodes = sum(1 for _ in walk(draft.compute.value)) + sum(1 for _ in walk(item.compute.value))
+        buffers = {load.buffer for load in loads(draft.compute.value)}
+        buffers |= {load.buffer for load in loads(item.compute.value)}
+        return nodes <= MAX_NODES and len(buffers) <= MAX_BUFFERS
+
+    @staticmethod
+    def is_epilogue(uses: list[tuple[Load, int]], draft: _Draft) -> bool:
+        """Whether every element of the contraction is used at exactly one point."""
+        if any(isinstance(node, Reduce) for node in walk(draft.compute.value)):
+            return False
+        if any(load.index != uses[0][0].index for load, _ in uses):
+            return False
+        # A transposition between the two would leave one of them a bad order of memory.
+        return len(uses[0][0].index) == len(draft.compute.axes) and all(
+            part == Var(axis.var) or axis.extent == 1
+            for part, axis in zip(uses[0][0].index, draft.compute.axes, strict=True)
+        )
+
+    @staticmethod
+    def once_each(uses: list[tuple[Load, int]], draft: _Draft, size: int) -> bool:
+        """Whether a reduction, hoisted to where its index is known, is not repeated."""
+        if any(load.index != uses[0][0].index for load, _ in uses):
+            return False
+        extents = {axis.var: axis.extent for axis in draft.compute.axes}
+        names: set[str] = set().union(*(free_vars(part) for part in uses[0][0].index))
+        if not names <= set(extents):
+            return False
+        return prod(extents[name] for name in names) <= max(size, 1)
+
+
+def form(program: TensorProgram) -> Mapping[str, Group]:
+    """The groups, by the value that they compute."""
+    grouping = _Grouping(program)
+    grouping.run()
+    nodes = {item.value: item.node for item in program.items if isinstance(item, Defined)}
+    order = {node.name: place for place, node in enumerate(program.graph.nodes)}
+    groups: dict[str, Group] = {}
+    for item in program.items:
+        draft = grouping.drafts.get(item.value) if isinstance(item, Defined) else None
+        if draft is None or not isinstance(item, Defined):
+            continue
+        found = {nodes[member].name: nodes[member] for member in draft.members}
+        ordered = sorted(found.values(), key=lambda node: order.get(node.name, 0))
+        groups[item.value] = Group(
+            item.value,
+            draft.compute,
+            program.types[item.value],
+            tuple(draft.members),
+            tuple(ordered),
+        )
+    return groups

@@ -1,0 +1,74 @@
+"""What a generator gives for a group: loops, and what stands for each of their buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from weft.ir.types import TensorType
+from weft.loops.nodes import Kernel
+from weft.plan.group import Group
+from weft.plan.storage import View
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """A constant rearranged for a kernel: blocks of lanes outermost and innermost.
+
+    ``packed[block, others..., lane] = constant[..., start + block * width + lane, ...]``
+    with the vector dimension taken out and the other dimensions in ``order``.
+
+    Attributes:
+        shape: the constant's dimensions as the kernel sees them.
+        axis: the dimension that is cut into lanes.
+        order: the other dimensions, outermost first.
+        start: first element of ``axis``.
+        blocks: number of blocks.
+        width: lanes of each block.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    order: tuple[int, ...]
+    start: int
+    blocks: int
+    width: int
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The packed array, ``[blocks, others..., width]``."""
+        moved = array.reshape(self.shape).transpose(self.axis, *self.order)
+        part = moved[self.start : self.start + self.blocks * self.width]
+        blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The value that stands for a parameter, possibly packed."""
+
+    value: str
+    packing: Packing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """A kernel for a group.
+
+    Attributes:
+        kernel: its last parameter is the output ``out``.
+        operands: what stands for the other parameters, in order.
+        scheme: the alternative that made it.
+    """
+
+    kernel: Kernel
+    operands: tuple[Operand, ...]
+    scheme: str
+
+
+Implement: TypeAlias = Callable[
+    [str, Group, Mapping[str, View], Mapping[str, TensorType], frozenset[str]], Implementation
+]
+"""``implement(name, group, views, types, constants)``."""

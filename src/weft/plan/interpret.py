@@ -1,0 +1,84 @@
+"""Run a program by the loop interpreter: what generated code must agree with.
+
+Everything happens at the program's own addresses, so a plan that lets two live values
+overlap gives wrong results here as it would in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from weft.errors import InternalError
+from weft.loops.interpret import run as run_kernel
+from weft.loops.nodes import Buffer, Kernel
+from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
+
+POISON = 0xA5
+"""What fresh memory is filled with."""
+
+
+class _Machine:
+    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray]) -> None:
+        self.functions = {function.name: function for function in program.functions}
+        self.memory: dict[tuple[Region, str], np.ndarray] = {
+            (Region.ARENA, ""): np.full(program.arena_bytes, POISON, np.uint8)
+        }
+        for name, array in program.weights.items():
+            self.memory[Region.WEIGHTS, name] = _bytes(array)
+        for port in program.inputs:
+            self.memory[Region.INPUT, port.name] = _bytes(inputs[port.name])
+        for port in program.outputs:
+            size = prod(port.shape) * port.dtype.bytes
+            self.memory[Region.OUTPUT, port.name] = np.full(size, POISON, np.uint8)
+
+    def window(self, buffer: Buffer, address: Address, loops: Mapping[str, int]) -> np.ndarray:
+        offset = address.offset + sum(
+            advance.bytes * loops[advance.var] for advance in address.advances
+        )
+        steps = zip(buffer.shape, buffer.steps, strict=True)
+        last = sum((extent - 1) * step for extent, step in steps)
+        size = 0 if 0 in buffer.shape else (last + 1) * buffer.dtype.bytes
+        memory = self.memory[address.region, address.name]
+        if offset < 0 or offset + size > memory.size:
+            raise InternalError(
+                f"{buffer.name} of {size} bytes at {offset} leaves {address.region.value} "
+                f"{address.name} of {memory.size} bytes"
+            )
+        return memory[offset : offset + size].view(buffer.dtype.numpy)
+
+    def run(self, steps: Sequence[Step], loops: Mapping[str, int]) -> None:
+        for step in steps:
+            match step:
+                case Repeat(var, count, body):
+                    for iteration in range(count):
+                        self.run(body, {**loops, var: iteration})
+                case CallStep(name, arguments):
+                    kernel = self.functions[name]
+                    if not isinstance(kernel, Kernel):
+                        raise InternalError(f"{name} is C, which cannot be interpreted")
+                    run_kernel(
+                        kernel,
+                        {
+                            buffer.name: self.window(buffer, address, loops)
+                            for buffer, address in zip(kernel.params, arguments, strict=True)
+                        },
+                    )
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+
+def run(program: Program, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of a program without extern functions, by port name."""
+    machine = _Machine(program, inputs)
+    machine.run(program.steps, {})
+    return {
+        port.name: machine.memory[Region.OUTPUT, port.name]
+        .view(port.dtype.numpy)
+        .reshape(port.shape)
+        for port in program.outputs
+    }

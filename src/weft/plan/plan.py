@@ -1,0 +1,302 @@
+"""Plan: everything decided, ready to be written as code.
+
+``make`` goes straight down: definitions, groups, storage, kernels, order, memory, program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.ir.types import TensorType
+from weft.loops.nodes import Reduce, Var
+from weft.loops.walk import loads, walk
+from weft.ops.control import ScanAttributes
+from weft.ops.evaluate import call_of
+from weft.ops.expand import expand
+from weft.ops.record import Extern, ExternBody, Op
+from weft.plan import memory, order
+from weft.plan.group import Group, form
+from weft.plan.implementation import Implement, Implementation
+from weft.plan.program import Region
+from weft.plan.storage import Root, Storage, View, assign
+from weft.plan.tensors import Opaque, own_outputs, tensor_program
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """One step of a plan.
+
+    Attributes:
+        work: the group, or the node that is run as a whole.
+        implementation: of a group; ``None`` for the others.
+        body: the C body of an extern node.
+        nested: the plan of a control-flow node's body.
+        in_place: the root whose memory the result takes, if it does.
+        scratch: bytes of arena that the step needs while it runs.
+    """
+
+    work: Group | Opaque
+    implementation: Implementation | None = None
+    body: ExternBody | None = None
+    nested: Plan | None = None
+    in_place: str = ""
+    scratch: int = 0
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Values that it reads."""
+        return self.work.reads
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Values that it makes."""
+        if isinstance(self.work, Group):
+            return (self.work.value,)
+        return tuple(value for value in self.work.node.outputs if value)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The hardware-adapted graph.
+
+    Attributes:
+        graph: what is computed.
+        steps: in order of execution.
+        views: where every value lies in its root; roots: whose memory there is.
+        offsets: arena offsets of the arena roots, in bytes.
+        scratch: arena offsets of the steps' scratch memory, by step.
+        arena_bytes: size of the arena; lower_bound: what no placement could beat.
+        types: of all values, those that the plan added included.
+    """
+
+    graph: Graph
+    steps: tuple[PlannedStep, ...]
+    views: Mapping[str, View]
+    roots: Mapping[str, Root]
+    offsets: Mapping[str, int]
+    scratch: Mapping[int, int]
+    arena_bytes: int
+    lower_bound: int
+    types: Mapping[str, TensorType]
+    intervals: tuple[memory.Interval, ...] = ()
+    method: str = ""
+
+
+def make(graph: Graph, ops: Mapping[str, Op], implement: Implement) -> Plan:
+    """The plan of a static graph without composite ops.
+
+    Args:
+        graph: what to compute.
+        ops: the op table.
+        implement: makes a kernel for a group.
+
+    Raises:
+        UserError: the graph has a symbolic dimension.
+    """
+    symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
+    if symbolic:
+        raise UserError(
+            "every dimension must be known before planning",
+            got=", ".join(f"{name} {graph.types[name]}" for name in symbolic),
+            fix=f"Give it with --input {symbolic[0]}=SHAPE",
+        )
+    graph = own_outputs(graph)
+    program = tensor_program(graph, ops)
+    return _Planner(graph, ops, implement, assign(program, form(program))).plan()
+
+
+@dataclass
+class _Planner:
+    graph: Graph
+    ops: Mapping[str, Op]
+    implement: Implement
+    storage: Storage
+
+    def plan(self) -> Plan:
+        steps = [self.step(place, work) for place, work in enumerate(self.storage.steps)]
+        raw = [self.order_step(step) for step in steps]
+        sizes = {
+            name: root.bytes
+            for name, root in self.storage.roots.items()
+            if root.region is Region.ARENA
+        }
+        sequence = order.best_order(raw, sizes, frozenset())
+        shared = _Sharing(sequence, raw)
+        shared.decide()
+        live = order.intervals(
+            list(range(len(sequence))), [shared.renamed(raw[place]) for place in sequence], sizes
+        )
+        scratch = {
+            place: memory.Interval(f"scratch {place}", raw[old].scratch, place, place)
+            for place, old in enumerate(sequence)
+            if raw[old].scratch
+        }
+        placed = memory.place([*live, *scratch.values()], ALIGNMENT)
+        return Plan(
+            graph=self.graph,
+            steps=tuple(
+                replace(steps[old], in_place=shared.taken.get(old, "")) for old in sequence
+            ),
+            views=self.storage.views,
+            roots=self.storage.roots,
+            offsets={
+                name: placed.offsets[shared.memory_of(name)]
+                for name in sizes
+                if shared.memory_of(name) in placed.offsets
+            },
+            scratch={place: placed.offsets[each.name] for place, each in scratch.items()},
+            arena_bytes=placed.bytes,
+            lower_bound=placed.lower_bound,
+            types=self.storage.types,
+            intervals=(*live, *scratch.values()),
+            method=placed.method,
+        )
+
+    def step(self, place: int, work: Group | Opaque) -> PlannedStep:
+        if isinstance(work, Group):
+            constants = frozenset(self.graph.constants)
+            name = function_name(work)
+            made = self.implement(name, work, self.storage.views, self.storage.types, constants)
+            return PlannedStep(work, implementation=made)
+        compute = self.ops[work.node.op].compute
+        if isinstance(compute, Extern):
+            body = compute.function(call_of(work.node, self.storage.types))
+            return PlannedStep(work, body=body, scratch=body.scratch_bytes)
+        attributes: ScanAttributes = work.node.attributes
+        nested = make(expand(attributes.body, self.ops), self.ops, self.implement)
+        states = attributes.num_states
+        carried = sum(
+            _aligned(nested.types[value].bytes)
+            for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
+        )
+        return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
+
+    def order_step(self, step: PlannedStep) -> order.Step:
+        before = frozenset[int]().union(
+            *(self.storage.ready.get(value, frozenset()) for value in step.reads)
+        )
+        return order.Step(
+            before=before,
+            reads=self.arena_roots(step.reads),
+            writes=self.arena_roots(step.writes),
+            in_place=tuple(self.in_place(step)),
+            scratch=_aligned(step.scratch),
+        )
+
+    def arena_roots(self, values: Iterable[str]) -> tuple[str, ...]:
+        roots = dict.fromkeys(self.storage.views[value].root for value in values)
+        return tuple(root for root in roots if self.storage.roots[root].region is Region.ARENA)
+
+    def in_place(self, step: PlannedStep) -> Iterator[tuple[str, str]]:
+        """Which operands' memory the result could take: those read point by point."""
+        if not isinstance(step.work, Group):
+            return
+        views, roots, group = self.storage.views, self.storage.roots, step.work
+        view, root = views[group.value], roots.get(group.value)
+        if root is None or root.region is not Region.ARENA:
+            return
+        owners = Counter(views[value].root for value in group.reads)
+        for value in group.reads:
+            source = views[value]
+            if owners[source.root] > 1:
+                continue
+            whole = roots[source.root].bytes == root.bytes and source.offset == 0
+            if (
+                whole
+                and roots[source.root].region is Region.ARENA
+                and _same_place(source, view, group)
+                and self.storage.types[value].dtype is group.type.dtype
+                and _pointwise(group, value)
+            ):
+                yield root.value, source.root
+
+
+def _aligned(bytes: int) -> int:
+    return -(-bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _same_place(source: View, view: View, group: Group) -> bool:
+    """Whether both walk their memory alike."""
+    return len(source.strides) == len(view.strides) and all(
+        extent == 1 or a == b
+        for a, b, extent in zip(source.strides, view.strides, group.type.dims, strict=True)
+    )
+
+
+def _pointwise(group: Group, value: str) -> bool:
+    """Whether every element is only read where, and just before, its place is written."""
+    point = tuple(Var(axis.var) for axis in group.compute.axes)
+    inside = {
+        load.buffer
+        for node in walk(group.compute.value)
+        if isinstance(node, Reduce)
+        for load in loads(node.value)
+    }
+    if value in inside:
+        return False
+    return all(
+        len(load.index) == len(point)
+        and all(
+            part == var or axis.extent == 1
+            for part, var, axis in zip(load.index, point, group.compute.axes, strict=True)
+        )
+        for load in loads(group.compute.value)
+        if load.buffer == value
+    )
+
+
+class _Sharing:
+    """Decides which results take the memory of an operand that dies there."""
+
+    def __init__(self, sequence: Sequence[int], steps: Sequence[order.Step]) -> None:
+        self.sequence = sequence
+        self.steps = steps
+        self.parent: dict[str, str] = {}
+        self.taken: dict[int, str] = {}
+
+    def memory_of(self, root: str) -> str:
+        """The root whose memory a root lives in."""
+        while root in self.parent:
+            root = self.parent[root]
+        return root
+
+    def decide(self) -> None:
+        """Takes the first operand that is not needed after the step."""
+        last: dict[str, int] = {}
+        for place, number in enumerate(self.sequence):
+            for root in (*self.steps[number].reads, *self.steps[number].writes):
+                last[root] = place
+        for place, number in enumerate(self.sequence):
+            for made, source in self.steps[number].in_place:
+                if last[source] == place and made not in self.parent:
+                    self.parent[made] = source
+                    self.taken[number] = source
+                    break
+
+    def renamed(self, step: order.Step) -> order.Step:
+        """A step in terms of the shared memory."""
+        return order.Step(
+            before=frozenset(),
+            reads=tuple(dict.fromkeys(map(self.memory_of, step.reads))),
+            writes=tuple(dict.fromkeys(map(self.memory_of, step.writes))),
+            in_place=(),
+            scratch=0,
+        )
+
+
+def function_name(group: Group) -> str:
+    """A C identifier that says what a group does: ``conv_add_relu``."""
+    words = dict.fromkeys(_words(node.op) for node in group.nodes)
+    return "_".join(words)[:40].rstrip("_")
+
+
+def _words(op: str) -> str:
+    """An op's name as a C identifier: ``MaxPool`` becomes ``max_pool``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()

@@ -1,0 +1,426 @@
+"""Storage: which memory every value lives in, and how its elements lie there.
+
+A value is a strided view of a *root*: itself, or the value whose memory it shares.
+Transposes, slices and expansions are views with other strides; a reshape is a view where
+the strides allow it; the parts of a concatenation are views of the whole, written in
+place.  All of these cost nothing.  A root is packed in an order of its dimensions, its
+physical layout: channels last for what convolution and pooling make, the order of the
+operand for what is computed elementwise, row-major otherwise and for what the caller sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from weft.errors import InternalError
+from weft.ir.graph import Graph
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Axis, Load, Reduce, Var
+from weft.loops.ranges import affine
+from weft.loops.walk import loads
+from weft.plan.group import Group, contraction
+from weft.plan.program import Region
+from weft.plan.tensors import (
+    RESHAPES,
+    Assembled,
+    Defined,
+    Opaque,
+    TensorProgram,
+    copy_of,
+    moved_from,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where the elements of a value lie.
+
+    Attributes:
+        root: the value that owns the memory.
+        offset: elements from the start of the root.
+        strides: elements between neighbours in each logical dimension.
+    """
+
+    root: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Memory of its own: a region and a number of bytes."""
+
+    value: str
+    region: Region
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Views of all materialised values, and their roots.
+
+    Attributes:
+        views: where every value lies.
+        roots: the memory there is.
+        steps: the groups and nodes that are run, in a possible order.
+        ready: for every value, the steps that must have run before it can be read.
+        types: of all values, those added here included.
+    """
+
+    views: Mapping[str, View]
+    roots: Mapping[str, Root]
+    steps: tuple[Group | Opaque, ...]
+    ready: Mapping[str, frozenset[int]]
+    types: Mapping[str, TensorType]
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a packed tensor, last dimension fastest."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def packed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a packed tensor whose dimensions lie in ``order``, slowest first."""
+    strides = [0] * len(shape)
+    step = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def order_of(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions from slowest to fastest; those of extent 1 keep their places."""
+    axes = range(len(shape))
+    moving = sorted((a for a in axes if shape[a] > 1), key=lambda a: -strides[a])
+    spots = [a for a in axes if shape[a] > 1]
+    order = list(axes)
+    for spot, axis in zip(spots, moving, strict=True):
+        order[spot] = axis
+    return tuple(order)
+
+
+def reshaped(
+    shape: Sequence[int], strides: Sequence[int], target: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Strides with which the same memory is read in another shape, if there are any.
+
+    Both shapes are walked from the left in the smallest groups of equal products; the
+    dimensions of a group must lie in one run of memory.
+    """
+    if prod(shape) == 0:
+        return row_major(target)
+    result: list[int] = []
+    source = [(extent, step) for extent, step in zip(shape, strides, strict=True) if extent != 1]
+    place = 0
+    wanted = list(target)
+    while wanted:
+        extent = wanted.pop(0)
+        if extent == 1:
+            result.append(1)
+            continue
+        if place == len(source):
+            return None
+        have, step = source[place]
+        place += 1
+        group = [extent]
+        need = extent
+        while have != need:
+            if have < need:
+                if place == len(source) or source[place][1] * source[place][0] != step:
+                    return None
+                have *= source[place][0]
+                step = source[place][1]
+                place += 1
+            else:
+                if not wanted:
+                    return None
+                group.append(wanted.pop(0))
+                need *= group[-1]
+        result.extend(part * step for part in row_major(group))
+    return tuple(result)
+
+
+def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
+    """The view of a value that is an affine movement of another."""
+    offset = view.offset
+    steps = dict.fromkeys((axis.var for axis in axes), 0)
+    for part, stride in zip(load.index, view.strides, strict=True):
+        form = affine(part)
+        offset += form.const * stride
+        for atom, factor in form.terms.items():
+            if isinstance(atom, Var):
+                steps[atom.name] += factor * stride
+    return View(view.root, offset, tuple(steps[axis.var] for axis in axes))
+
+
+def _identity_loads(compute: Compute, types: Mapping[str, TensorType]) -> list[Load]:
+    """Loads outside reductions that read an operand of the output's shape point by point."""
+    point = tuple(Var(axis.var) for axis in compute.axes)
+    shape = tuple(axis.extent for axis in compute.axes)
+    found: list[Load] = []
+    for load in loads(compute.value):
+        same = types[load.buffer].shape == shape and all(
+            part == var or extent == 1
+            for part, var, extent in zip(load.index, point, shape, strict=True)
+        )
+        if same:
+            found.append(load)
+    return found
+
+
+def vector_strides(
+    reduce: Reduce, compute: Compute, order: Sequence[int], views: Mapping[str, View]
+) -> dict[str, int]:
+    """Strides of the operands of a contraction along the output's fastest dimension."""
+    moving = [axis for axis in order if compute.axes[axis].extent > 1]
+    if not moving:
+        return {}
+    name = compute.axes[moving[-1]].var
+    found: dict[str, int] = {}
+    for load in loads(reduce.value):
+        view = views.get(load.buffer)
+        if view is None:
+            continue
+        step = 0
+        for part, stride in zip(load.index, view.strides, strict=True):
+            step += affine(part).terms.get(Var(name), 0) * stride
+        found[load.buffer] = step
+    return found
+
+
+class _Storage:
+    def __init__(self, program: TensorProgram, groups: Mapping[str, Group]) -> None:
+        self.program = program
+        self.groups = groups
+        self.types = dict(program.types)
+        self.views: dict[str, View] = {}
+        self.roots: dict[str, Root] = {}
+        self.steps: list[Group | Opaque] = []
+        self.ready: dict[str, frozenset[int]] = {}
+        self.orders: dict[str, tuple[int, ...]] = {}
+        self.outputs = set(program.graph.outputs)
+        self.images = _images(program.graph)
+        self.owner: dict[str, tuple[str, int, int]] = {}
+        self.multiplied: dict[str, list[Group]] = {}
+        for group in groups.values():
+            reduce = contraction(group.compute.value)
+            if reduce is not None:
+                for buffer in dict.fromkeys(load.buffer for load in loads(reduce.value)):
+                    self.multiplied.setdefault(buffer, []).append(group)
+        for item in program.items:
+            if isinstance(item, Assembled):
+                self.own_parts(item)
+
+    def own_parts(self, item: Assembled) -> None:
+        if item.owner is not None:
+            self.owner[item.value] = (item.owner[0], item.axis, item.owner[1])
+            return
+        offset = 0
+        for part in item.parts:
+            self.owner[part] = (item.value, item.axis, offset)
+            offset += self.types[part].dims[item.axis]
+
+    # --- roots ------------------------------------------------------------------------
+
+    def add_root(self, value: str, region: Region, order: Sequence[int] | None = None) -> View:
+        shape = self.types[value].dims
+        strides = row_major(shape) if order is None else packed(shape, order)
+        self.roots[value] = Root(value, region, self.types[value].bytes)
+        self.views[value] = view = View(value, 0, strides)
+        return view
+
+    def view_to_write(self, value: str, order: Sequence[int] | None) -> View:
+        """Where a value that is computed is put: in its owner, or in a root of its own."""
+        found = self.views.get(value)
+        if found is not None:
+            return found
+        owned = self.owner.get(value)
+        if owned is None:
+            region = Region.OUTPUT if value in self.outputs else Region.ARENA
+            return self.add_root(value, region, None if value in self.outputs else order)
+        whole, axis, offset = owned
+        parent = self.view_to_write(whole, order)
+        view = View(parent.root, parent.offset + offset * parent.strides[axis], parent.strides)
+        self.views[value] = view
+        return view
+
+    # --- layout -----------------------------------------------------------------------
+
+    def order_for(self, group: Group) -> tuple[int, ...]:
+        """The physical order of a group's value: its operand's, or channels last."""
+        rank = len(group.type.shape)
+        anchored = any(node.op in _SPATIAL for node in group.nodes)
+        if rank >= 3 and (anchored or group.value in self.images):
+            return (0, *range(2, rank), 1)
+        for load in _identity_loads(group.compute, self.types):
+            if load.buffer not in self.views or load.buffer in self.program.constants:
+                continue
+            view = self.views[load.buffer]
+            if 0 not in view.strides:
+                return order_of(view.strides, group.type.dims)
+        return tuple(range(rank))
+
+    # --- items ------------------------------------------------------------------------
+
+    def run(self) -> Storage:
+        for value in self.program.graph.inputs:
+            self.add_root(value, Region.INPUT)
+        for value in self.program.constants:
+            self.add_root(value, Region.WEIGHTS)
+        for item in self.program.items:
+            match item:
+                case Defined():
+                    if item.value in self.groups:
+                        self.place_group(self.groups[item.value], item)
+                case Assembled():
+                    self.view_to_write(item.value, None)
+                    self.ready[item.value] = self.all_ready(item.parts)
+                case Opaque():
+                    self.place_opaque(item)
+        self.hand_out()
+        return Storage(self.views, self.roots, tuple(self.steps), self.ready, self.types)
+
+    def add_step(self, step: Group | Opaque, values: Sequence[str]) -> None:
+        for value in values:
+            self.ready[value] = frozenset((len(self.steps),))
+        self.steps.append(step)
+
+    def all_ready(self, values: Sequence[str]) -> frozenset[int]:
+        return frozenset[int]().union(*(self.ready.get(value, frozenset()) for value in values))
+
+    def place_group(self, group: Group, item: Defined) -> None:
+        view = self.free_view(group, item)
+        if view is not None and self.may_view(group, view):
+            self.views[group.value] = view
+            self.ready[group.value] = self.all_ready(group.reads)
+            return
+        if group.value in self.outputs and _spatial(group):
+            # The caller wants channels first; the kernel wants to write channels last.
+            hidden = self.fresh(f"{group.value}_channels_last")
+            self.types[hidden] = group.type
+            self.view_to_write(hidden, self.order_for(group))
+            self.add_step(replace(group, value=hidden), (hidden,))
+            copy = copy_of(group.value, hidden, group.type, item.node)
+            group = Group(group.value, copy.compute, group.type, (group.value,), (copy.node,))
+        self.view_to_write(group.value, self.order_for(group))
+        self.add_step(group, (group.value,))
+
+    def free_view(self, group: Group, item: Defined) -> View | None:
+        """A view that makes computing the group unnecessary, if there is one."""
+        if group.value in self.outputs or group.value in self.owner:
+            return None
+        if len(group.members) == 1 and item.node.op in RESHAPES:
+            source = item.node.inputs[0]
+            view = self.views[source]
+            strides = reshaped(self.types[source].dims, view.strides, group.type.dims)
+            return None if strides is None else View(view.root, view.offset, strides)
+        load = moved_from(group.compute)
+        if load is None:
+            return None
+        view = moved(self.views[load.buffer], load, group.compute.axes)
+        # Buffers walk forwards only; what runs backwards is copied.
+        return None if any(stride < 0 for stride in view.strides) else view
+
+    def may_view(self, group: Group, view: View) -> bool:
+        """Whether every contraction that uses the value can read it fast as it would lie."""
+        self.views[group.value] = view
+        slow = any(self.is_slow(user, group.value) for user in self.contractions(group.value))
+        del self.views[group.value]
+        return not slow
+
+    def contractions(self, value: str) -> list[Group]:
+        """The groups whose sum of products reads a value."""
+        return self.multiplied.get(value, [])
+
+    def is_slow(self, user: Group, value: str) -> bool:
+        """Whether the value would be read with gaps along the vector dimension."""
+        reduce = contraction(user.compute.value)
+        if reduce is None:
+            return False
+        strides = vector_strides(reduce, user.compute, self.order_for(user), self.views)
+        return strides.get(value, 0) not in (0, 1)
+
+    def place_opaque(self, item: Opaque) -> None:
+        inputs: list[str] = []
+        for value in item.node.inputs:
+            inputs.append(self.packed_copy(value, item) if value else "")
+        outputs = tuple(value for value in item.node.outputs if value)
+        for value in outputs:
+            self.view_to_write(value, None)
+        self.add_step(replace(item, node=replace(item.node, inputs=tuple(inputs))), outputs)
+
+    def packed_copy(self, value: str, item: Opaque) -> str:
+        """The value itself where it lies packed in row-major order, else such a copy."""
+        view, shape = self.views[value], self.types[value].dims
+        expected = row_major(shape)
+        if all(
+            extent == 1 or have == want
+            for have, want, extent in zip(view.strides, expected, shape, strict=True)
+        ):
+            return value
+        return self.add_copy(f"{value}_packed", value, item)
+
+    def add_copy(self, wish: str, source: str, item: Opaque) -> str:
+        name = self.fresh(wish)
+        self.types[name] = self.types[source]
+        copy = copy_of(name, source, self.types[source], item.node)
+        self.add_root(name, Region.ARENA)
+        group = Group(name, copy.compute, self.types[source], (name,), (copy.node,))
+        self.add_step(group, (name,))
+        return name
+
+    def fresh(self, wish: str) -> str:
+        """A value name that nobody has."""
+        name, count = wish, 0
+        while name in self.types:
+            count += 1
+            name = f"{wish}_{count}"
+        return name
+
+    def hand_out(self) -> None:
+        """Checks that every graph output lies where the caller wants it."""
+        for value in self.program.graph.outputs:
+            root = self.roots.get(value)
+            if root is None or root.region is not Region.OUTPUT:
+                raise InternalError(f"output {value} is not in memory of its own")
+
+
+_SPATIAL = frozenset(
+    "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
+    "GlobalLpPool Resize QLinearConv ConvInteger".split()
+)
+
+
+def _images(graph: Graph) -> set[str]:
+    """Values that convolution or pooling reads, maybe after steps that keep the axes."""
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        if node.op in _SPATIAL:
+            found.add(node.inputs[0])
+        elif node.op not in _AXIS_CHANGING and any(value in found for value in node.outputs):
+            shape = graph.types[node.outputs[0]].shape
+            found.update(
+                value
+                for value in node.inputs
+                if value and len(graph.types[value].shape) == len(shape)
+            )
+    return found
+
+
+_AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
+
+
+def _spatial(group: Group) -> bool:
+    """Whether a group is anchored by an op over an image of more than one point."""
+    anchored = any(node.op in _SPATIAL for node in group.nodes)
+    return anchored and prod(group.type.dims[2:]) > 1
+
+
+def assign(program: TensorProgram, groups: Mapping[str, Group]) -> Storage:
+    """Gives every materialised value a place."""
+    return _Storage(program, groups).run()
+
