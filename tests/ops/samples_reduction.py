@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ops.samples import Bad, Sample, Typed, random
-from weft.ops.reduction import ArgAttributes, CumulativeAttributes, ReduceAttributes
+from weft.ops.along import ArgAttributes, CumulativeAttributes
+from weft.ops.reduction import ReduceAttributes
 
 NAN, INF = np.nan, np.inf
 CLOSE = 1e-6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +19,11 @@ from weft.ops.elementwise import (
     SIGNED,
     WITH_AUTODIFF,
     Domain,
+    MapFormula,
+    MapFunction,
     broadcast_inputs,
     elementwise,
+    erf,
     fitted,
     like,
     map_op,
@@ -191,7 +193,7 @@ def _gelu(attributes: GeluAttributes, x: np.ndarray) -> np.ndarray:
     if attributes.approximate == "tanh":
         curve = np.tanh((wide + wide**3 * 0.044715) * math.sqrt(2 / math.pi))
     else:
-        curve = np.frompyfunc(math.erf, 1, 1)(wide * math.sqrt(0.5)).astype(np.float64)
+        curve = erf(wide * math.sqrt(0.5))
     return (wide * 0.5 * (curve + 1)).astype(x.dtype)
 
 
@@ -248,6 +250,10 @@ def _infer_prelu(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(dtype, call.type(0).shape),)
 
 
+def _prelu(call: Call, x: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.where(x < 0, x * slope, x),)
+
+
 def _prelu_point(x: Expr, slope: Expr) -> Expr:
     return select(_less(x, 0), binary("mul", x, slope), x)
 
@@ -258,8 +264,8 @@ def _define_prelu(call: Call) -> tuple[Compute, ...]:
 
 def _smooth(
     name: str,
-    formula: Callable[..., Expr],
-    function: Callable[..., np.ndarray],
+    formula: MapFormula,
+    function: MapFunction,
     doc: str,
     attributes: type = Attributes,
 ) -> Op:
@@ -279,7 +285,7 @@ OPS: tuple[Op, ...] = (
         name="PRelu",
         inputs=(Param("x"), Param("slope")),
         infer=_infer_prelu,
-        reference=lambda call, x, slope: (np.where(x < 0, x * slope, x),),
+        reference=_prelu,
         compute=Define(_define_prelu),
         grad=WITH_AUTODIFF,
         doc="x, or x times the slope below 0.",

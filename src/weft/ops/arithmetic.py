@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -27,6 +26,7 @@ from weft.ops.elementwise import (
     broadcast_shape,
     checked,
     elementwise,
+    erf,
     fitted,
     like,
     map_op,
@@ -110,7 +110,7 @@ def _clip(attributes: ClipAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
-    return np.frompyfunc(math.erf, 1, 1)(x).astype(x.dtype)
+    return erf(x).astype(x.dtype)
 
 
 def _abs_formula(x: Expr) -> Expr:
@@ -152,6 +152,12 @@ def _infer_where(call: Call) -> tuple[TensorType, ...]:
         raise call.error("both choices must have the same element type")
     shape = broadcast_shape(call, [call.type(place).shape for place in range(3)])
     return (TensorType(call.type(1).dtype, shape),)
+
+
+def _where(
+    call: Call, condition: np.ndarray, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    return (np.where(condition, x, y),)
 
 
 def _unary(
@@ -272,7 +278,7 @@ OPS: tuple[Op, ...] = (
         name="Where",
         inputs=(Param("condition"), Param("x"), Param("y")),
         infer=_infer_where,
-        reference=lambda call, condition, x, y: (np.where(condition, x, y),),
+        reference=_where,
         compute=Define(lambda call: elementwise(call, _infer_where(call)[0].dims, select)),
         grad=WITH_AUTODIFF,
         doc="x where the condition holds, y elsewhere.",

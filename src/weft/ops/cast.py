@@ -43,6 +43,27 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     return array.astype(dtype.numpy, copy=False)
 
 
+def _cast(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (convert(x, call.attributes.to),)
+
+
+def _cast_like(call: Call, x: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (x.astype(target.dtype, copy=False),)
+
+
+def _identity(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (x,)
+
+
+def _dropout(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return x, np.ones(x.shape, np.bool_)
+
+
+def _bitcast(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    to: DType = call.attributes.to
+    return (np.ascontiguousarray(x).view(to.numpy).reshape(x.shape),)
+
+
 def _copied(call: Call, dtype: DType) -> tuple[Compute, ...]:
     ranges = axes(call.type(0).dims)
     value = call.load(0, *variables(ranges))
@@ -85,7 +106,7 @@ OPS: tuple[Op, ...] = (
         name="Cast",
         inputs=(Param("x"),),
         infer=lambda call: (TensorType(call.attributes.to, call.type(0).shape),),
-        reference=lambda call, x: (convert(x, call.attributes.to),),
+        reference=_cast,
         compute=Define(lambda call: _copied(call, call.attributes.to)),
         grad=WITH_AUTODIFF,
         doc="x in another element type: floats truncate to integers, bool is x != 0.",
@@ -95,7 +116,7 @@ OPS: tuple[Op, ...] = (
         name="CastLike",
         inputs=(Param("x"), Param("target")),
         infer=lambda call: (TensorType(call.type(1).dtype, call.type(0).shape),),
-        reference=lambda call, x, target: (convert(x, call.type(1).dtype),),
+        reference=_cast_like,
         compute=Define(lambda call: _copied(call, call.type(1).dtype)),
         grad=WITH_AUTODIFF,
         doc="x in the element type of the target.",
@@ -104,7 +125,7 @@ OPS: tuple[Op, ...] = (
         name="Identity",
         inputs=(Param("x"),),
         infer=lambda call: (call.type(0),),
-        reference=lambda call, x: (x,),
+        reference=_identity,
         compute=Define(lambda call: _copied(call, call.type(0).dtype)),
         grad=WITH_AUTODIFF,
         doc="x itself.",
@@ -113,7 +134,7 @@ OPS: tuple[Op, ...] = (
         name="Dropout",
         inputs=(Param("x"),),
         infer=_infer_dropout,
-        reference=lambda call, x: (x, np.ones(x.shape, np.bool_)),
+        reference=_dropout,
         compute=Define(_define_dropout),
         grad=WITH_AUTODIFF,
         doc="x itself, as inference leaves it, and a mask that keeps everything.",
@@ -123,9 +144,7 @@ OPS: tuple[Op, ...] = (
         name="BitCast",
         inputs=(Param("x"),),
         infer=_infer_bitcast,
-        reference=lambda call, x: (
-            np.ascontiguousarray(x).view(call.attributes.to.numpy).reshape(x.shape),
-        ),
+        reference=_bitcast,
         compute=Extern(_bitcast_body),
         grad=NoGrad("the output's bits are not a smooth function of the input"),
         doc="The bits of x read as another type of the same size.",

@@ -5,6 +5,7 @@ Formulas on ``f16`` and ``bf16`` are computed in ``f32`` and rounded once, at th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -113,6 +114,10 @@ def elementwise(
     return (Compute(ranges, value(*operands(call, shape, variables(ranges)))),)
 
 
+MapFormula: TypeAlias = Callable[[Expr], Expr] | Callable[[Any, Expr], Expr]
+MapFunction: TypeAlias = (
+    Callable[[np.ndarray], np.ndarray] | Callable[[Any, np.ndarray], np.ndarray]
+)
 Formula: TypeAlias = Callable[..., Expr]
 """``formula(x, ...)``, or ``formula(attributes, x, ...)`` for ops with attributes."""
 Function: TypeAlias = Callable[..., np.ndarray]
@@ -127,8 +132,8 @@ def _with(attributes: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 def map_op(
     name: str,
     domain: Domain,
-    formula: Formula,
-    function: Function,
+    formula: MapFormula,
+    function: MapFunction,
     doc: str,
     *,
     attributes: type = Attributes,
@@ -236,6 +241,12 @@ def broadcast_op(
         doc=doc,
         attributes=attributes,
     )
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, in ``f64`` (NumPy has none)."""
+    values = [math.erf(value) for value in x.ravel().tolist()]
+    return np.array(values, np.float64).reshape(x.shape)
 
 
 def like(x: Expr, value: float) -> Expr:

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
-from weft.ir.types import TensorType
+from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.loops.walk import dtype_of
@@ -123,12 +123,12 @@ def _lines(values: np.ndarray, axis: int) -> np.ndarray:
     return values.reshape(-1, 1) if values.ndim == 1 and axis == -2 else values
 
 
-def _infer_matmul(call: Call, operands: tuple[_Operand, _Operand]) -> tuple[int, ...]:
+def _infer_matmul(call: Call, operands: tuple[_Operand, _Operand]) -> tuple[Dim, ...]:
     factors = [checked(call, operand[0], BYTES) for operand in operands]
     shape = matmul_shape(call, *factors)
     for operand, axis in zip(operands, (-2, -1), strict=True):
         _check_lines(call, operand, axis)
-    return shape  # type: ignore[return-value]
+    return shape
 
 
 def _centred_product(
@@ -200,14 +200,14 @@ def _define_qlinear_matmul(call: Call) -> tuple[Compute, ...]:
 # --- convolutions ---------------------------------------------------------------------------
 
 
-def _infer_conv(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[int, ...]:
+def _infer_conv(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[Dim, ...]:
     data, weight = checked(call, 0, BYTES), checked(call, w, BYTES)
     shape = conv_shape(call, data, weight)
     _check_zero_point(call, 0, x_zero)
     _check_zero_point(call, w, w_zero)
     _check_single(call, x_zero)
     _check_channels(call, w_zero, weight.dims[0])
-    return shape  # type: ignore[return-value]
+    return shape
 
 
 def _check_channels(call: Call, position: int, channels: int) -> None:

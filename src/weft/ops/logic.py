@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -91,8 +92,8 @@ def _define_shift(call: Call) -> tuple[Compute, ...]:
 def _predicate(
     name: str,
     attributes: type,
-    formula: Callable[..., Expr],
-    function: Callable[..., np.ndarray],
+    formula: Callable[[Any, Expr], Expr],
+    function: Callable[[Any, np.ndarray], np.ndarray],
     doc: str,
 ) -> Op:
     """The record of a question about each element of a floating-point tensor."""
@@ -103,11 +104,14 @@ def _predicate(
     def define(call: Call) -> tuple[Compute, ...]:
         return elementwise(call, call.type(0).dims, partial(formula, call.attributes))
 
+    def reference(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.asarray(function(call.attributes, x), np.bool_),)
+
     return Op(
         name=name,
         inputs=(Param("x"),),
         infer=infer,
-        reference=lambda call, x: (np.asarray(function(call.attributes, x), np.bool_),),
+        reference=reference,
         compute=Define(define),
         grad=NOT_REAL,
         doc=doc,

@@ -91,11 +91,11 @@ def _scale_at(call: Call, position: int, point: Sequence[Expr]) -> Expr:
     found = call.type(position)
     if prod(found.dims) == 1 and len(found.shape) <= 1:
         return call.load(position, *(index(0) for _ in found.shape))
-    axis = call.attributes.axis % len(point)
+    axis = int(call.attributes.axis) % len(point)
     if len(found.shape) == 1:
         return call.load(position, point[axis])
     where = list(point)
-    where[axis] = binary("floordiv", point[axis], call.attributes.block_size)
+    where[axis] = binary("floordiv", point[axis], int(call.attributes.block_size))
     return call.load(position, *where)
 
 
@@ -104,7 +104,7 @@ def _spread(call: Call, values: np.ndarray) -> np.ndarray:
     if values.size == 1 and values.ndim <= 1:
         return values.reshape(())
     shape = call.type(0).dims
-    axis = call.attributes.axis % len(shape)
+    axis = int(call.attributes.axis) % len(shape)
     if values.ndim == 1:
         return values.reshape((-1,) + (1,) * (len(shape) - 1 - axis))
     whole = np.repeat(values, call.attributes.block_size, axis)
@@ -244,13 +244,13 @@ def _dynamic(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _expand_dynamic(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     whole = ReduceAttributes(keepdims=0)
-    zero = builder.constant(np.float32(0))
+    zero = builder.constant(np.array(0, np.float32))
     low = builder.op("Min", builder.op("ReduceMin", inputs[0], attributes=whole), zero)
     high = builder.op("Max", builder.op("ReduceMax", inputs[0], attributes=whole), zero)
     spread = builder.op("Sub", high, low)
-    even = builder.op("Div", spread, builder.constant(np.float32(255)))
+    even = builder.op("Div", spread, builder.constant(np.array(255, np.float32)))
     nothing = builder.op("Equal", spread, zero)
-    scale = builder.op("Where", nothing, builder.constant(np.float32(1)), even)
+    scale = builder.op("Where", nothing, builder.constant(np.array(1, np.float32)), even)
     shift = builder.op("Div", builder.op("Neg", low), scale)
     bounds = builder.ops["Clip"].attributes(min=0.0, max=255.0)
     held = builder.op("Round", builder.op("Clip", shift, attributes=bounds))

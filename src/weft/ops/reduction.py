@@ -1,4 +1,4 @@
-"""Reductions, arg-reductions and cumulative ops.
+"""Reductions.
 
 Sums over ``f16`` and ``bf16`` are taken in ``f32``.  The extremes pass over NaN, as the
 loop language's ``min`` and ``max`` do.
@@ -22,7 +22,6 @@ from weft.loops.walk import dtype_of, substitute
 from weft.ops.accumulate import accumulator
 from weft.ops.elementwise import (
     FLOATS,
-    NUMBERS,
     WITH_AUTODIFF,
     Domain,
     checked,
@@ -30,9 +29,9 @@ from weft.ops.elementwise import (
     like,
     widened,
 )
-from weft.ops.expr import axes, binary, index, select, total, unary
-from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
-from weft.ops.support import axes_of, axis_of
+from weft.ops.expr import axes, binary, select, total, unary
+from weft.ops.record import Call, Define, Op, Param
+from weft.ops.support import axes_of
 
 SUMMED = Domain(
     "a floating-point or wide integer type",
@@ -41,10 +40,6 @@ SUMMED = Domain(
 ORDERED = Domain(
     "a floating-point, byte, wide integer or bool type",
     SUMMED.dtypes | {DType.I8, DType.U8, DType.BOOL},
-)
-ACCUMULATED = Domain(
-    "f32, f64, i32, i64, u32 or u64",
-    SUMMED.dtypes - {DType.F16, DType.BF16},
 )
 
 
@@ -63,36 +58,6 @@ class ReduceAttributes(Attributes):
     noop_with_empty_axes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ArgAttributes(Attributes):
-    """Attributes of ``ArgMax`` and ``ArgMin``.
-
-    Attributes:
-        axis: along which the extreme is sought.
-        keepdims: 1: the axis stays, with extent 1.
-        select_last_index: 1: of equal extremes the last counts, not the first.
-    """
-
-    axis: int = 0
-    keepdims: int = 1
-    select_last_index: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CumulativeAttributes(Attributes):
-    """Attributes of ``CumSum`` and ``CumProd``.
-
-    Attributes:
-        axis: along which is accumulated.
-        exclusive: 1: an output does not count its own element.
-        reverse: 1: from the end of the axis to its beginning.
-    """
-
-    axis: int = 0
-    exclusive: int = 0
-    reverse: int = 0
-
-
 def reduced_axes(call: Call) -> tuple[int, ...]:
     """The axes that a reduction runs over, counted from the front, in order."""
     attributes: ReduceAttributes = call.attributes
@@ -102,7 +67,8 @@ def reduced_axes(call: Call) -> tuple[int, ...]:
     return () if attributes.noop_with_empty_axes else tuple(range(rank))
 
 
-def _without(shape: tuple[Dim, ...], over: tuple[int, ...], keepdims: int) -> tuple[Dim, ...]:
+def without(shape: tuple[Dim, ...], over: tuple[int, ...], keepdims: int) -> tuple[Dim, ...]:
+    """A shape whose axes ``over`` are reduced."""
     if keepdims:
         return tuple(1 if place in over else dim for place, dim in enumerate(shape))
     return tuple(dim for place, dim in enumerate(shape) if place not in over)
@@ -118,7 +84,7 @@ Function: TypeAlias = Callable[[np.ndarray, tuple[int, ...]], np.ndarray]
 def _reduction_infer(domain: Domain) -> Callable[[Call], tuple[TensorType, ...]]:
     def infer(call: Call) -> tuple[TensorType, ...]:
         found = checked(call, 0, domain)
-        shape = _without(found.shape, reduced_axes(call), call.attributes.keepdims)
+        shape = without(found.shape, reduced_axes(call), call.attributes.keepdims)
         return (TensorType(found.dtype, shape),)
 
     return infer
@@ -201,7 +167,8 @@ def _mean_formula(value: Expr, count: int) -> Expr:
     return binary("div", value, like(value, max(count, 1) if whole else count))
 
 
-def _extreme(x: np.ndarray, over: tuple[int, ...], largest: bool) -> np.ndarray:
+def extreme_of(x: np.ndarray, over: tuple[int, ...], largest: bool) -> np.ndarray:
+    """The largest or smallest over axes that are kept; NaN is passed over."""
     if x.dtype == np.bool_:
         function = np.logical_or if largest else np.logical_and
         return np.asarray(function.reduce(x, axis=over, keepdims=True))
@@ -232,7 +199,7 @@ _infer_float = _reduction_infer(FLOATS)
 
 def _log_sum_exp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     over, values = reduced_axes(call), widened(x).astype(np.float64)
-    largest = _extreme(values, over, True)
+    largest = extreme_of(values, over, True)
     shift = np.where(np.isinf(largest), 0.0, largest)
     value = np.log(np.sum(np.exp(values - shift), axis=over, keepdims=True)) + shift
     return (value.reshape(_infer_float(call)[0].dims).astype(x.dtype),)
@@ -242,7 +209,7 @@ def _define_log_sum_exp(call: Call) -> tuple[Compute, ...]:
     dtype = call.type(0).dtype
     ranges, inner, point = _points(call, _infer_float(call)[0].dims)
     x = fitted(accumulator(dtype), call.load(0, *point), dtype)
-    peak_axes, peak_x = _renamed(inner, x)
+    peak_axes, peak_x = renamed(inner, x)
     peak = total("max", peak_axes, peak_x)
     # An infinite maximum would give infinity minus infinity.
     shift = select(unary("isinf", peak), like(peak, 0), peak)
@@ -250,134 +217,11 @@ def _define_log_sum_exp(call: Call) -> tuple[Compute, ...]:
     return (Compute(ranges, fitted(dtype, binary("add", value, shift), accumulator(dtype))),)
 
 
-def _renamed(inner: Sequence[Axis], x: Expr) -> tuple[list[Axis], Expr]:
+def renamed(inner: Sequence[Axis], x: Expr) -> tuple[list[Axis], Expr]:
     """The same elements under axes of their own, for a reduction within a reduction."""
     fresh = [Axis(f"q{place}", axis.extent) for place, axis in enumerate(inner)]
     names = {old.var: Var(new.var) for old, new in zip(inner, fresh, strict=True)}
     return fresh, substitute(x, names)
-
-
-def _infer_arg(call: Call) -> tuple[TensorType, ...]:
-    found = checked(call, 0, NUMBERS)
-    axis = axis_of(call, call.attributes.axis, len(found.shape))
-    if found.shape[axis] == 0:
-        raise call.error("the axis must have elements", got=str(found))
-    shape = _without(found.shape, (axis,), call.attributes.keepdims)
-    return (TensorType(DType.I64, shape),)
-
-
-def _arg(call: Call, x: np.ndarray, largest: bool) -> tuple[np.ndarray, ...]:
-    axis = axis_of(call, call.attributes.axis, x.ndim)
-    values = widened(x)
-    equal = values == _extreme(values, (axis,), largest)
-    if call.attributes.select_last_index:
-        found = equal.shape[axis] - 1 - np.argmax(np.flip(equal, axis), axis)
-        missing = 0
-    else:
-        found = np.argmax(equal, axis)
-        missing = x.shape[axis] - 1
-    found = np.where(equal.any(axis), found, missing)
-    return (found.astype(np.int64).reshape(_infer_arg(call)[0].dims),)
-
-
-def _define_arg(extreme: str) -> Callable[[Call], tuple[Compute, ...]]:
-    """The smallest (or largest) position whose element equals the extreme."""
-
-    def define(call: Call) -> tuple[Compute, ...]:
-        given: ArgAttributes = call.attributes
-        shape = _infer_arg(call)[0].dims
-        dims = call.type(0).dims
-        axis = axis_of(call, given.axis, len(dims))
-        ranges = axes(shape)
-        kept = iter(r for place, r in enumerate(ranges) if not given.keepdims or place != axis)
-        sought = Axis("r", dims[axis])
-        point = [Var((sought if place == axis else next(kept)).var) for place in range(len(dims))]
-        x = call.load(0, *point)
-        others, other = _renamed([sought], x)
-        equal = binary("eq", x, total(extreme, others, other))
-        last = bool(given.select_last_index)
-        # If nothing equals the extreme, all are NaN; the search ends where it would end.
-        missing = index(0 if last else dims[axis] - 1)
-        position = select(equal, Var(sought.var), missing)
-        return (Compute(ranges, total("max" if last else "min", [sought], position)),)
-
-    return define
-
-
-def _infer_cumulative(call: Call) -> tuple[TensorType, ...]:
-    found = checked(call, 0, ACCUMULATED)
-    axis_of(call, call.attributes.axis, len(found.shape))
-    return (found,)
-
-
-def _cumulative(call: Call, x: np.ndarray, function: np.ufunc) -> tuple[np.ndarray, ...]:
-    given: CumulativeAttributes = call.attributes
-    axis = given.axis % x.ndim
-    values = np.flip(x, axis) if given.reverse else x
-    if given.exclusive:
-        first = np.full_like(values.take([0], axis) if values.shape[axis] else values, 0)
-        first += x.dtype.type(function.identity)
-        rest = values.take(range(values.shape[axis] - 1), axis)
-        values = np.concatenate([first, rest], axis)
-    result = function.accumulate(values, axis, dtype=x.dtype)
-    return (np.flip(result, axis) if given.reverse else result,)
-
-
-def _cumulative_body(sign: str, neutral: int) -> Callable[[Call], ExternBody]:
-    def body(call: Call) -> ExternBody:
-        given: CumulativeAttributes = call.attributes
-        shape = call.type(0).dims
-        axis = given.axis % len(shape)
-        extent, inner = shape[axis], prod(shape[axis + 1 :])
-        outer = prod(shape[:axis])
-        first = f"(o * {extent} + {extent - 1 if given.reverse else 0}) * {inner} + i"
-        step = -inner if given.reverse else inner
-        taken = "at" if given.exclusive else "at + step"
-        start = str(neutral) if given.exclusive else "in0[at]"
-        return ExternBody(
-            f"    const long step = {step};\n"
-            "    long o, i, k, at;\n"
-            f"    for (o = 0; o < {outer}; ++o)\n"
-            f"        for (i = 0; i < {inner}; ++i) {{\n"
-            f"            at = {first};\n"
-            f"            out0[at] = {start};\n"
-            f"            for (k = 1; k < {extent}; ++k) {{\n"
-            f"                out0[at + step] = out0[at] {sign} in0[{taken}];\n"
-            "                at += step;\n"
-            "            }\n"
-            "        }\n"
-            if call.type(0).size
-            else ""
-        )
-
-    return body
-
-
-def _arg_op(name: str, extreme: str, doc: str) -> Op:
-    largest = extreme == "max"
-    return Op(
-        name=name,
-        inputs=(Param("x"),),
-        infer=_infer_arg,
-        reference=lambda call, x: _arg(call, x, largest),
-        compute=Define(_define_arg(extreme)),
-        grad=NoGrad("the output is an index"),
-        doc=doc,
-        attributes=ArgAttributes,
-    )
-
-
-def _cumulative_op(name: str, function: np.ufunc, sign: str, doc: str) -> Op:
-    return Op(
-        name=name,
-        inputs=(Param("x"),),
-        infer=_infer_cumulative,
-        reference=lambda call, x: _cumulative(call, x, function),
-        compute=Extern(_cumulative_body(sign, int(function.identity))),
-        grad=WITH_AUTODIFF,
-        doc=doc,
-        attributes=CumulativeAttributes,
-    )
 
 
 OPS: tuple[Op, ...] = (
@@ -401,14 +245,14 @@ OPS: tuple[Op, ...] = (
         "ReduceMax",
         ORDERED,
         "max",
-        lambda x, over: _extreme(x, over, True),
+        lambda x, over: extreme_of(x, over, True),
         "The largest over the axes; NaN is passed over.",
     ),
     _reduction(
         "ReduceMin",
         ORDERED,
         "min",
-        lambda x, over: _extreme(x, over, False),
+        lambda x, over: extreme_of(x, over, False),
         "The smallest over the axes; NaN is passed over.",
     ),
     _reduction(
@@ -454,8 +298,4 @@ OPS: tuple[Op, ...] = (
         doc="The logarithm of the sum of exponentials over the axes, without overflow.",
         attributes=ReduceAttributes,
     ),
-    _arg_op("ArgMax", "max", "Where along the axis the largest element is."),
-    _arg_op("ArgMin", "min", "Where along the axis the smallest element is."),
-    _cumulative_op("CumSum", np.add, "+", "The running sum along the axis."),
-    _cumulative_op("CumProd", np.multiply, "*", "The running product along the axis."),
 )

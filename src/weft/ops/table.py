@@ -8,6 +8,7 @@ from types import MappingProxyType
 from weft.errors import InternalError
 from weft.ops import (
     activation,
+    along,
     arithmetic,
     attention,
     cast,
@@ -40,6 +41,7 @@ from weft.ops.record import Op
 
 FAMILIES = (
     activation,
+    along,
     arithmetic,
     attention,
     cast,

@@ -1,0 +1,193 @@
+"""Ops along one axis: where the extremes are, running sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Axis, Var
+from weft.ops.elementwise import NUMBERS, WITH_AUTODIFF, Domain, checked, widened
+from weft.ops.expr import axes, binary, index, select, total
+from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.reduction import SUMMED, extreme_of, renamed, without
+from weft.ops.support import axis_of
+
+ACCUMULATED = Domain(
+    "f32, f64, i32, i64, u32 or u64",
+    SUMMED.dtypes - {DType.F16, DType.BF16},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgAttributes(Attributes):
+    """Attributes of ``ArgMax`` and ``ArgMin``.
+
+    Attributes:
+        axis: along which the extreme is sought.
+        keepdims: 1: the axis stays, with extent 1.
+        select_last_index: 1: of equal extremes the last counts, not the first.
+    """
+
+    axis: int = 0
+    keepdims: int = 1
+    select_last_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeAttributes(Attributes):
+    """Attributes of ``CumSum`` and ``CumProd``.
+
+    Attributes:
+        axis: along which is accumulated.
+        exclusive: 1: an output does not count its own element.
+        reverse: 1: from the end of the axis to its beginning.
+    """
+
+    axis: int = 0
+    exclusive: int = 0
+    reverse: int = 0
+
+
+def _infer_arg(call: Call) -> tuple[TensorType, ...]:
+    found = checked(call, 0, NUMBERS)
+    axis = axis_of(call, call.attributes.axis, len(found.shape))
+    if found.shape[axis] == 0:
+        raise call.error("the axis must have elements", got=str(found))
+    shape = without(found.shape, (axis,), call.attributes.keepdims)
+    return (TensorType(DType.I64, shape),)
+
+
+def _arg(call: Call, x: np.ndarray, largest: bool) -> tuple[np.ndarray, ...]:
+    axis = axis_of(call, call.attributes.axis, x.ndim)
+    values = widened(x)
+    equal = values == extreme_of(values, (axis,), largest)
+    if call.attributes.select_last_index:
+        found = equal.shape[axis] - 1 - np.argmax(np.flip(equal, axis), axis)
+        missing = 0
+    else:
+        found = np.argmax(equal, axis)
+        missing = x.shape[axis] - 1
+    found = np.where(equal.any(axis), found, missing)
+    return (found.astype(np.int64).reshape(_infer_arg(call)[0].dims),)
+
+
+def _define_arg(extreme: str) -> Callable[[Call], tuple[Compute, ...]]:
+    """The smallest (or largest) position whose element equals the extreme."""
+
+    def define(call: Call) -> tuple[Compute, ...]:
+        given: ArgAttributes = call.attributes
+        shape = _infer_arg(call)[0].dims
+        dims = call.type(0).dims
+        axis = axis_of(call, given.axis, len(dims))
+        ranges = axes(shape)
+        kept = iter(r for place, r in enumerate(ranges) if not given.keepdims or place != axis)
+        sought = Axis("r", dims[axis])
+        point = [Var((sought if place == axis else next(kept)).var) for place in range(len(dims))]
+        x = call.load(0, *point)
+        others, other = renamed([sought], x)
+        equal = binary("eq", x, total(extreme, others, other))
+        last = bool(given.select_last_index)
+        # If nothing equals the extreme, all are NaN; the search ends where it would end.
+        missing = index(0 if last else dims[axis] - 1)
+        position = select(equal, Var(sought.var), missing)
+        return (Compute(ranges, total("max" if last else "min", [sought], position)),)
+
+    return define
+
+
+def _infer_cumulative(call: Call) -> tuple[TensorType, ...]:
+    found = checked(call, 0, ACCUMULATED)
+    axis_of(call, call.attributes.axis, len(found.shape))
+    return (found,)
+
+
+def _cumulative(call: Call, x: np.ndarray, function: np.ufunc) -> tuple[np.ndarray, ...]:
+    given: CumulativeAttributes = call.attributes
+    axis = given.axis % x.ndim
+    values = np.flip(x, axis) if given.reverse else x
+    if given.exclusive:
+        first = np.full_like(values.take([0], axis) if values.shape[axis] else values, 0)
+        first += x.dtype.type(function.identity)
+        rest = values.take(range(values.shape[axis] - 1), axis)
+        values = np.concatenate([first, rest], axis)
+    result = function.accumulate(values, axis, dtype=x.dtype)
+    return (np.flip(result, axis) if given.reverse else result,)
+
+
+def _cumulative_body(sign: str, neutral: int) -> Callable[[Call], ExternBody]:
+    def body(call: Call) -> ExternBody:
+        given: CumulativeAttributes = call.attributes
+        shape = call.type(0).dims
+        axis = given.axis % len(shape)
+        extent, inner = shape[axis], prod(shape[axis + 1 :])
+        outer = prod(shape[:axis])
+        first = f"(o * {extent} + {extent - 1 if given.reverse else 0}) * {inner} + i"
+        step = -inner if given.reverse else inner
+        taken = "at" if given.exclusive else "at + step"
+        start = str(neutral) if given.exclusive else "in0[at]"
+        return ExternBody(
+            f"    const long step = {step};\n"
+            "    long o, i, k, at;\n"
+            f"    for (o = 0; o < {outer}; ++o)\n"
+            f"        for (i = 0; i < {inner}; ++i) {{\n"
+            f"            at = {first};\n"
+            f"            out0[at] = {start};\n"
+            f"            for (k = 1; k < {extent}; ++k) {{\n"
+            f"                out0[at + step] = out0[at] {sign} in0[{taken}];\n"
+            "                at += step;\n"
+            "            }\n"
+            "        }\n"
+            if call.type(0).size
+            else ""
+        )
+
+    return body
+
+
+def _arg_op(name: str, extreme: str, doc: str) -> Op:
+    largest = extreme == "max"
+
+    def reference(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return _arg(call, x, largest)
+
+    return Op(
+        name=name,
+        inputs=(Param("x"),),
+        infer=_infer_arg,
+        reference=reference,
+        compute=Define(_define_arg(extreme)),
+        grad=NoGrad("the output is an index"),
+        doc=doc,
+        attributes=ArgAttributes,
+    )
+
+
+def _cumulative_op(name: str, function: np.ufunc, sign: str, doc: str) -> Op:
+    def reference(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return _cumulative(call, x, function)
+
+    return Op(
+        name=name,
+        inputs=(Param("x"),),
+        infer=_infer_cumulative,
+        reference=reference,
+        compute=Extern(_cumulative_body(sign, int(function.identity))),
+        grad=WITH_AUTODIFF,
+        doc=doc,
+        attributes=CumulativeAttributes,
+    )
+
+
+OPS: tuple[Op, ...] = (
+    _arg_op("ArgMax", "max", "Where along the axis the largest element is."),
+    _arg_op("ArgMin", "min", "Where along the axis the smallest element is."),
+    _cumulative_op("CumSum", np.add, "+", "The running sum along the axis."),
+    _cumulative_op("CumProd", np.multiply, "*", "The running product along the axis."),
+)
