@@ -1,7 +1,268 @@
-"""Top-k, sort, non-max suppression, unique: what is not a loop nest."""
+"""Choosing by value: top-k and hardmax; the determinant, which needs pivots."""
 
 from __future__ import annotations
 
-from weft.ops.record import Op
+from dataclasses import dataclass
+from math import prod
 
-OPS: tuple[Op, ...] = ()
+import numpy as np
+
+from weft.dtypes import DType
+from weft.ir.graph import Attributes
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Axis, Expr, Var
+from weft.ops.ctext import C_TYPES, count
+from weft.ops.expr import binary, const, index, select, total
+from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.support import WITH_AUTODIFF, axis_of, each_point, known
+
+
+@dataclass(frozen=True, slots=True)
+class TopKAttributes(Attributes):
+    """The ``k`` ``largest`` or smallest along ``axis``; always given in order."""
+
+    k: int
+    axis: int = -1
+    largest: int = 1
+    sorted: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HardmaxAttributes(Attributes):
+    """``axis`` along which one element becomes 1."""
+
+    axis: int = -1
+
+
+# --- top-k --------------------------------------------------------------------------------
+
+
+def _infer_top_k(call: Call) -> tuple[TensorType, ...]:
+    source = call.type(0)
+    asked: TopKAttributes = call.attributes
+    axis = axis_of(call, asked.axis, len(source.shape))
+    extent = known(call, source.shape[axis])
+    if not 0 <= asked.k <= extent:
+        raise call.error(f"k must be within [0, {extent}]", got=str(asked.k))
+    if source.dtype in (DType.F16, DType.BF16, DType.BOOL):
+        raise call.error("the input must be f32, f64 or integers", fix="Cast it to f32")
+    shape = (*source.shape[:axis], asked.k, *source.shape[axis + 1 :])
+    return TensorType(source.dtype, shape), TensorType(DType.I64, shape)
+
+
+_INSERT = """\
+for (j = 0; j < {extent}; ++j) {{
+    const {type} x = in0[from + j * {inner}];
+    if (held == {k} && !(x {better} out0[to + {last}]))
+        continue;
+    at = held < {k} ? held++ : {k} - 1;
+    while (at > 0 && x {better} out0[to + (at - 1) * {inner}]) {{
+        out0[to + at * {inner}] = out0[to + (at - 1) * {inner}];
+        places[at] = places[at - 1];
+        --at;
+    }}
+    out0[to + at * {inner}] = x;
+    places[at] = j;
+}}
+"""
+"""Insertion into the ordered best so far: equal elements stay in the order of the input."""
+
+
+_SORT = """\
+for (j = 0; j < {extent}; ++j)
+    places[j] = j;
+for (width = 1; width < {extent}; width *= 2) {{
+    for (start = 0; start < {extent}; start += 2 * width) {{
+        middle = start + width < {extent} ? start + width : {extent};
+        end = start + 2 * width < {extent} ? start + 2 * width : {extent};
+        left = start;
+        right = middle;
+        for (j = start; j < end; ++j) {{
+            if (left < middle && (right >= end || !(in0[from + places[right] * {inner}] {better} \
+in0[from + places[left] * {inner}])))
+                other[j] = places[left++];
+            else
+                other[j] = places[right++];
+        }}
+    }}
+    for (j = 0; j < {extent}; ++j)
+        places[j] = other[j];
+}}
+for (j = 0; j < {k}; ++j)
+    out0[to + j * {inner}] = in0[from + places[j] * {inner}];
+"""
+"""Merge sort of the places, from the bottom up: stable, and quick for any k."""
+
+INSERTED = 32
+"""Up to this k, insertion is quicker than sorting."""
+
+
+def _top_k_body(call: Call) -> ExternBody:
+    dims, asked = call.type(0).dims, call.attributes
+    axis = axis_of(call, asked.axis, len(dims))
+    extent, inner = dims[axis], prod(dims[axis + 1 :])
+    insert = asked.k <= INSERTED
+    values = {
+        "type": C_TYPES[call.type(0).dtype],
+        "better": ">" if asked.largest else "<",
+        "extent": extent,
+        "inner": inner,
+        "k": asked.k,
+        "last": (asked.k - 1) * inner,
+    }
+    names = "j, at, held" if insert else "j, width, start, middle, end, left, right"
+    length = asked.k if insert else extent
+    row = (
+        f"from = i * {extent * inner} + c;\nto = i * {asked.k * inner} + c;\n"
+        + ("held = 0;\n" if insert else "")
+        + (_INSERT if insert else _SORT).format(**values)
+        + count("j", asked.k, f"out1[to + j * {inner}] = places[j];\n")
+    )
+    loops = count("i", prod(dims[:axis]), count("c", inner, row))
+    other = "" if insert else f"int32_t *other = places + {extent};\n"
+    pointers = f"int32_t *places = (int32_t *)(void *)scratch;\n{other}"
+    if asked.k == 0:
+        return ExternBody("")
+    return ExternBody(
+        f"{pointers}int32_t {names};\nlong i, c, from, to;\n{loops}",
+        4 * length * (1 if insert else 2),
+    )
+
+
+def _reference_top_k(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    asked: TopKAttributes = call.attributes
+    # Numbers are compared by rank, so that nothing wraps when the order is turned.
+    _, ranks = np.unique(x, return_inverse=True)
+    ranks = ranks.reshape(x.shape).astype(np.int64)
+    order = np.argsort(-ranks if asked.largest else ranks, asked.axis, kind="stable")
+    places = np.take(order, range(asked.k), asked.axis)
+    return np.take_along_axis(x, places, asked.axis), places.astype(np.int64)
+
+
+# --- hardmax ------------------------------------------------------------------------------
+
+
+def _infer_hardmax(call: Call) -> tuple[TensorType, ...]:
+    source = call.type(0)
+    axis_of(call, call.attributes.axis, len(source.shape))
+    if not source.dtype.is_float:
+        raise call.error("the input must be of a floating-point type")
+    return (source,)
+
+
+def _define_hardmax(call: Call) -> tuple[Compute, ...]:
+    dims = call.type(0).dims
+    axis = axis_of(call, call.attributes.axis, len(dims))
+
+    def value(point: tuple[Expr, ...]) -> Expr:
+        def at(name: str) -> Expr:
+            return call.load(0, *point[:axis], Var(name), *point[axis + 1 :])
+
+        largest = total("max", (Axis("j", dims[axis]),), at("j"))
+        candidate = select(binary("eq", at("k"), largest), Var("k"), index(dims[axis]))
+        first = total("min", (Axis("k", dims[axis]),), candidate)
+        dtype = call.type(0).dtype
+        return select(binary("eq", point[axis], first), const(1, dtype), const(0, dtype))
+
+    return each_point(dims, value)
+
+
+def _reference_hardmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    y = np.zeros_like(x)
+    first = np.expand_dims(np.argmax(x, call.attributes.axis), call.attributes.axis)
+    np.put_along_axis(y, first, 1, call.attributes.axis)
+    return (y,)
+
+
+# --- determinant --------------------------------------------------------------------------
+
+
+def _infer_det(call: Call) -> tuple[TensorType, ...]:
+    source = call.type(0)
+    if source.dtype not in (DType.F32, DType.F64):
+        raise call.error("the input must be f32 or f64")
+    if len(source.shape) < 2 or source.shape[-1] != source.shape[-2]:
+        raise call.error("the last two dimensions must be equal")
+    return (TensorType(source.dtype, source.shape[:-2]),)
+
+
+_ELIMINATE = """\
+for (j = 0; j < {n}; ++j) {{
+    best = j;
+    top = 0.0;
+    for (row = j; row < {n}; ++row) {{
+        held = a[row * {n} + j] < 0.0 ? -a[row * {n} + j] : a[row * {n} + j];
+        if (held > top) {{
+            best = row;
+            top = held;
+        }}
+    }}
+    if (best != j) {{
+        for (k = 0; k < {n}; ++k) {{
+            held = a[j * {n} + k];
+            a[j * {n} + k] = a[best * {n} + k];
+            a[best * {n} + k] = held;
+        }}
+        found = -found;
+    }}
+    found *= a[j * {n} + j];
+    for (row = j + 1; row < {n}; ++row) {{
+        held = a[j * {n} + j] != 0.0 ? a[row * {n} + j] / a[j * {n} + j] : 0.0;
+        for (k = j; k < {n}; ++k)
+            a[row * {n} + k] -= held * a[j * {n} + k];
+    }}
+}}
+"""
+"""Gaussian elimination with partial pivots, in double precision."""
+
+
+def _det_body(call: Call) -> ExternBody:
+    dims = call.type(0).dims
+    n = dims[-1]
+    matrix = (
+        count("k", n * n, f"a[k] = (double)in0[i * {n * n} + k];\n")
+        + "found = 1.0;\n"
+        + _ELIMINATE.format(n=n)
+        + f"out0[i] = ({C_TYPES[call.type(0).dtype]})found;\n"
+    )
+    return ExternBody(
+        "double *a = (double *)(void *)scratch;\n"
+        "long i, j, k, row, best;\ndouble held, top, found;\n"
+        + count("i", prod(dims[:-2]), matrix),
+        8 * n * n,
+    )
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        name="TopK",
+        inputs=(Param("x"),),
+        outputs=(Param("values"), Param("indices")),
+        infer=_infer_top_k,
+        reference=_reference_top_k,
+        compute=Extern(_top_k_body),
+        grad=WITH_AUTODIFF,
+        attributes=TopKAttributes,
+        doc="The largest or smallest elements along an axis, and their places.",
+    ),
+    Op(
+        name="Hardmax",
+        inputs=(Param("x"),),
+        infer=_infer_hardmax,
+        reference=_reference_hardmax,
+        compute=Define(_define_hardmax),
+        grad=NoGrad("the derivative is zero wherever there is one"),
+        attributes=HardmaxAttributes,
+        doc="1 at the first largest element along an axis, 0 elsewhere.",
+    ),
+    Op(
+        name="Det",
+        inputs=(Param("x"),),
+        infer=_infer_det,
+        reference=lambda call, x: (np.asarray(np.linalg.det(x), x.dtype),),
+        compute=Extern(_det_body),
+        grad=WITH_AUTODIFF,
+        doc="Determinants of square matrices.",
+    ),
+)
