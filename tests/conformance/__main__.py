@@ -1,6 +1,6 @@
 """Run all official ONNX tests and write the table of what passes.
 
-    python -m tests.conformance [--backend reference] [--match TEXT] [--out FILE]
+python -m tests.conformance [--backend reference] [--match TEXT] [--out FILE]
 """
 
 from __future__ import annotations

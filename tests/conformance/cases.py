@@ -81,9 +81,7 @@ def light_cases() -> dict[str, Case]:
     for path in sorted(folder.glob("*.onnx")):
         model = onnx.load_model_from_string(path.read_bytes())
         weights = {each.name for each in model.graph.initializer}
-        inputs = [
-            _ramp(each) for each in model.graph.input if each.name not in weights
-        ]
+        inputs = [_ramp(each) for each in model.graph.input if each.name not in weights]
         output = folder / f"{path.stem}_output_0.pb"
         name = f"test_{path.stem.removeprefix('light_')}"
         data = ((inputs, [_value(output, model.graph.output[0].type)]),)

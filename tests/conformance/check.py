@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -49,11 +49,9 @@ def reference(graph: Graph) -> Net:
 def imported(case: Case, names: Sequence[str], values: Sequence[Any]) -> tuple[Graph, list[str]]:
     """The test's graph; only inputs that fix shapes or the like become constants."""
     given = dict(zip(names, values, strict=True))
-    constants = [name for name, value in given.items() if not isinstance(value, np.ndarray)]
+    constants = [name for name, value in given.items() if value is None]
     while True:
-        shapes = {
-            name: value.shape for name, value in given.items() if name not in constants
-        }
+        shapes = {name: shape_of(value) for name, value in given.items() if name not in constants}
         try:
             graph = import_model(
                 case.model,
@@ -95,7 +93,7 @@ def check(case: Case, backend: Backend) -> Outcome:
             verify(graph)
             net = backend(graph)
         assert graph is not None
-        feeds = dict(zip(names, values, strict=True))
+        feeds = dict(flat(zip(names, values, strict=True)))
         found = net({name: feeds[name] for name in graph.inputs})
         reason = difference(case, graph, found, [_array(value) for value in wanted])
         if reason:
@@ -106,22 +104,22 @@ def check(case: Case, backend: Backend) -> Outcome:
 
 
 def computes(graph: Graph) -> bool:
-    """Whether any output depends on what runs."""
-    return any(name not in graph.constants for name in graph.outputs)
+    """Whether any output is made by a node, so that something runs."""
+    return any(name in graph.producers for name in graph.outputs)
 
 
 def difference(
     case: Case, graph: Graph, found: Mapping[str, np.ndarray], wanted: Sequence[Any]
 ) -> str:
     """What is wrong with the results; empty if nothing is."""
-    for name, want in zip(graph.outputs, wanted, strict=False):
+    flattened = [value for _, value in flat(("", each) for each in wanted)]
+    if len(flattened) != len(graph.outputs):
+        return f"{len(graph.outputs)} outputs, should be {len(flattened)}"
+    for name, want in zip(graph.outputs, flattened, strict=True):
         got = found[name]
-        if not isinstance(want, np.ndarray):
-            return f"{name} should be a {type(want).__name__}"
         if got.shape != want.shape or got.dtype != want.dtype:
             return (
-                f"{name} is {got.dtype}{list(got.shape)}, "
-                f"should be {want.dtype}{list(want.shape)}"
+                f"{name} is {got.dtype}{list(got.shape)}, should be {want.dtype}{list(want.shape)}"
             )
         rtol = case.rtol
         if want.dtype.name == "bfloat16":  # as onnx.backend.test does
@@ -134,7 +132,23 @@ def difference(
     return ""
 
 
+def shape_of(value: Any) -> Any:
+    """The shape of an array, or those of the items of a sequence."""
+    return value.shape if isinstance(value, np.ndarray) else [shape_of(item) for item in value]
+
+
+def flat(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays by name; the importer numbers the items of a sequence."""
+    for name, value in values:
+        if isinstance(value, list | tuple):
+            yield from flat((f"{name}_{place}", item) for place, item in enumerate(value))
+        else:
+            yield name, value
+
+
 def _array(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_array(item) for item in value]
     if isinstance(value, np.generic):
         return np.asarray(value)
     if hasattr(value, "SerializeToString"):

@@ -54,7 +54,7 @@ def pad_axes(request: Request, lowering: Lowering) -> Request:
     chosen = [int(axis) for axis in axes.reshape(-1)]
     if pads.size != 2 * count or any(not -rank <= axis < rank for axis in chosen):
         raise request.error(
-            f"pads must be two numbers for each of the axes, which are within [{-rank}, {rank - 1}]",
+            f"pads must be two numbers for each axis, axes within [{-rank}, {rank - 1}]",
             got=f"pads {pads.tolist()}, axes {chosen}",
         )
     full = [0] * (2 * rank)

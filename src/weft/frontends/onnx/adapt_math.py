@@ -29,6 +29,28 @@ def broadcast_axis(request: Request, lowering: Lowering) -> Request:
     return changed.but(inputs=(request.inputs[0], *spread))
 
 
+def prelu_1(request: Request, lowering: Lowering) -> Request:
+    """Before opset 7 a slope of one axis was one number for each channel."""
+    shape, slope = request.type(0).shape, request.type(1).shape
+    if len(slope) != 1 or slope == (1,) or len(shape) < 3:
+        return request
+    axes = known(np.arange(1, len(shape) - 1), "axes")
+    spread = lowering.call(request, "Unsqueeze", (request.inputs[1], axes))
+    return request.but(inputs=(request.inputs[0], *spread))
+
+
+def range_type(request: Request, lowering: Lowering) -> Request:
+    """The element type is that of the inputs."""
+    return request.but(dtype=ONNX_TYPES[request.type(0).dtype])
+
+
+def rnn_activations(request: Request, lowering: Lowering) -> Request:
+    """ONNX's default is for two directions, whatever their number is."""
+    count = 2 if request.get("direction") == "bidirectional" else 1
+    given = request.get("activations")
+    return request.but(activations=given[:count]) if given == ("Tanh", "Tanh") else request
+
+
 def softmax_1(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
     """Before opset 13 all axes from ``axis`` on were one."""
     shape = request.type(0).shape

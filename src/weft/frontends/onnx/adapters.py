@@ -32,7 +32,10 @@ from weft.frontends.onnx.adapt_math import (
     gemm_1,
     group_normalization_18,
     lp_pool_1,
+    prelu_1,
+    range_type,
     reduce_empty_axes,
+    rnn_activations,
     softmax_1,
 )
 from weft.frontends.onnx.lowering import Lowering
@@ -84,6 +87,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("InstanceNormalization", 1, 5, drop_is_test),
     Entry("Pad", 1, 1, pad_1),
     Entry("Pad", 18, ANY, pad_axes),
+    Entry("PRelu", 1, 6, prelu_1),
+    Entry("RNN", 1, ANY, rnn_activations),
+    Entry("Range", 1, ANY, range_type),
     Entry("Reshape", 1, ANY, reshape),
     Entry("Resize", 10, ANY, resize),
     Entry("Scatter", 1, ANY, scatter),

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
@@ -28,6 +28,7 @@ Raw: TypeAlias = (
     | TensorProto
     | SparseTensorProto
     | GraphProto
+    | TypeProto
     | tuple[Dim, ...]
     | np.ndarray
 )
@@ -40,6 +41,7 @@ _SINGLE = {
     AttributeProto.TENSOR: "t",
     AttributeProto.SPARSE_TENSOR: "sparse_tensor",
     AttributeProto.GRAPH: "g",
+    AttributeProto.TYPE_PROTO: "tp",
 }
 _REPEATED = {
     AttributeProto.INTS: "ints",
@@ -171,7 +173,10 @@ def fit(value: Raw, hint: Any, where: str) -> Any:
         return value
     if get_origin(hint) is UnionType:
         options = [each for each in get_args(hint) if each is not NoneType]
-        if isinstance(value, np.ndarray) and value.size == 1:
+        if DType in options and value == TensorProto.UNDEFINED:
+            return None
+        listed = any(get_origin(each) is tuple for each in options)
+        if isinstance(value, np.ndarray) and value.size == 1 and not listed:
             value = value.reshape(-1)[0].item()
         exact = [each for each in options if type(value) is each]
         return value if exact else fit(value, options[0], where)
@@ -194,6 +199,8 @@ def _fit_single(value: Any, hint: Any, where: str) -> Any:
         return bool(value)
     if hint is float and isinstance(value, int | float):
         return float(value)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # where ONNX lets a number have any type, as OneHot's depth
     if isinstance(hint, type) and isinstance(value, hint):
         return int(value) if hint is int else value
     raise _unfit(value, getattr(hint, "__name__", str(hint)), where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,12 +76,25 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
         raise request.error("the body must have an input and an output for each carried value")
     tensors = all(isinstance(value, Tensor | Known) for value in carried)
     if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, Known):
-        found = _unrolled(request, importer, trips, condition, carried)
+        found = _unrolled(request, importer, trips, condition, carried, short=False)
         if found is not None:
             return found
     if trips is None or not tensors:
-        raise request.error("the number of rounds must be known before the model runs")
-    return _scanned_loop(request, importer, trips, condition, carried)
+        raise _unknown_end(request, condition, trips)
+    found = _scanned_loop(request, importer, trips, condition, carried)
+    if found is None:
+        found = _unrolled(request, importer, trips, condition, carried, short=True)
+    if found is None:
+        raise _unknown_end(request, condition, trips)
+    return found
+
+
+def _unknown_end(request: Request, condition: Value | None, trips: int | None) -> UserError:
+    if isinstance(condition, Tensor):
+        return NeedsValue("Loop", "the condition", condition.name, request.where)
+    if trips is None:
+        return request.error("the number of rounds must be known before the model runs")
+    return request.error("the condition in the body must be known before the model runs")
 
 
 def _trips(request: Request) -> int | None:
@@ -99,13 +113,15 @@ def _unrolled(
     trips: int | None,
     condition: Value | None,
     carried: Sequence[Value],
+    *,
+    short: bool,
 ) -> tuple[Value, ...] | None:
     """The rounds one after the other; ``None`` if it takes a computed condition to stop."""
     body = _graph(request, "body")
     count = len(carried)
     rows: list[tuple[Value, ...]] = []
     state = tuple(carried)
-    short = trips is not None and trips <= UNROLLED
+    short = short or (trips is not None and trips <= UNROLLED)
     mark = len(request.scope.frame.builder.nodes)
     for place in range(min(MOST_UNROLLED, trips if trips is not None else MOST_UNROLLED)):
         if not isinstance(condition, Known) or not condition.fixed:
@@ -151,11 +167,12 @@ def _scanned_loop(
     trips: int,
     condition: Value | None,
     carried: Sequence[Value],
-) -> tuple[Value, ...]:
-    """A ``Scan`` over the numbers of the rounds.
+) -> tuple[Value, ...] | None:
+    """A ``Scan`` over the numbers of the rounds; ``None`` if the body must know its round.
 
     A condition that is computed freezes the carried values once it is false.
     """
+    refused = len(importer.refusals)
     body = _graph(request, "body")
     count = len(carried)
     numbers = known(np.arange(trips, dtype=np.int64), f"{request.name}_iterations")
@@ -173,6 +190,9 @@ def _scanned_loop(
     alive = states[0]
     arguments: list[Value] = [number, known(np.array(True), "condition"), *states[1:]]
     found = importer.run_body(body, inner, arguments)
+    if any(each.needs for each in importer.refusals[refused:]):
+        del importer.refusals[refused:]
+        return None
     if any(isinstance(value, Unknown) for value in found):
         return (Unknown(),) * len(request.outputs)
     goes_on = found[0]
@@ -194,7 +214,6 @@ def _scanned_loop(
         results,
         [condition if condition is not None else known(np.array(True)), *carried],
         [numbers],
-        directions=(0,),
         outputs=("", *request.outputs),
     )
     return made[1:]
@@ -239,7 +258,7 @@ def scan(request: Request, importer: Importer) -> tuple[Value, ...]:
     if any(isinstance(value, Unknown) for value in results):
         return (Unknown(),) * len(request.outputs)
     wishes = list(request.outputs) + [""] * (len(results) - len(request.outputs))
-    plain = all(axis == 0 for axis in out_axes) and not any(out)
+    plain = not any(out_axes)
     made = list(
         importer.emit_scan(
             request,
@@ -247,20 +266,18 @@ def scan(request: Request, importer: Importer) -> tuple[Value, ...]:
             list(results),
             [request.value(place) for place in range(states)],
             scanned,
-            directions=into,
+            directions=(into, out),
             outputs=tuple(
                 wish if place < states or plain or not wish else f"{wish}_rows"
                 for place, wish in enumerate(wishes)
             ),
         )
     )
-    if not plain:
-        for place in range(scans):
-            if wishes[states + place]:
-                made[states + place] = _finished(
-                    request, importer, made[states + place], out[place], out_axes[place],
-                    wishes[states + place],
-                )  # fmt: skip
+    for place, axis in enumerate(out_axes):
+        if not plain and wishes[states + place]:
+            made[states + place] = _from_front(
+                request, importer, made[states + place], axis, wishes[states + place]
+            )
     return tuple(made[: len(request.outputs)])
 
 
@@ -284,20 +301,14 @@ def _to_front(request: Request, importer: Importer, value: Value, axis: int) -> 
     return importer.lowering.call(request, "Transpose", (value,), perm=perm)[0]
 
 
-def _finished(
-    request: Request, importer: Importer, value: Value, backwards: int, axis: int, wish: str
-) -> Value:
-    """A scan output turned round and moved to its axis."""
-    lowering = importer.lowering
+def _from_front(request: Request, importer: Importer, value: Value, axis: int, wish: str) -> Value:
+    """A scan output moved to its axis."""
     rank = len(request.type_of(value).shape)
-    if backwards:
-        numbers = [known(np.array([each], np.int64)) for each in (-1, -(1 << 62), 0, -1)]
-        value = lowering.call(request, "Slice", (value, *numbers))[0]
     if not -rank <= axis < rank:
         raise request.error("a scan axis must be one of the output's", got=str(axis))
     perm = list(range(1, rank))
     perm.insert(axis % rank, 0)
-    return lowering.call(request, "Transpose", (value,), (wish,), perm=tuple(perm))[0]
+    return importer.lowering.call(request, "Transpose", (value,), (wish,), perm=tuple(perm))[0]
 
 
 def _scan_8(request: Request, importer: Importer) -> tuple[Value, ...]:
@@ -324,7 +335,7 @@ def _scan_8(request: Request, importer: Importer) -> tuple[Value, ...]:
             drop=("directions",),
             **({"scan_input_directions": directions} if directions else {}),
         )
-        rows.append(scan(importer.renamed(changed, f"_{place}"), importer))
+        rows.append(scan(importer.renamed(replace(changed, version=9), f"_{place}"), importer))
     if any(isinstance(value, Unknown) for row in rows for value in row):
         return (Unknown(),) * len(request.outputs)
     return tuple(

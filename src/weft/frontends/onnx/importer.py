@@ -168,7 +168,7 @@ class Importer:
         states: Sequence[Value],
         scanned: Sequence[Value],
         *,
-        directions: Sequence[int],
+        directions: tuple[Sequence[int], Sequence[int]] = ((), ()),
         outputs: Sequence[str],
     ) -> tuple[Value, ...]:
         """The node that runs a finished body."""
@@ -181,7 +181,11 @@ class Importer:
             "Scan",
             outer,
             self.ops["Scan"].attributes(
-                body=body, num_scan_inputs=len(scanned), directions=tuple(directions)
+                body=body,
+                num_states=len(states),
+                num_scan_inputs=len(scanned),
+                scan_input_directions=tuple(directions[0]),
+                scan_output_directions=tuple(directions[1]),
             ),
             outputs=outputs,
             name=request.name,
@@ -300,10 +304,10 @@ class Importer:
         inputs: tuple[Value | None, ...],
     ) -> tuple[Value, ...]:
         """Import a function's body in place of a call of it."""
-        opsets = {domain_of(each.domain): each.version for each in function.opset_import}
+        own = {domain_of(each.domain): each.version for each in function.opset_import}
         inner = Scope(
             scope.frame,
-            opsets or scope.opsets,
+            {**scope.opsets, **own},
             prefix=f"{scope.prefix}{label}/",
             bindings=bindings_of(node, function, scope.bindings),
             depth=scope.depth + 1,
@@ -313,7 +317,8 @@ class Importer:
             value = inputs[place] if place < len(inputs) else None
             inner.define(name, Nothing() if value is None else value)
         self.nodes(function.node, inner)
-        return tuple(self.result(inner, name) for name in function.output[: len(node.output)])
+        wanted = zip(function.output, node.output, strict=False)
+        return tuple(self.result(inner, name) if wish else Nothing() for name, wish in wanted)
 
 
 def _inner(request: Request, frame: Frame, prefix: str) -> Scope:

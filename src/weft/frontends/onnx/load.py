@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto
 
-from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.importer import Importer, Refusal, domain_of
+from weft.frontends.onnx.inputs import Given, Inputs, Shape, check_names, flat_names, identifier
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
 from weft.frontends.onnx.scope import Frame, Scope
-from weft.frontends.onnx.tensors import ExternalData, checked_shape, dtype_of
-from weft.frontends.onnx.values import Known, Symbols, Tensor, Unknown, known
+from weft.frontends.onnx.tensors import ExternalData
+from weft.frontends.onnx.values import Known, Symbols, Tensor, Unknown
 from weft.ir.graph import Graph
-from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
 from weft.ops.table import OPS
@@ -43,8 +40,8 @@ class RefusedError(UserError):
 
 def load(
     path: str | Path,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    constants: Mapping[str, np.ndarray] | None = None,
+    inputs: Mapping[str, Shape] | None = None,
+    constants: Mapping[str, Given] | None = None,
 ) -> Graph:
     """Import an ONNX file.
 
@@ -65,8 +62,8 @@ def load(
 
 def import_model(
     model: ModelProto,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    constants: Mapping[str, np.ndarray] | None = None,
+    inputs: Mapping[str, Shape] | None = None,
+    constants: Mapping[str, Given] | None = None,
     *,
     folder: Path | None = None,
     name: str = "",
@@ -82,45 +79,24 @@ def import_model(
         name: of the graph; the model's own if not given.
         ops: the op table.
     """
-    shapes = {key: tuple(int(dim) for dim in shape) for key, shape in (inputs or {}).items()}
-    values = dict(constants or {})
+    shapes, values = dict(inputs or {}), dict(constants or {})
     source = model.graph
+    check_names(source.input, shapes, values)
     symbols = Symbols()
     importer = Importer(ops, model, ExternalData(folder), symbols)
-    builder = GraphBuilder(ops, _identifier(name or source.name))
-    frame = Frame(builder, _value_names(model))
-    scope = Scope(frame, _opsets(model))
-    _check_names(source.input, shapes, values)
-    given = frozenset(shapes) | frozenset(values)
-    importer.constants(source, scope, given)
+    builder = GraphBuilder(ops, identifier(name or source.name))
+    scope = Scope(Frame(builder, _value_names(model)), _opsets(model))
+    importer.constants(source, scope, frozenset(shapes) | frozenset(values))
     formal = [each for each in source.input if each.name not in scope.values]
-    for each, type in zip(formal, _input_types(formal, shapes, values), strict=True):
-        if each.name in values:
-            array = np.asarray(values[each.name])
-            DType.of(array.dtype)
-            scope.define(each.name, known(array, each.name))
-            continue
-        if type is None:
-            reason = "only tensors can be inputs"
-            importer.refusals.append(Refusal(each.name, "input", reason))
-            scope.define(each.name, Unknown())
-            continue
-        if type.shape and isinstance(type.shape[0], Symbol):
-            symbols.add(type.shape[0])
-        scope.define(each.name, Tensor(builder.input(each.name, type), type))
+    reader = Inputs(builder, symbols, formal, shapes, values)
+    reader.check_closed()
+    for each in formal:
+        scope.define(each.name, reader.value(each))
     importer.nodes(source.node, scope)
     outputs = _outputs(importer, scope, [each.name for each in source.output])
     if importer.refusals:
         raise RefusedError(importer.refusals, _needed(importer.refusals, builder))
     return builder.graph(outputs)
-
-
-# --- names ----------------------------------------------------------------------------------
-
-
-def _identifier(name: str) -> str:
-    found = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "net"
-    return f"net_{found}" if found[0].isdigit() else found
 
 
 def _value_names(model: ModelProto) -> frozenset[str]:
@@ -133,9 +109,7 @@ def _value_names(model: ModelProto) -> frozenset[str]:
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in model.opset_import:
-        found[domain_of(each.domain)] = each.version
+    found = {domain_of(each.domain): each.version for each in model.opset_import}
     # Before IR version 3 there was one operator set, which nobody had to name.
     found.setdefault("", 1)
     newest = NEWEST[""]
@@ -148,144 +122,25 @@ def _opsets(model: ModelProto) -> dict[str, int]:
     return found
 
 
-def _check_names(
-    formal: Sequence[ValueInfoProto],
-    shapes: Mapping[str, Sequence[int]],
-    values: Mapping[str, np.ndarray],
-) -> None:
-    names = [each.name for each in formal]
-    for name in (*shapes, *values):
-        if name not in names:
-            raise UserError(
-                f"the model has no input {name}", fix=f"Its inputs are {', '.join(names)}"
-            )
-    if len(set(names)) != len(names) or "" in names:
-        raise UserError("onnx: inputs must have names, each its own", got=", ".join(names))
-
-
-# --- input types ------------------------------------------------------------------------------
-
-
-def _input_types(
-    formal: Sequence[ValueInfoProto],
-    shapes: Mapping[str, tuple[int, ...]],
-    values: Mapping[str, np.ndarray],
-) -> list[TensorType | None]:
-    """The inputs' types, ``None`` for what is no tensor or given as a constant."""
-    sizes = _symbol_sizes(formal, shapes)
-    found: list[TensorType | None] = []
-    open_: list[str] = []
-    for each in formal:
-        if each.name in values or not each.type.HasField("tensor_type"):
-            found.append(None)
-            continue
-        where = f"input {each.name}"
-        dtype = dtype_of(each.type.tensor_type.elem_type, where)
-        shape = _shape(each, shapes, sizes)
-        if shape is None or any(dim is None for dim in shape):
-            open_.append(_described(each))
-            found.append(None)
-            continue
-        dims = tuple(dim for dim in shape if dim is not None)
-        checked_shape(tuple(dim for dim in dims if isinstance(dim, int)), dtype, where)
-        found.append(TensorType(dtype, dims))
-    if open_:
-        raise UserError(
-            "onnx: only the leading dimension of an input may be open",
-            got=", ".join(open_),
-            fix="Give whole shapes with `--input name=shape`",
-        )
-    return found
-
-
-def _described(formal: ValueInfoProto) -> str:
-    if not formal.type.tensor_type.HasField("shape"):
-        return f"{formal.name} of unknown rank"
-    dims = formal.type.tensor_type.shape.dim
-    texts = [
-        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims
-    ]
-    return f"{formal.name}[{','.join(texts)}]"
-
-
-def _symbol_sizes(
-    formal: Sequence[ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, int]:
-    """What the given shapes say about named sizes, which other inputs may share."""
-    found: dict[str, int] = {}
-    for each in formal:
-        shape = shapes.get(each.name)
-        dims = each.type.tensor_type.shape.dim
-        if shape is None or len(shape) != len(dims):
-            continue
-        for dim, size in zip(dims, shape, strict=True):
-            if dim.dim_param and found.setdefault(dim.dim_param, size) != size:
-                raise UserError(
-                    f"inputs must agree on the size {dim.dim_param}",
-                    got=f"{found[dim.dim_param]} and {size}",
-                    where=f"input {each.name}",
-                )
-    return found
-
-
-def _shape(
-    formal: ValueInfoProto, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
-) -> tuple[Dim | None, ...] | None:
-    """The shape of an input; ``None`` for a size that is open and not the leading one."""
-    declared = formal.type.tensor_type
-    given = shapes.get(formal.name)
-    if not declared.HasField("shape"):
-        return given
-    dims = tuple(declared.shape.dim)
-    if given is None:
-        return tuple(_dim(dim, place, sizes) for place, dim in enumerate(dims))
-    fits = len(dims) == len(given) and all(
-        not dim.HasField("dim_value") or dim.dim_value in (size, 0, -1)
-        for dim, size in zip(dims, given, strict=True)
-    )
-    if not fits or any(size < 0 for size in given):
-        raise UserError(
-            "the shape of an input must fit the model",
-            got=f"{list(given)} for {_described(formal)}",
-            where=f"input {formal.name}",
-        )
-    return given
-
-
-def _dim(dim: object, place: int, sizes: Mapping[str, int]) -> Dim | None:
-    if dim.HasField("dim_value"):
-        return dim.dim_value
-    if dim.dim_param in sizes:
-        return sizes[dim.dim_param]
-    if place:
-        return None
-    return Symbol(_identifier(dim.dim_param) if dim.dim_param else "N")
-
-
-# --- results ------------------------------------------------------------------------------------
-
-
 def _outputs(importer: Importer, scope: Scope, names: Sequence[str]) -> list[str]:
-    """The outputs under their ONNX names."""
+    """The outputs under their ONNX names; sequences become one output for each item."""
     if len(set(names)) != len(names) or "" in names:
         raise UserError("onnx: outputs must have names, each its own", got=", ".join(names))
     found: list[str] = []
     frame = scope.frame
     for name in names:
         value = importer.result(scope, name)
-        match value:
-            case Tensor(actual, _) if actual == name:
-                found.append(name)
-            case Tensor(actual, _):
-                found.append(frame.builder.op("Identity", actual, output=name))
-            case Known():
-                found.append(
-                    frame.constant(value, name) if value.name != name else (frame.constant(value))
-                )
-            case Unknown():
-                pass
-            case _:
-                importer.refusals.append(Refusal(name, "output", "only tensors can be outputs"))
+        if isinstance(value, Unknown):
+            continue
+        for wish, part in flat_names(name, value):
+            match part:
+                case Tensor(actual, _):
+                    same = actual == wish
+                    found.append(
+                        actual if same else frame.builder.op("Identity", actual, output=wish)
+                    )
+                case Known():
+                    found.append(frame.constant(part, "" if part.name == wish else wish))
     return found
 
 

@@ -58,7 +58,8 @@ def _shape(request: Request, importer: Importer) -> tuple[Value, ...]:
 
 def _size(request: Request, importer: Importer) -> tuple[Value, ...]:
     shape = importer.symbols.shape(request.type(0).shape)
-    return (Known(tuple(np.prod(each, dtype=np.int64) for each in shape.samples), "size"),)
+    sizes = (np.asarray(np.prod(each, dtype=np.int64)) for each in shape.samples)
+    return (Known(tuple(sizes), "size"),)
 
 
 # --- sequences ----------------------------------------------------------------------------------

@@ -1,0 +1,228 @@
+"""What a model's inputs are: types from the file, from the caller, or known values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.frontends.onnx.tensors import checked_shape, dtype_of
+from weft.frontends.onnx.values import Known, Listed, Nothing, Symbols, Tensor, Value, known
+from weft.ir.types import Dim, Symbol, TensorType
+from weft.ops.build import GraphBuilder
+
+Given: TypeAlias = "np.ndarray | Sequence[Given] | None"
+"""The value of an input that is known: an array, a sequence, or an empty optional."""
+Shape: TypeAlias = "Sequence[int] | Sequence[Sequence[int]]"
+"""The shape of an input, or those of the items of a sequence."""
+
+
+def identifier(name: str) -> str:
+    """A C identifier as near to a name as possible."""
+    found = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "net"
+    return f"net_{found}" if found[0].isdigit() else found
+
+
+def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:
+    """Inputs have names, and what is said is said about inputs."""
+    names = [each.name for each in formal]
+    for name in (name for each in chosen for name in each):
+        if name not in names:
+            raise UserError(
+                f"the model has no input {name}", fix=f"Its inputs are {', '.join(names)}"
+            )
+    if len(set(names)) != len(names) or "" in names:
+        raise UserError("onnx: inputs must have names, each its own", got=", ".join(names))
+
+
+class Inputs:
+    """Turns the inputs of a model into values.
+
+    Args:
+        builder: gets the graph's inputs.
+        symbols: gets the symbols in their types.
+        formal: the inputs in question.
+        shapes: what the caller says about shapes.
+        values: what the caller says about values.
+    """
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        symbols: Symbols,
+        formal: Sequence[ValueInfoProto],
+        shapes: Mapping[str, Shape],
+        values: Mapping[str, Given],
+    ) -> None:
+        self.builder = builder
+        self.symbols = symbols
+        self.formal = formal
+        self.shapes = shapes
+        self.values = values
+        self._sizes = _symbol_sizes(formal, shapes)
+
+    def check_closed(self) -> None:
+        """Every input's shape is known, except for leading dimensions."""
+        open_ = [
+            _described(each)
+            for each in self.formal
+            if each.name not in self.values and _tensor_type(each.type) is not None
+            if (shape := self._shape(each)) is None or None in shape
+        ]
+        if open_:
+            raise UserError(
+                "onnx: only the leading dimension of an input may be open",
+                got=", ".join(open_),
+                fix="Give whole shapes with `--input name=shape`",
+            )
+
+    def value(self, formal: ValueInfoProto) -> Value:
+        """The value of an input; adds what it is made of to the graph."""
+        name = formal.name
+        if name in self.values:
+            return given_value(name, self.values[name])
+        inner = _tensor_type(formal.type)
+        if inner is not None:
+            shape = self._shape(formal)
+            assert shape is not None
+            return self._input(name, inner, [dim for dim in shape if dim is not None])
+        items = self.shapes.get(name)
+        inner = _item_type(formal.type)
+        if inner is None or items is None or any(isinstance(item, int) for item in items):
+            raise UserError(
+                "onnx: an input that is a sequence needs the shapes of its items",
+                got=f"{items}",
+                fix="Give them with inputs={name: [shape, ...]}, or its value as a constant",
+                where=f"input {name}",
+            )
+        return Listed(
+            tuple(
+                self._input(f"{name}_{place}", inner, [int(dim) for dim in item])
+                for place, item in enumerate(items)
+                if isinstance(item, Sequence)
+            )
+        )
+
+    def _input(self, name: str, type: TypeProto.Tensor, dims: Sequence[Dim]) -> Tensor:
+        where = f"input {name}"
+        dtype = dtype_of(type.elem_type, where)
+        checked_shape(tuple(dim for dim in dims if isinstance(dim, int)), dtype, where)
+        found = TensorType(dtype, tuple(dims))
+        for dim in dims:
+            if isinstance(dim, Symbol):
+                self.symbols.add(dim)
+        return Tensor(self.builder.input(name, found), found)
+
+    def _shape(self, formal: ValueInfoProto) -> tuple[Dim | None, ...] | None:
+        """The shape of an input; ``None`` for a size that is open and not the leading one."""
+        declared = _tensor_type(formal.type)
+        assert declared is not None
+        given = self.shapes.get(formal.name)
+        shape = None if given is None else tuple(dim for dim in given if isinstance(dim, int))
+        if not declared.HasField("shape"):
+            return shape
+        dims = tuple(declared.shape.dim)
+        if shape is None:
+            return tuple(self._dim(dim, place) for place, dim in enumerate(dims))
+        fits = len(dims) == len(shape) and all(
+            not dim.HasField("dim_value") or dim.dim_value in (size, 0, -1)
+            for dim, size in zip(dims, shape, strict=True)
+        )
+        if not fits or any(size < 0 for size in shape):
+            raise UserError(
+                "the shape of an input must fit the model",
+                got=f"{list(shape)} for {_described(formal)}",
+                where=f"input {formal.name}",
+            )
+        return shape
+
+    def _dim(self, dim: TensorShapeProto.Dimension, place: int) -> Dim | None:
+        if dim.HasField("dim_value"):
+            return dim.dim_value
+        if dim.dim_param in self._sizes:
+            return self._sizes[dim.dim_param]
+        if place:
+            return None
+        return Symbol(identifier(dim.dim_param) if dim.dim_param else "N")
+
+
+def given_value(name: str, value: Given) -> Value:
+    """A constant that the caller gives for an input."""
+    if value is None:
+        return Nothing()
+    if isinstance(value, list | tuple):
+        return Listed(
+            tuple(given_value(f"{name}_{place}", item) for place, item in enumerate(value))
+        )
+    try:
+        DType.of(np.asarray(value).dtype)
+    except KeyError:
+        raise UserError(
+            "a constant must be an array of numbers",
+            got=str(np.asarray(value).dtype),
+            where=f"input {name}",
+        ) from None
+    return known(np.asarray(value), name)
+
+
+def flat_names(name: str, value: Value) -> Iterator[tuple[str, Known | Tensor]]:
+    """The tensors that an output is made of, with their names."""
+    match value:
+        case Known() | Tensor():
+            yield name, value
+        case Listed(items):
+            for place, item in enumerate(items):
+                yield from flat_names(f"{name}_{place}", item)
+        case _:
+            raise UserError("onnx: an output must hold tensors", where=f"output {name}")
+
+
+def _tensor_type(type: TypeProto) -> TypeProto.Tensor | None:
+    if type.HasField("tensor_type"):
+        return type.tensor_type
+    if type.HasField("optional_type"):  # what may be there is, unless the caller says otherwise
+        return _tensor_type(type.optional_type.elem_type)
+    return None
+
+
+def _item_type(type: TypeProto) -> TypeProto.Tensor | None:
+    if type.HasField("sequence_type"):
+        return _tensor_type(type.sequence_type.elem_type)
+    if type.HasField("optional_type"):
+        return _item_type(type.optional_type.elem_type)
+    return None
+
+
+def _described(formal: ValueInfoProto) -> str:
+    declared = _tensor_type(formal.type)
+    if declared is None or not declared.HasField("shape"):
+        return f"{formal.name} of unknown rank"
+    texts = [
+        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+        for dim in declared.shape.dim
+    ]
+    return f"{formal.name}[{','.join(texts)}]"
+
+
+def _symbol_sizes(formal: Sequence[ValueInfoProto], shapes: Mapping[str, Shape]) -> dict[str, int]:
+    """What the given shapes say about named sizes, which other inputs may share."""
+    found: dict[str, int] = {}
+    for each in formal:
+        shape, declared = shapes.get(each.name), _tensor_type(each.type)
+        if shape is None or declared is None or len(shape) != len(declared.shape.dim):
+            continue
+        for dim, size in zip(declared.shape.dim, shape, strict=True):
+            if not isinstance(size, int) or not dim.dim_param:
+                continue
+            if found.setdefault(dim.dim_param, size) != size:
+                raise UserError(
+                    f"inputs must agree on the size {dim.dim_param}",
+                    got=f"{found[dim.dim_param]} and {size}",
+                    where=f"input {each.name}",
+                )
+    return found
