@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ops.samples import Bad, Sample, Typed
+from weft.ops.global_pooling import GlobalLpPoolAttributes
 from weft.ops.pooling import (
     AveragePoolAttributes,
-    GlobalLpPoolAttributes,
     LpPoolAttributes,
     MaxPoolAttributes,
 )

@@ -83,7 +83,7 @@ def _unpacked(call: Call, position: int, heads: int, name: str) -> tuple[Dim, in
 
 
 def _sizes(call: Call) -> _Sizes:
-    a = call.attributes
+    a: AttentionAttributes = call.attributes
     batch, heads, queries, width = _unpacked(call, Q, a.q_num_heads, "q")
     _, groups, length, key_width = _unpacked(call, K, a.kv_num_heads, "k")
     _, value_groups, value_length, value_width = _unpacked(call, V, a.kv_num_heads, "v")
@@ -222,7 +222,8 @@ def _softmax(steps: Steps, scores: str, guarded: bool) -> str:
 def _expand_attention(
     call: Call, builder: GraphBuilder, inputs: tuple[str, ...]
 ) -> tuple[str, ...]:
-    steps, a, sizes = Steps(builder), call.attributes, _sizes(call)
+    steps, sizes = Steps(builder), _sizes(call)
+    a: AttentionAttributes = call.attributes
     given = (*inputs, *("",) * (7 - len(inputs)))
     q = _heads(steps, given[Q], sizes.heads)
     k, v = (_heads(steps, given[place], sizes.groups) for place in (K, V))
@@ -272,7 +273,7 @@ def _split_heads(x: np.ndarray, heads: int) -> np.ndarray:
 
 def _seen(call: Call, sizes: _Sizes, lengths: np.ndarray | None) -> np.ndarray:
     """Which key each query sees by position: ``[batch or 1, 1, queries, keys]``."""
-    a = call.attributes
+    a: AttentionAttributes = call.attributes
     keys = np.arange(sizes.keys)
     start = np.full((1, 1, 1, 1), sizes.past)
     found = np.ones((1, 1, sizes.queries, sizes.keys), np.bool_)
@@ -306,7 +307,8 @@ def _bias(
 
 
 def _reference_attention(call: Call, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    a, sizes = call.attributes, _sizes(call)
+    a: AttentionAttributes = call.attributes
+    sizes = _sizes(call)
     q, k, v, mask, past_key, past_value, lengths = (*inputs, *(None,) * (7 - len(inputs)))
     assert q is not None
     assert k is not None

@@ -130,7 +130,8 @@ def _define(call: Call) -> tuple[Compute, ...]:
 def _sample(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """``x[n, c, h, w]`` at fractional ``(y, z)[n, outputs...]``, zero outside."""
     found = np.zeros((*x.shape[:2], *y.shape[1:]), x.dtype)
-    number = np.arange(x.shape[0]).reshape(-1, *(1,) * (y.ndim - 1))
+    number: np.ndarray = np.arange(x.shape[0])
+    number = number.reshape(-1, *(1,) * (y.ndim - 1))
     for down, right in product((0, 1), repeat=2):
         top, left = np.floor(y), np.floor(z)
         share = (y - top if down else 1 - (y - top)) * (z - left if right else 1 - (z - left))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def matmul_shape(call: Call, a: TensorType, b: TensorType) -> tuple[Dim, ...]:
     if not a.shape or not b.shape:
         raise call.error("both factors must have at least one dimension", got=got)
     rows, columns = a.shape[:-1][-1:], b.shape[-1:] if len(b.shape) > 1 else ()
-    inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
+    inner = b.shape[-2:][0]
     if a.shape[-1] != inner:
         raise call.error(
             f"a has {a.shape[-1]} columns, b has {inner} rows; they must be equal", got=got
@@ -282,14 +283,16 @@ def _reference_einsum(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]
     # NumPy wants broadcast dimensions only under '...', ONNX and Weft anywhere.
     parsed = _parse(call)
     numbers = {label: place for place, label in enumerate(parsed.sizes)}
-    operands: list[object] = []
+    operands: list[Any] = []
     for labels, array in zip(parsed.inputs, inputs, strict=True):
         kept = [
             place for place, label in enumerate(labels) if array.shape[place] == parsed.sizes[label]
         ]
         shape = tuple(array.shape[place] for place in kept)
         operands += [array.reshape(shape).astype(exact), [numbers[labels[at]] for at in kept]]
-    result = np.einsum(*operands, [numbers[label] for label in parsed.output], optimize=True)
+    result: np.ndarray = np.einsum(
+        *operands, [numbers[label] for label in parsed.output], optimize=True
+    )
     return (np.asarray(result).astype(dtype.numpy),)
 
 

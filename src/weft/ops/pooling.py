@@ -21,7 +21,6 @@ from weft.loops.nodes import Axis, Const, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import add, binary, cast, const, mul, select, total, unary
 from weft.ops.record import Call, Define, NoGrad, Op, Param
-from weft.ops.support import known
 from weft.ops.window import (
     Window,
     guarded,
@@ -67,13 +66,6 @@ class LpPoolAttributes(Attributes):
     dilations: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
     ceil_mode: int = 0
-    p: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class GlobalLpPoolAttributes(Attributes):
-    """Of ``GlobalLpPool``."""
-
     p: int = 2
 
 
@@ -124,7 +116,8 @@ def _lowest(dtype: DType) -> float | int:
     return -np.inf if dtype.is_float else dtype.limits[0]
 
 
-def _check_float(call: Call) -> None:
+def check_float(call: Call) -> None:
+    """The input of a mean or norm is floating-point."""
     if not call.type(0).dtype.is_float:
         raise call.error("input must be of a floating-point type")
 
@@ -278,19 +271,20 @@ def power_sum(value: Expr, p: int, dtype: DType, sum_up: Callable[[Expr], Expr])
     return binary("pow", powers, const(1 / p, dtype))
 
 
-def _check_norm(call: Call) -> None:
+def check_norm(call: Call) -> None:
+    """``p`` makes a norm."""
     if call.attributes.p < 1:
         raise call.error("p must be at least 1", got=str(call.attributes.p))
 
 
 def _infer_average_pool(call: Call) -> tuple[TensorType, ...]:
-    _check_float(call)
+    check_float(call)
     return _infer_pool(call)
 
 
 def _infer_lp_pool(call: Call) -> tuple[TensorType, ...]:
-    _check_float(call)
-    _check_norm(call)
+    check_float(call)
+    check_norm(call)
     return _infer_pool(call)
 
 
@@ -316,61 +310,6 @@ def _reference_lp_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     for _, region in window.slices(outputs):
         sums += powers[:, :, *region]
     return (norm(sums, p).astype(dtype.numpy),)
-
-
-# --- global pools ---------------------------------------------------------------------------
-
-
-def _infer_global(call: Call) -> tuple[TensorType, ...]:
-    x = call.type(0)
-    extents = spatial_dims(call, x)
-    known(call, x.shape[1])
-    return (TensorType(x.dtype, (*x.shape[:2], *(1 for _ in extents))),)
-
-
-def _infer_global_average(call: Call) -> tuple[TensorType, ...]:
-    _check_float(call)
-    return _infer_global(call)
-
-
-def _infer_global_lp(call: Call) -> tuple[TensorType, ...]:
-    _check_float(call)
-    _check_norm(call)
-    return _infer_global(call)
-
-
-def _define_global(
-    call: Call, value: Callable[[Expr, tuple[Axis, ...], DType], Expr]
-) -> tuple[Compute, ...]:
-    """One value for each channel, of all its elements in the accumulator's type."""
-    x = call.type(0)
-    extents = x.dims[2:]
-    points = spatial_axes([1] * len(extents))
-    taps = tap_axes(extents)
-    element = widened(call.load(0, Var("n"), Var("c"), *names(taps)), x.dtype)
-    found = value(element, taps, accumulator(x.dtype))
-    axes = (Axis("n", x.dims[0]), Axis("c", x.dims[1]), *points)
-    return (Compute(axes, narrowed(found, x.dtype)),)
-
-
-def _mean(element: Expr, taps: tuple[Axis, ...], dtype: DType) -> Expr:
-    count = prod(axis.extent for axis in taps)
-    return binary("div", total("sum", taps, element), const(count, dtype))
-
-
-def _reference_global(
-    call: Call, x: np.ndarray, value: Callable[[np.ndarray, tuple[int, ...]], np.ndarray]
-) -> tuple[np.ndarray, ...]:
-    dtype = call.type(0).dtype
-    axes = tuple(range(2, x.ndim))
-    return (value(x.astype(accumulator(dtype).numpy), axes).astype(dtype.numpy),)
-
-
-def _reference_global_lp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
-    p = call.attributes.p
-    return _reference_global(
-        call, x, lambda x, axes: norm((np.abs(x) ** p).sum(axis=axes, keepdims=True), p)
-    )
 
 
 X = (Param("x"),)
@@ -407,44 +346,5 @@ OPS: tuple[Op, ...] = (
         grad=LATER,
         attributes=LpPoolAttributes,
         doc="The p-norm of each window.",
-    ),
-    Op(
-        name="GlobalAveragePool",
-        inputs=X,
-        infer=_infer_global_average,
-        reference=lambda call, x: _reference_global(
-            call, x, lambda x, axes: x.mean(axis=axes, keepdims=True)
-        ),
-        compute=Define(lambda call: _define_global(call, _mean)),
-        grad=LATER,
-        doc="The mean of each channel.",
-    ),
-    Op(
-        name="GlobalMaxPool",
-        inputs=X,
-        infer=_infer_global,
-        reference=lambda call, x: _reference_global(
-            call, x, lambda x, axes: np.fmax.reduce(x, axis=axes, keepdims=True)
-        ),
-        compute=Define(lambda call: _define_global(call, lambda x, taps, _: total("max", taps, x))),
-        grad=LATER,
-        doc="The largest element of each channel.",
-    ),
-    Op(
-        name="GlobalLpPool",
-        inputs=X,
-        infer=_infer_global_lp,
-        reference=_reference_global_lp,
-        compute=Define(
-            lambda call: _define_global(
-                call,
-                lambda x, taps, dtype: power_sum(
-                    x, call.attributes.p, dtype, lambda each: total("sum", taps, each)
-                ),
-            )
-        ),
-        grad=LATER,
-        attributes=GlobalLpPoolAttributes,
-        doc="The p-norm of each channel.",
     ),
 )

@@ -127,10 +127,11 @@ def run_layer(
     ]
     results: list[tuple[Array, ...]] = []
     for place, backward in enumerate(directions):
+        halves = bias[place, : r.shape[1]], bias[place, r.shape[1] :]
         at = _Direction(
             w[place],
             r[place],
-            *np.split(bias[place], 2),
+            *halves,
             holes[place],
             activations[place],
             clip,
