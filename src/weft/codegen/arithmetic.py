@@ -1,0 +1,73 @@
+"""Integer arithmetic that wraps, without undefined behaviour and with few casts."""
+
+from __future__ import annotations
+
+from weft.codegen.naming import STORAGE
+from weft.codegen.value import (
+    INT_LIMITS,
+    KINDS,
+    NEGATIVE,
+    PRODUCT,
+    SUM,
+    UNARY,
+    Value,
+    as_kind,
+    cast_text,
+)
+from weft.dtypes import DType
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*"}
+_LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT}
+
+
+def narrowed(value: Value, dtype: DType) -> Value:
+    """A value brought into an integer type, modulo its width."""
+    kind = KINDS[dtype]
+    if value.within(dtype.limits):
+        if value.promoted == kind or (dtype is DType.I64 and value.promoted == "int"):
+            return value
+        return as_kind(kind, value)
+    return Value(cast_text(STORAGE[dtype], value), UNARY, STORAGE[dtype], *dtype.limits)
+
+
+def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
+    """``add``, ``sub`` or ``mul`` of two integers of a type."""
+    low, high = _range(op, lhs, rhs)
+    narrow = lhs.promoted == rhs.promoted == "int" and INT_LIMITS[0] <= low <= high <= INT_LIMITS[1]
+    if narrow and dtype not in (DType.U32, DType.U64):
+        return narrowed(_apply(op, lhs, rhs, "int", low, high), dtype)
+    least, most = dtype.limits
+    if dtype is DType.I64 and least <= low and high <= most:
+        kind = "int64_t"
+        return _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, low, high)
+    kind = "uint64_t" if dtype.bytes == 8 else "uint32_t"
+    result = _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, least, most)
+    if KINDS[dtype] == kind:
+        inside = least <= low and high <= most
+        return result._replace(low=low, high=high) if inside else result
+    return Value(cast_text(STORAGE[dtype], result), UNARY, STORAGE[dtype], least, most)
+
+
+def wrapped_negative(x: Value, dtype: DType) -> Value:
+    """``-x``, modulo the width of the type."""
+    if x.promoted == "int" and x.low > INT_LIMITS[0] and dtype not in (DType.U32, DType.U64):
+        return narrowed(Value(f"-{x.at(UNARY)}", NEGATIVE, "int", -x.high, -x.low), dtype)
+    zero = Value("0u" if KINDS[dtype] == "uint32_t" else "0", 16, "int", 0, 0)
+    if KINDS[dtype] == "uint32_t":
+        zero = zero._replace(kind="uint32_t")
+    return integer_binary("sub", zero, x, dtype)
+
+
+def _apply(op: str, lhs: Value, rhs: Value, kind: str, low: int, high: int) -> Value:
+    level = _LEVELS[op]
+    text = f"{lhs.at(level)} {_SYMBOLS[op]} {rhs.at(level + 1)}"
+    return Value(text, level, kind, low, high)
+
+
+def _range(op: str, lhs: Value, rhs: Value) -> tuple[int, int]:
+    if op == "add":
+        return lhs.low + rhs.low, lhs.high + rhs.high
+    if op == "sub":
+        return lhs.low - rhs.high, lhs.high - rhs.low
+    corners = [x * y for x in (lhs.low, lhs.high) for y in (rhs.low, rhs.high)]
+    return min(corners), max(corners)

@@ -1,0 +1,239 @@
+"""Programs as C files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.codegen.blob import Blob, pack
+from weft.codegen.calls import aliased_parameters, formals, walk_calls
+from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.helpers import helper_texts
+from weft.codegen.interface import Interface, header_text, interface_of
+from weft.codegen.layout import comment, includes, vector_types, wrap_all
+from weft.codegen.literals import array_lines, storage_of
+from weft.codegen.naming import Names
+from weft.codegen.run import run_function
+from weft.codegen.unit import Unit, unit_of
+from weft.errors import InternalError
+from weft.plan.program import Program, Region
+
+# What calls and saved registers need beside the locals, for two calls deep.
+_FRAMES = 512
+
+
+@dataclass(frozen=True)
+class Files:
+    """Generated C.
+
+    Attributes:
+        name: the program's name.
+        flavour: the dialect.
+        header: name and text of the public header.
+        sources: names and texts of the sources.
+        private: names and texts of headers that only the sources include.
+        blob: the weights if they are no arrays in the sources.
+        stack_bytes: a bound on the stack that the run function needs.
+        interface: the public names.
+    """
+
+    name: str
+    flavour: Flavour
+    header: tuple[str, str]
+    sources: tuple[tuple[str, str], ...]
+    private: tuple[tuple[str, str], ...]
+    blob: Blob | None
+    stack_bytes: int
+    interface: Interface
+
+
+def emit(
+    program: Program,
+    flavour: str | Flavour = "gnu",
+    weights: str = "arrays",
+    parts: int = 1,
+) -> Files:
+    """Writes a program as C.
+
+    Args:
+        program: what to write.
+        flavour: ``c89``, ``c99`` or ``gnu``.
+        weights: ``arrays`` puts them into the source as constants; with ``blob`` the
+            caller passes a pointer to ``Files.blob``'s bytes.
+        parts: how many sources the functions are spread over; 0 is one for each function.
+
+    Returns:
+        The files; the same program gives the same bytes.
+    """
+    if isinstance(flavour, str):
+        flavour = flavour_named(flavour)
+    if weights not in ("arrays", "blob"):
+        raise InternalError(f"weights are emitted as arrays or blob, not as {weights!r}")
+    return _Emission(program, flavour, weights == "blob", parts).files()
+
+
+class _Emission:
+    """One run of ``emit``."""
+
+    def __init__(self, program: Program, flavour: Flavour, blob: bool, parts: int) -> None:
+        self._program, self._flavour, self._parts = program, flavour, parts
+        self._weights = _used_weights(program)
+        self._blob = pack(self._weights, program.alignment) if blob else None
+        self._units = self._functions()
+        names = [unit.name for unit in self._units]
+        self._interface = interface_of(program, self._blob, names, list(self._weights))
+        self._header = f"{program.name}.h"
+        self._private = f"{program.name}_private.h"
+
+    def files(self) -> Files:
+        """Everything."""
+        stack = max((unit.stack_bytes for unit in self._units), default=0) + _FRAMES
+        header = header_text(self._program, self._interface, self._flavour, self._blob, stack)
+        single = self._parts == 1
+        sources = (self._single(),) if single else tuple(self._split())
+        private = () if single else ((self._private, self._private_header()),)
+        return Files(
+            self._program.name,
+            self._flavour,
+            (self._header, header),
+            sources,
+            private,
+            self._blob,
+            stack,
+            self._interface,
+        )
+
+    def _functions(self) -> list[Unit]:
+        program, split = self._program, self._parts != 1
+        functions = {function.name: function for function in program.functions}
+        called = {call.function for call, _ in walk_calls(program.steps)}
+        aliased = aliased_parameters(functions, program.steps)
+        comments = dict(program.function_comments)
+        names = Names([f"{program.name}_run"])
+        units: list[Unit] = []
+        for name, function in functions.items():
+            if name not in called:
+                continue
+            wish = f"{program.name}_{name}" if split else name
+            units.append(
+                unit_of(
+                    function,
+                    names.fresh(wish),
+                    self._flavour,
+                    comments.get(name, ()),
+                    aliased[name],
+                    "" if split else "static ",
+                )
+            )
+        return units
+
+    # --- sources ------------------------------------------------------------------------------
+
+    def _single(self) -> tuple[str, str]:
+        body = [*self._arrays("static const "), *self._definitions(self._units)]
+        text = self._source([*body, *self._run()], self._units, self._header)
+        return f"{self._program.name}.c", text
+
+    def _split(self) -> list[tuple[str, str]]:
+        name = self._program.name
+        sources = [(f"{name}.c", self._source(self._run(), [], self._header, self._private))]
+        arrays = self._arrays("const ")
+        if arrays:
+            sources.append((f"{name}_weights.c", self._source(arrays, [], self._private)))
+        groups = [[unit] for unit in self._units]
+        if self._parts > 1:
+            groups = _balanced(self._units, self._parts)
+        for number, group in enumerate(groups):
+            label = group[0].name if self._parts == 0 else f"{name}_{number + 1}"
+            text = self._source(self._definitions(group), group, self._private)
+            sources.append((f"{label}.c", text))
+        return sources
+
+    def _source(self, body: Sequence[str], units: Sequence[Unit], *headers: str) -> str:
+        used = {helper for unit in units for helper in unit.helpers}
+        helpers = [
+            line
+            for text in helper_texts(used, self._flavour)
+            for line in [*text.rstrip("\n").split("\n"), ""]
+        ]
+        text = "\n".join([*helpers, *body])
+        extern = any(unit.extern for unit in units)
+        types = vector_types(text)
+        lines = [
+            *comment([*self._program.title, "Generated by Weft. Do not edit."]),
+            *(f'#include "{header}"' for header in headers),
+            "",
+            *includes("\n".join([text, *types]), self._flavour, extern),
+            "",
+        ]
+        lines += [*types, ""] if types else []
+        return "\n".join(lines) + "\n" + text.rstrip("\n") + "\n"
+
+    def _definitions(self, units: Sequence[Unit]) -> list[str]:
+        return [line for unit in units for line in [*unit.lines, ""]]
+
+    def _run(self) -> list[str]:
+        parameters = {each.name: formals(each) for each in self._program.functions}
+        return run_function(
+            self._program,
+            self._interface,
+            self._flavour,
+            self._blob,
+            {unit.key: unit.name for unit in self._units},
+            parameters,
+        )
+
+    def _arrays(self, linkage: str) -> list[str]:
+        if self._blob is not None:
+            return []
+        lines: list[str] = []
+        for name, array in self._weights.items():
+            shape = ",".join(map(str, array.shape))
+            lines += comment([f"{name} [{shape}]"])
+            lines.append(f"{linkage}{self._declared(name, array)} = {{")
+            lines += array_lines(array, self._flavour.c99_library)
+            lines += ["};", ""]
+        return lines
+
+    def _declared(self, name: str, array: np.ndarray) -> str:
+        return f"{storage_of(array)} {self._interface.arrays[name]}[{max(1, array.size)}]"
+
+    def _private_header(self) -> str:
+        guard = f"{self._interface.prefix}_PRIVATE_H"
+        declared = [line for unit in self._units for line in wrap_all([f"{unit.signature};"])]
+        if self._blob is None:
+            declared += [
+                f"extern const {self._declared(name, array)};"
+                for name, array in self._weights.items()
+            ]
+        types = includes("\n".join(declared), self._flavour, extern=False)
+        head = comment([*self._program.title, "Generated by Weft. Do not edit."])
+        lines = [*head, f"#ifndef {guard}", f"#define {guard}", "", *types, "", *declared, ""]
+        return "\n".join([*lines, "#endif", ""])
+
+
+def _used_weights(program: Program) -> dict[str, np.ndarray]:
+    """The weights that some call reads, in the program's order."""
+    read = {
+        address.name
+        for call, _ in walk_calls(program.steps)
+        for address in call.arguments
+        if address.region is Region.WEIGHTS
+    }
+    missing = read - set(program.weights)
+    if missing:
+        raise InternalError(f"calls read weights that do not exist: {', '.join(sorted(missing))}")
+    return {name: array for name, array in program.weights.items() if name in read}
+
+
+def _balanced(units: Sequence[Unit], parts: int) -> list[list[Unit]]:
+    """The functions in at most ``parts`` groups of about the same length of text."""
+    groups: list[list[Unit]] = [[] for _ in range(min(parts, len(units)))]
+    sizes = [0] * len(groups)
+    for unit in sorted(units, key=lambda each: -len(each.lines)):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(unit)
+        sizes[smallest] += len(unit.lines)
+    return groups

@@ -1,0 +1,42 @@
+"""Helper functions of generated C: what the language or a strict library lacks.
+
+A helper is emitted only where it is used.  Its text is written once, for all flavours,
+with ``T`` and friends filled in; ``needs`` names the helpers that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.codegen.flavours import Flavour
+from weft.codegen.helpers_float import FLOAT_HELPERS
+from weft.codegen.helpers_integer import integer_helper
+from weft.codegen.helpers_vector import vector_helper
+from weft.codegen.library import library_helper
+from weft.errors import InternalError
+
+
+def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
+    """Texts of the helpers used and of those that they need, in an order that compiles."""
+    done: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in done:
+            return
+        text, needs = _find(name, flavour)
+        for need in needs:
+            add(need)
+        done[name] = text.replace("static ", f"static {flavour.inline}", 1)
+
+    for name in sorted(used):
+        add(name)
+    return list(done.values())
+
+
+def _find(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
+    bare = name.removeprefix("weft_")
+    found = FLOAT_HELPERS.get(bare) or integer_helper(bare)
+    found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
+    if found is None:
+        raise InternalError(f"there is no helper {name}")
+    return found

@@ -1,0 +1,181 @@
+"""Helpers on GNU vectors: select, minimum and maximum, bits of floats, functions by lanes.
+
+Names are ``op_v<lanes><element>``, as in ``max_v16f32``.  ``?:`` on vectors is not C, so a
+selection is made of bits; compilers turn it back into a blend.
+"""
+
+from __future__ import annotations
+
+import re
+
+from weft.codegen.helpers_float import Text
+from weft.codegen.naming import STORAGE
+from weft.dtypes import DType
+
+_NAME = re.compile(r"([a-z0-9_]+?)_v(\d+)([a-z]+\d+)")
+_MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
+
+_SELECT = """\
+/* The left lanes where the mask is all ones, the right ones where it is zero. */
+static {V} weft_select_{V}({M} mask, {V} yes, {V} no)
+{{
+    return ({V})((({M})yes & mask) | (({M})no & ~mask));
+}}
+"""
+
+# Both forms compile to one instruction on x86; each compiler knows one of them only.
+_EXTREME = """\
+/* The {word} lanes; a NaN on the left stays, one on the right is passed over. */
+static {V} weft_{op}_{V}({V} lhs, {V} rhs)
+{{
+#if defined(__clang__)
+    const {M} mask = ({M})({left} < {right});
+    return ({V})((({M})rhs & mask) | (({M})lhs & ~mask));
+#else
+    {V} result;
+    int lane;
+    for (lane = 0; lane < {L}; ++lane) {{
+        result[lane] = {left}[lane] < {right}[lane] ? rhs[lane] : lhs[lane];
+    }}
+    return result;
+#endif
+}}
+"""
+
+_ABS_FLOAT = """\
+/* The lanes without their signs. */
+static {V} weft_abs_{V}({V} x)
+{{
+    return ({V})(({M})x & ~({M})(-({V}){{0}}));
+}}
+"""
+
+_ABS_INT = """\
+/* The absolute values; the most negative number stays. */
+static {V} weft_abs_{V}({V} x)
+{{
+    const {V} sign = x < 0;
+    return ({V})((({U})x ^ ({U})sign) - ({U})sign);
+}}
+"""
+
+# Adding and taking away 2^23 (2^52) rounds to whole numbers; larger ones are whole already.
+_ROUND = """\
+/* The nearest whole numbers, ties to even. */
+static {V} weft_round_{V}({V} x)
+{{
+    const {M} sign = ({M})(-({V}){{0}});
+    const {M} bits = ({M})x & ~sign;
+    const {V} size = ({V})bits;
+    const {V} whole = (size + {whole}) - {whole};
+    const {M} small = ({M})(size < {whole});
+    return ({V})((((({M})whole & small) | (bits & ~small))) | (({M})x & sign));
+}}
+"""
+
+_LANES = """\
+/* {op} of each lane. */
+static {R} weft_{op}_{V}({arguments})
+{{
+    {R} result;
+    int lane;
+    for (lane = 0; lane < {L}; ++lane) {{
+        result[lane] = {call};
+    }}
+    return result;
+}}
+"""
+
+LANE_CALLS = frozenset(
+    "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil "
+    "trunc".split()
+)
+"""Functions of one operand that are computed lane by lane."""
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """The name of a vector type: ``v16f32``."""
+    return f"v{lanes}{dtype.value}"
+
+
+def mask_dtype(size: int) -> DType:
+    """The integer type of a mask for lanes of this many bytes."""
+    return DType(_MASKS[size])
+
+
+def vector_helper(name: str) -> Text | None:
+    """The helper on vectors of this name, if there is one."""
+    found = _NAME.fullmatch(name)
+    if not found:
+        return None
+    op, lanes, element = found[1], int(found[2]), found[3]
+    if op.startswith(("from_", "to_", "saturate_")):
+        return _conversion(op, lanes, element)
+    dtype = DType(element)
+    size = dtype.bytes
+    words = {
+        "V": f"v{lanes}{element}",
+        "R": f"v{lanes}{element}",
+        "M": f"v{lanes}{_MASKS[size]}",
+        "U": f"v{lanes}u{size * 8}",
+        "L": str(lanes),
+        "op": op,
+        "whole": "8388608.0f" if size == 4 else "4503599627370496.0",
+    }
+    if op == "select":
+        return _SELECT.format(**words), ()
+    if op in ("min", "max"):
+        left, right = ("lhs", "rhs") if op == "max" else ("rhs", "lhs")
+        word = "larger" if op == "max" else "smaller"
+        return _EXTREME.format(**words, left=left, right=right, word=word), ()
+    if op == "abs":
+        return (_ABS_FLOAT if dtype.is_float else _ABS_INT).format(**words), ()
+    if op == "round":
+        return _ROUND.format(**words), ()
+    return _by_lanes(op, dtype, words)
+
+
+def _by_lanes(op: str, dtype: DType, words: dict[str, str]) -> Text | None:
+    vector = words["V"]
+    if op in ("round16f16", "round16bf16"):
+        helper = f"weft_round_{op.removeprefix('round16')}"
+        text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")
+        return text, (helper,)
+    if op in ("mod", "floordiv"):
+        helper = f"weft_{op}_{dtype.value}"
+        call = f"{helper}(lhs[lane], rhs[lane])"
+        text = _LANES.format(**words, arguments=f"{vector} lhs, {vector} rhs", call=call)
+        return text, (helper,)
+    suffix = "f" if dtype is DType.F32 else ""
+    if op in ("fmod", "pow"):
+        call = f"{op}{suffix}(lhs[lane], rhs[lane])"
+        return _LANES.format(**words, arguments=f"{vector} lhs, {vector} rhs", call=call), ()
+    if op == "sign":
+        helper = f"weft_sign_{dtype.value}"
+        text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")
+        return text, (helper,)
+    if op not in LANE_CALLS:
+        return None
+    call = f"{op}{suffix}(x[lane])"
+    return _LANES.format(**words, arguments=f"{vector} x", call=call), ()
+
+
+def _conversion(op: str, lanes: int, element: str) -> Text:
+    """``to_f16_v16f32`` packs lanes, ``from_f16_v16f32`` unpacks them, ``saturate_i8_v16f32``."""
+    verb, _, other = op.partition("_")
+    narrow = DType(other)
+    vector = f"v{lanes}{element}"
+    packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
+    words = {"L": str(lanes), "V": vector, "op": op}
+    if verb == "from":
+        helper = f"weft_{other}_to_{element}"
+        return (
+            _LANES.format(**words, R=vector, arguments=f"{packed} x", call=f"{helper}(x[lane])"),
+            (helper,),
+        )
+    helper = f"weft_{element}_to_{other}"
+    call = f"{helper}(x[lane])"
+    if verb == "saturate":
+        call = f"({STORAGE[narrow]}){call}"
+    text = _LANES.format(**words, R=packed, arguments=f"{vector} x", call=call)
+    return text, (helper,)

@@ -1,0 +1,80 @@
+"""C identifiers: made from any text, never a keyword, never the same twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from weft.dtypes import DType
+
+_KEYWORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if "
+    "inline int long register restrict return short signed sizeof static struct switch typedef "
+    "union unsigned void volatile while asm typeof "
+    # C++, because the header may be included there.
+    "alignas alignof and and_eq bitand bitor bool catch char8_t char16_t char32_t class compl "
+    "concept consteval constexpr constinit const_cast co_await co_return co_yield decltype "
+    "delete dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq "
+    "nullptr operator or or_eq private protected public register reinterpret_cast requires "
+    "static_assert static_cast template this thread_local throw true try typeid typename using "
+    "virtual wchar_t xor xor_eq "
+    # Macros and functions of the headers that generated code includes, and of old systems.
+    "NULL EOF linux unix errno main y0 y1 yn j0 j1 jn gamma index abs div exp log pow sin cos "
+    "tan sqrt floor ceil erf round trunc fabs fmod time signal near far".split()
+)
+STORAGE: dict[DType, str] = {
+    DType.F64: "double",
+    DType.F32: "float",
+    DType.F16: "uint16_t",
+    DType.BF16: "uint16_t",
+    DType.I8: "int8_t",
+    DType.I16: "int16_t",
+    DType.I32: "int32_t",
+    DType.I64: "int64_t",
+    DType.U8: "uint8_t",
+    DType.U16: "uint16_t",
+    DType.U32: "uint32_t",
+    DType.U64: "uint64_t",
+    DType.BOOL: "uint8_t",
+}
+"""The C type of an element in memory; bool is 0 or 1 in a byte, f16 and bf16 are their bits."""
+
+
+def identifier(text: str) -> str:
+    """A C identifier that resembles the text."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "value"
+    if name[0].isdigit():
+        name = f"v{name}"
+    return f"{name}_" if name in _KEYWORDS or name.endswith("_t") else name
+
+
+class Names:
+    """Hands out identifiers, each once.
+
+    Args:
+        taken: identifiers that must not be handed out.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, wish: str) -> str:
+        """An identifier like ``wish`` that nobody has."""
+        base = identifier(wish)
+        name, count = base, 1
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        """Make an identifier free again, at the end of its scope."""
+        self._taken.discard(name)
+
+
+def comment_text(text: str) -> str:
+    """Text that may stand in a C comment: printable, one line, without ``*/`` or trigraphs."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    line = line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    return line.rstrip("\\")

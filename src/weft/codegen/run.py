@@ -1,0 +1,166 @@
+"""The run function: checks, then the calls in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.codegen.blob import Blob
+from weft.codegen.calls import Base, Formal, argument, describe
+from weft.codegen.flavours import Flavour
+from weft.codegen.interface import Interface, PortName, run_signature
+from weft.codegen.layout import comment, wrap_all
+from weft.codegen.literals import storage_of
+from weft.codegen.naming import STORAGE, Names
+from weft.errors import InternalError
+from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What is needed to write the calls of a program."""
+
+    program: Program
+    interface: Interface
+    flavour: Flavour
+    blob: Blob | None
+    names: Mapping[str, str]
+    formals: Mapping[str, tuple[Formal, ...]]
+    memory: str
+    data: str
+
+    def base(self, address: Address) -> Base:
+        """The pointer that an address is counted from."""
+        match address.region:
+            case Region.ARENA:
+                return Base(self.memory, "unsigned char", const=False)
+            case Region.WEIGHTS if self.blob is not None:
+                shift = self.blob.offsets[address.name]
+                return Base(self.data, "unsigned char", const=True, shift=shift)
+            case Region.WEIGHTS:
+                ctype = storage_of(self.program.weights[address.name])
+                return Base(self.interface.arrays[address.name], ctype, const=True)
+            case Region.INPUT:
+                return _port_base(self.interface.inputs, address.name, const=True)
+            case Region.OUTPUT:
+                return _port_base(self.interface.outputs, address.name, const=False)
+
+
+def _port_base(ports: Sequence[PortName], name: str, const: bool) -> Base:
+    for each in ports:
+        if each.port.name == name:
+            return Base(each.name, STORAGE[each.port.dtype], const)
+    raise InternalError(f"an address names the port {name}, which the program has not")
+
+
+def run_function(
+    program: Program,
+    interface: Interface,
+    flavour: Flavour,
+    blob: Blob | None,
+    names: Mapping[str, str],
+    formals: Mapping[str, tuple[Formal, ...]],
+) -> list[str]:
+    """The definition of the run function."""
+    taken = Names(
+        [
+            *(each.name for each in interface.ports),
+            *interface.arrays.values(),
+            *names.values(),
+            interface.arena,
+            interface.weights,
+        ]
+    )
+    memory, data = taken.fresh("memory"), taken.fresh("data")
+    calls = _Calls(program, interface, flavour, blob, names, formals, memory, data)
+    variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
+    body = _steps(calls, program.steps, variables, 1)
+    used = "\n".join(body)
+    lines = [*wrap_all([run_signature(interface)]), "{"]
+    if f"{memory} " in used or f"{memory})" in used or f"{memory}," in used:
+        lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
+    has_data = interface.weights and any(t in used for t in (f"{data} ", f"{data},", f"{data})"))
+    if has_data:
+        lines.append(
+            f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
+        )
+    if not flavour.loop_declarations and variables:
+        lines.append(f"    int {', '.join(variables.values())};")
+    lines += _checks(program, interface, blob)
+    lines += body
+    lines += ["    return 0;", "}"]
+    return lines
+
+
+def _repeat_variables(steps: Sequence[Step]) -> list[str]:
+    found: list[str] = []
+    for step in steps:
+        if isinstance(step, Repeat):
+            found += [each for each in (step.var, *_repeat_variables(step.body))]
+    return list(dict.fromkeys(found))
+
+
+def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[str]:
+    pointers = [each.name for each in interface.ports if prod(each.port.shape)]
+    aligned: list[tuple[str, str]] = [
+        (each.name, f"sizeof({STORAGE[each.port.dtype]})")
+        for each in interface.ports
+        if each.port.dtype.bytes > 1
+    ]
+    alignment = f"(size_t){interface.prefix}_ARENA_ALIGNMENT"
+    if program.arena_bytes:
+        pointers.append(interface.arena)
+        aligned.append((interface.arena, alignment))
+    unused: list[str] = [] if program.arena_bytes else [interface.arena]
+    if interface.weights:
+        if blob is not None and blob.size:
+            pointers.append(interface.weights)
+            aligned.append((interface.weights, alignment))
+        else:
+            unused.append(interface.weights)
+    lines = [f"    (void){name};" for name in unused]
+    lines += [f"    (void){e.name};" for e in interface.ports if e.name not in pointers]
+    if pointers:
+        test = " || ".join(f"{each} == NULL" for each in pointers)
+        lines += _guard(test, f"{interface.prefix}_NULL_POINTER")
+    if aligned:
+        test = " || ".join(f"(size_t){name} % {unit} != 0u" for name, unit in aligned)
+        lines += _guard(test, f"{interface.prefix}_MISALIGNED")
+    return lines
+
+
+def _guard(test: str, code: str) -> list[str]:
+    return [*wrap_all([f"    if ({test}) {{"]), f"        return {code};", "    }"]
+
+
+def _steps(
+    calls: _Calls, steps: Sequence[Step], variables: Mapping[str, str], depth: int
+) -> list[str]:
+    indent = "    " * depth
+    lines: list[str] = []
+    for step in steps:
+        if isinstance(step, CallStep):
+            lines += _call(calls, step, variables, indent)
+            continue
+        name = variables[step.var]
+        declared = "int " if calls.flavour.loop_declarations else ""
+        lines += comment(step.comments, indent)
+        lines.append(f"{indent}for ({declared}{name} = 0; {name} < {step.count}; ++{name}) {{")
+        lines += _steps(calls, step.body, variables, depth + 1)
+        lines.append(f"{indent}}}")
+    return lines
+
+
+def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: str) -> list[str]:
+    parameters = calls.formals[step.function]
+    if len(parameters) != len(step.arguments):
+        raise InternalError(
+            f"{step.function} has {len(parameters)} parameters, a call has {len(step.arguments)}"
+        )
+    pairs = list(zip(step.arguments, parameters, strict=True))
+    places = "; ".join(describe(address, formal) for address, formal in pairs)
+    lines = comment([*step.comments, places], indent)
+    texts = [argument(address, formal, calls.base(address), variables) for address, formal in pairs]
+    call = f"{indent}{calls.names[step.function]}({', '.join(texts)});"
+    return [*lines, *wrap_all([call])]

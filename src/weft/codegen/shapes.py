@@ -1,0 +1,251 @@
+"""What becomes of loops and locals: unrolled, vectors, named registers or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from weft.loops.nodes import Buffer, Const, Expr, For, If, Kind, Load, Local, Stmt, Store, Var
+from weft.loops.ranges import affine
+from weft.loops.walk import free_vars, loads, own_exprs, walk
+
+Known = frozenset[str]
+# More names than this are no registers any more.
+_MOST_REGISTERS = 512
+
+
+class Mode(Enum):
+    """How a loop is written."""
+
+    LOOP = "loop"
+    UNROLL = "unroll"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a local is written: see ``weft.codegen.slots.Slot``."""
+
+    prefix: int
+    lanes: int = 0
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The vector loop around: its variable and the number of lanes."""
+
+    var: str
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    index: tuple[Expr, ...]
+    known: Known
+    lane: Lane | None
+
+
+class Shapes:
+    """Decides the form of every loop and local of a kernel.
+
+    Args:
+        body: the kernel's statements; they must outlive this.
+        vectors: whether vector loops may become vectors.
+    """
+
+    def __init__(self, body: Sequence[Stmt], vectors: bool) -> None:
+        self._vectors = vectors
+        self._modes: dict[int, Mode] = {}
+        self._forms: dict[int, Form] = {}
+        self._visit(body, frozenset(), None)
+
+    def mode(self, loop: For) -> Mode:
+        """How a loop of the kernel is written."""
+        return self._modes[id(loop)]
+
+    def form(self, local: Local) -> Form:
+        """How a local of the kernel is written."""
+        return self._forms[id(local)]
+
+    # --- the walk -----------------------------------------------------------------------------
+
+    def _visit(self, body: Sequence[Stmt], known: Known, lane: Lane | None) -> None:
+        for stmt in body:
+            match stmt:
+                case For():
+                    inner = self._enter(stmt, known, lane)
+                    self._visit(stmt.body, *inner)
+                case If(_, then, otherwise):
+                    self._visit(then, known, lane)
+                    self._visit(otherwise, known, lane)
+                case Local():
+                    self._forms[id(stmt)] = self._form_of(stmt, known, lane)
+                    self._visit(stmt.body, known, lane)
+                case Store():
+                    pass
+                case _:
+                    assert_never(stmt)
+
+    def _enter(self, loop: For, known: Known, lane: Lane | None) -> tuple[Known, Lane | None]:
+        mode = self._modes.get(id(loop))
+        if mode is None:
+            mode = self._modes[id(loop)] = self._mode_of(loop, known, lane)
+        if mode is Mode.UNROLL:
+            return known | {loop.var}, lane
+        if mode is Mode.VECTOR:
+            return known, Lane(loop.var, _extent(loop))
+        return known, lane
+
+    def _mode_of(self, loop: For, known: Known, lane: Lane | None) -> Mode:
+        if loop.kind is Kind.UNROLL and is_known(loop.start, known) and is_known(loop.stop, known):
+            return Mode.UNROLL
+        if loop.kind is Kind.VECTOR and self._vectors and lane is None:
+            extent = _extent(loop)
+            if extent >= 2 and extent & (extent - 1) == 0:
+                varying = _Varying(loop.var)
+                if self._fits_vectors(loop.body, known, varying):
+                    return Mode.VECTOR
+        return Mode.LOOP
+
+    # --- vector loops -------------------------------------------------------------------------
+
+    def _fits_vectors(self, body: Sequence[Stmt], known: Known, varying: _Varying) -> bool:
+        return all(self._fits_vector(stmt, known, varying) for stmt in body)
+
+    def _fits_vector(self, stmt: Stmt, known: Known, varying: _Varying) -> bool:
+        match stmt:
+            case For(body=body):
+                if stmt.kind is Kind.VECTOR or varying(stmt.start) or varying(stmt.stop):
+                    return False
+                unrolled = stmt.kind is Kind.UNROLL
+                unrolled &= is_known(stmt.start, known) and is_known(stmt.stop, known)
+                inner = known | {stmt.var} if unrolled else known
+                return self._fits_vectors(body, inner, varying)
+            case If(condition, then, otherwise):
+                if varying(condition):
+                    return False
+                return all(self._fits_vectors(each, known, varying) for each in (then, otherwise))
+            case Local(buffer, body):
+                accesses = self._accesses(buffer, body, known, None)
+                if not all(is_known(each, a.known) for a in accesses for each in a.index):
+                    return False
+                return self._fits_vectors(body, known, varying.with_private(buffer.name))
+            case Store(buffer, index, _):
+                return buffer in varying.private or any(varying(each) for each in index)
+            case _:
+                assert_never(stmt)
+
+    # --- locals -------------------------------------------------------------------------------
+
+    def _form_of(self, local: Local, known: Known, lane: Lane | None) -> Form:
+        buffer, rank = local.buffer, len(local.buffer.shape)
+        accesses = self._accesses(buffer, local.body, known, lane)
+        prefix = 0
+        while prefix < rank and all(is_known(a.index[prefix], a.known) for a in accesses):
+            prefix += 1
+        if _count(buffer, prefix) > _MOST_REGISTERS:
+            prefix = 0
+        if lane is not None:
+            return Form(rank, lane.lanes, private=True)
+        if prefix == rank - 1:
+            lanes = _common_lanes(accesses)
+            fits = lanes and buffer.shape[-1] % lanes == 0
+            if fits and all(_by_vectors(access, lanes) for access in accesses):
+                return Form(prefix, lanes)
+        # Elements that some vector loop takes side by side stay side by side.
+        if prefix == rank and rank and any(a.lane and _uses(a) for a in accesses):
+            prefix = rank - 1
+        return Form(prefix)
+
+    def _accesses(
+        self, buffer: Buffer, body: Sequence[Stmt], known: Known, lane: Lane | None
+    ) -> list[_Access]:
+        found: list[_Access] = []
+        for stmt in body:
+            for expr in own_exprs(stmt):
+                for load in loads(expr):
+                    if load.buffer == buffer.name:
+                        found.append(_Access(load.index, known, lane))
+            match stmt:
+                case For():
+                    inner = self._enter(stmt, known, lane)
+                    found += self._accesses(buffer, stmt.body, *inner)
+                case If(_, then, otherwise):
+                    found += self._accesses(buffer, then, known, lane)
+                    found += self._accesses(buffer, otherwise, known, lane)
+                case Local(body=inside):
+                    found += self._accesses(buffer, inside, known, lane)
+                case Store(name, index, _):
+                    if name == buffer.name:
+                        found.append(_Access(index, known, lane))
+                case _:
+                    assert_never(stmt)
+        return found
+
+
+class _Varying:
+    """Tells which expressions differ from lane to lane."""
+
+    def __init__(self, var: str, private: frozenset[str] = frozenset()) -> None:
+        self._var = var
+        self.private = private
+
+    def with_private(self, buffer: str) -> _Varying:
+        """With one more buffer that each lane has its own of."""
+        return _Varying(self._var, self.private | {buffer})
+
+    def __call__(self, expr: Expr) -> bool:
+        for node in walk(expr):
+            if isinstance(node, Var) and node.name == self._var:
+                return True
+            if isinstance(node, Load) and node.buffer in self.private:
+                return True
+        return False
+
+
+def is_known(expr: Expr, known: Known) -> bool:
+    """Whether an expression is constant once the known variables are."""
+    if isinstance(expr, Const):
+        return True
+    return free_vars(expr) <= known and not any(loads(expr))
+
+
+def _extent(loop: For) -> int:
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return int(loop.stop.value) - int(loop.start.value)
+    return 0
+
+
+def _count(buffer: Buffer, prefix: int) -> int:
+    count = 1
+    for extent in buffer.shape[:prefix]:
+        count *= extent
+    return count
+
+
+def _common_lanes(accesses: Sequence[_Access]) -> int:
+    """The lanes of the vector loops that index the last dimension, 0 if they disagree."""
+    lanes = {a.lane.lanes for a in accesses if a.lane and _uses(a)}
+    return lanes.pop() if len(lanes) == 1 else 0
+
+
+def _uses(access: _Access) -> bool:
+    assert access.lane is not None
+    return access.lane.var in free_vars(access.index[-1])
+
+
+def _by_vectors(access: _Access, lanes: int) -> bool:
+    """Whether the last index is constant, or a vector loop's variable beside whole vectors."""
+    last = access.index[-1]
+    if is_known(last, access.known):
+        return True
+    if access.lane is None:
+        return False
+    form = affine(last)
+    own = form.terms.get(Var(access.lane.var), 0)
+    others = {a: c for a, c in form.terms.items() if a != Var(access.lane.var)}
+    whole = form.const % lanes == 0 and all(c % lanes == 0 for c in others.values())
+    return own == 1 and whole and all(is_known(atom, access.known) for atom in others)

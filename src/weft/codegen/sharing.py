@@ -1,0 +1,48 @@
+"""Expressions that are graphs in memory: what to compute once and name."""
+
+from __future__ import annotations
+
+from weft.dtypes import DType
+from weft.loops.nodes import Binary, Cast, Expr, Select, Unary
+from weft.loops.walk import children, dtype_of, loads
+
+
+def shared_nodes(root: Expr) -> list[Expr]:
+    """Operations with more than one parent, operands first, that may be computed up front.
+
+    What only one side of a selection computes must stay there if it loads: the load may be
+    out of bounds on the other side.
+    """
+    parents: dict[int, int] = {}
+    order: list[Expr] = []
+    _count(root, parents, order)
+    if all(count < 2 for count in parents.values()):
+        return []
+    always: set[int] = set()
+    _reach(root, always)
+    return [
+        node
+        for node in order
+        if parents[id(node)] > 1
+        and isinstance(node, Unary | Binary | Select | Cast)
+        and dtype_of(node) is not DType.I64
+        and (id(node) in always or not any(loads(node)))
+    ]
+
+
+def _count(node: Expr, parents: dict[int, int], order: list[Expr]) -> None:
+    seen = id(node) in parents
+    parents[id(node)] = parents.get(id(node), 0) + 1
+    if seen:
+        return
+    for child in children(node):
+        _count(child, parents, order)
+    order.append(node)
+
+
+def _reach(node: Expr, always: set[int]) -> None:
+    if id(node) in always:
+        return
+    always.add(id(node))
+    for child in (node.condition,) if isinstance(node, Select) else children(node):
+        _reach(child, always)

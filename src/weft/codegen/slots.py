@@ -1,0 +1,119 @@
+"""Where the elements of a buffer live in C: memory, an array, or named registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from weft.codegen.linear import ZERO, Linear
+from weft.codegen.naming import STORAGE
+from weft.dtypes import DType
+from weft.errors import InternalError
+from weft.loops.nodes import Access, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The home of a buffer.
+
+    Attributes:
+        buffer: the buffer.
+        name: its C name (prefix of the names of registers).
+        prefix: how many leading dimensions are part of a name: ``acc_0_3``.
+        lanes: length of the vector that a register holds, 0 for none; the last dimension is
+            then cut into vectors.
+        private: whether each lane of the vector loop around has one.
+    """
+
+    buffer: Buffer
+    name: str
+    prefix: int = 0
+    lanes: int = 0
+    private: bool = False
+
+    @property
+    def local(self) -> bool:
+        """Whether this is a local of the function, not a parameter."""
+        return self.buffer.access is Access.LOCAL
+
+    @property
+    def registers(self) -> bool:
+        """Whether every element (or vector of elements) has a name of its own."""
+        if not self.local:
+            return False
+        return self.prefix == len(self.buffer.shape) or bool(self.lanes)
+
+    @property
+    def dtype(self) -> DType:
+        """The type that elements are held as; 16-bit floats are held unpacked in locals."""
+        if self.local and self.buffer.dtype in (DType.F16, DType.BF16):
+            return DType.F32
+        return self.buffer.dtype
+
+    @property
+    def ctype(self) -> str:
+        """The C type of an element."""
+        return STORAGE[self.dtype]
+
+    def register(self, point: tuple[int, ...]) -> str:
+        """The name of the register with these coordinates."""
+        return "_".join([self.name, *map(str, point)])
+
+    def points(self) -> list[tuple[int, ...]]:
+        """Coordinates of all named parts."""
+        extents = list(self.buffer.shape[: self.prefix])
+        if self.chunks > 1:
+            extents.append(self.chunks)
+        return list(product(*map(range, extents)))
+
+    @property
+    def chunks(self) -> int:
+        """How many vectors the last dimension is cut into."""
+        return self.buffer.shape[-1] // self.lanes if self.lanes and not self.private else 1
+
+    @property
+    def inner(self) -> int:
+        """Elements of the array that each name stands for, if it is an array."""
+        size = 1
+        for extent in self.buffer.shape[self.prefix :]:
+            size *= extent
+        return size
+
+
+Place: TypeAlias = tuple[str, Linear | None]
+"""A C name and, for memory and arrays, the element's offset."""
+
+
+def place(slot: Slot, index: list[Linear]) -> Place:
+    """The element at ``index``; of a vector register, the vector and the lane's offset."""
+    if not slot.local:
+        return slot.name, flatten(index, slot.buffer.steps)
+    point = tuple(_constant(slot, each) for each in index[: slot.prefix])
+    if slot.private:
+        return slot.register(point), None
+    if slot.lanes:
+        last = index[-1]
+        chunk, lane = divmod(last.const, slot.lanes)
+        point = (*point, chunk) if slot.chunks > 1 else point
+        return slot.register(point), Linear(lane, last.terms)
+    if slot.registers:
+        return slot.register(point), None
+    shape = slot.buffer.shape[slot.prefix :]
+    steps = Buffer("", slot.buffer.dtype, shape).steps
+    return slot.register(point), flatten(index[slot.prefix :], steps)
+
+
+def flatten(index: list[Linear], steps: tuple[int, ...]) -> Linear:
+    """The offset in elements."""
+    total = ZERO
+    for each, step in zip(index, steps, strict=True):
+        total = total.plus(each, step)
+    return total
+
+
+def _constant(slot: Slot, index: Linear) -> int:
+    value = index.constant
+    if value is None:
+        raise InternalError(f"an index of the registers {slot.name} is not constant")
+    return value

@@ -1,0 +1,90 @@
+"""One C function of a program with the comment above it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.codegen.flavours import Flavour
+from weft.codegen.function import kernel_function
+from weft.codegen.layout import comment, wrap_all
+from weft.codegen.naming import STORAGE, identifier
+from weft.loops.nodes import Access, Kernel
+from weft.plan.program import ExternFunction, Function
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A function's text.
+
+    Attributes:
+        key: its name in the program.
+        name: its name in C.
+        signature: the declaration without a semicolon.
+        lines: the definition with its comment.
+        helpers: names of the helpers that it calls.
+        stack_bytes: of its locals.
+        extern: whether its body was given as C.
+    """
+
+    key: str
+    name: str
+    signature: str
+    lines: tuple[str, ...]
+    helpers: frozenset[str]
+    stack_bytes: int
+    extern: bool
+
+
+def unit_of(
+    function: Function,
+    name: str,
+    flavour: Flavour,
+    comments: Sequence[str],
+    aliased: frozenset[str],
+    linkage: str,
+) -> Unit:
+    """A function of a program as C."""
+    if isinstance(function, ExternFunction):
+        return _extern_unit(function, name, comments, linkage)
+    helpers: set[str] = set()
+    text = kernel_function(function, flavour, helpers, name=name, aliased=aliased, linkage=linkage)
+    head = comment([*comments, _described(function)])
+    lines = wrap_all([*head, text.signature, *text.body])
+    return Unit(
+        function.name,
+        name,
+        text.signature,
+        tuple(lines),
+        frozenset(helpers),
+        text.stack_bytes,
+        extern=False,
+    )
+
+
+def _described(kernel: Kernel) -> str:
+    """The signature in the terms of the loop grammar."""
+    words = {Access.READ: "", Access.WRITE: "out ", Access.SCRATCH: "scratch ", Access.LOCAL: ""}
+    parts: list[str] = []
+    for each in kernel.params:
+        shape = ",".join(map(str, each.shape))
+        strides = "" if each.strides is None else f" strides {','.join(map(str, each.strides))}"
+        parts.append(f"{words[each.access]}{each.name} {each.dtype.value}[{shape}]{strides}")
+    return f"{kernel.name}({', '.join(parts)})"
+
+
+def _extern_unit(
+    function: ExternFunction, name: str, comments: Sequence[str], linkage: str
+) -> Unit:
+    params = ", ".join(
+        f"{'' if each.writes else 'const '}{STORAGE[each.dtype]} *{identifier(each.name)}"
+        for each in function.params
+    )
+    signature = f"{linkage}void {name}({params or 'void'})"
+    body = [f"    {line}".rstrip() for line in function.body.strip("\n").splitlines()]
+    for each in function.params:
+        if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
+            body.append(f"    (void){identifier(each.name)};")
+    lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
+    return Unit(function.name, name, signature, tuple(lines), frozenset(), 1024, extern=True)

@@ -1,0 +1,432 @@
+"""Expressions under a vector loop as GNU vector expressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
+from weft.codegen.linear import LANE, Linear, constant, print_linear
+from weft.codegen.naming import STORAGE
+from weft.codegen.scalar import HALVES, Scalar, Scope
+from weft.codegen.slots import Slot, place
+from weft.codegen.value import (
+    BIT_AND,
+    BIT_OR,
+    BIT_XOR,
+    NEGATIVE,
+    OR,
+    PRIMARY,
+    PRODUCT,
+    RELATION,
+    SUM,
+    TERNARY,
+    UNARY,
+    Value,
+)
+from weft.dtypes import DType
+from weft.loops.nodes import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, Var
+from weft.loops.walk import children, dtype_of, loads
+
+_ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
+_RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
+_ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
+_EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
+
+
+class Lanes(NamedTuple):
+    """A vector expression in C.
+
+    Attributes:
+        text: the C text.
+        level: its precedence.
+        dtype: element type; f16 and bf16 are held as f32, bool as a mask.
+        mask: bytes of each lane of a mask (all ones or zero), 0 if it is none.
+    """
+
+    text: str
+    level: int
+    dtype: DType
+    mask: int = 0
+
+    def at(self, level: int) -> str:
+        """The text, in brackets if it binds less tightly than ``level``."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+class Vector:
+    """Writes expressions of all lanes of a vector loop at once.
+
+    Args:
+        scope: where they stand; ``scope.values`` maps the loop's variable to a form in LANE.
+        var: the loop's variable.
+        start: its first value.
+        lanes: how many lanes there are.
+        temporaries: vectors computed before, by identity of their expression.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        var: str,
+        start: int,
+        lanes: int,
+        temporaries: dict[int, Lanes] | None = None,
+    ) -> None:
+        self.scope = scope
+        self.scalar = Scalar(scope)
+        self.var, self.start, self.lanes = var, start, lanes
+        self.temporaries = temporaries or {}
+        self._varies: dict[int, bool] = {}
+
+    def with_temporaries(self, temporaries: dict[int, Lanes]) -> Vector:
+        """The same with more vectors known."""
+        merged = {**self.temporaries, **temporaries}
+        return Vector(self.scope, self.var, self.start, self.lanes, merged)
+
+    def varies(self, expr: Expr) -> bool:
+        """Whether an expression differs from lane to lane."""
+        found = self._varies.get(id(expr))
+        if found is None:
+            if isinstance(expr, Var):
+                found = expr.name == self.var
+            elif isinstance(expr, Load) and self.scope.slots[expr.buffer].private:
+                found = True
+            else:
+                found = any(self.varies(each) for each in children(expr))
+            self._varies[id(expr)] = found
+        return found
+
+    def type(self, dtype: DType) -> str:
+        """The vector type of an element type."""
+        return vector_type(dtype, self.lanes)
+
+    def value(self, expr: Expr) -> Value | Lanes:
+        """Any expression: a scalar if all lanes agree."""
+        if not self.varies(expr):
+            return self.scalar.value(expr)
+        found = self.temporaries.get(id(expr))
+        if found is not None:
+            return found
+        result: Lanes | None
+        match expr:
+            case Load():
+                result = self._load(expr)
+            case Unary():
+                result = self._unary(expr)
+            case Binary():
+                result = self._binary(expr)
+            case Select():
+                result = self._select(expr)
+            case Cast():
+                result = self._cast(expr)
+            case _:
+                result = None
+        return result if result is not None else self._lane_by_lane(expr)
+
+    def vector(self, expr: Expr) -> Lanes:
+        """An expression as a vector, spread if all lanes agree."""
+        return self.spread(self.value(expr), dtype_of(expr))
+
+    def spread(self, value: Value | Lanes, dtype: DType) -> Lanes:
+        """A scalar in all lanes."""
+        if isinstance(value, Lanes):
+            return value
+        if dtype is DType.BOOL:
+            zero = f"({self.type(DType.I8)}){{0}}"
+            return Lanes(f"{zero} - (int8_t)({value.text})", SUM, DType.BOOL, 1)
+        held = held_as(dtype)
+        if value.text in _ZEROS:
+            return Lanes(f"({self.type(held)}){{0}}", PRIMARY, held)
+        text = self._element(value, held)
+        # x - 0 is x even for -0.0; compilers make it a broadcast.
+        return Lanes(f"{text} - ({self.type(held)}){{0}}", SUM, held)
+
+    def _element(self, value: Value, dtype: DType) -> str:
+        """A scalar as an operand beside vectors of a type."""
+        ctype = STORAGE[dtype]
+        same = value.kind == ctype or (ctype == "int32_t" and value.kind == "int")
+        return value.at(UNARY) if same else f"({ctype}){value.at(UNARY)}"
+
+    def operand(self, value: Value | Lanes, dtype: DType, level: int) -> str:
+        """The text of a value as an operand beside vectors of a type."""
+        if isinstance(value, Lanes):
+            return value.at(level)
+        return self._element(value, held_as(dtype))
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def _load(self, expr: Load) -> Lanes | None:
+        slot = self.scalar.slot(expr.buffer)
+        name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
+        text = self.whole(slot, name, offset, "const ")
+        if text is None:
+            return None
+        dtype = slot.dtype
+        if dtype is DType.BOOL:
+            return Lanes(f"{text} != 0", RELATION, DType.BOOL, 1)
+        if dtype in HALVES:
+            helper = self.scope.helper(f"weft_from_{dtype.value}_{self.type(DType.F32)}")
+            return Lanes(f"{helper}({text})", PRIMARY, DType.F32)
+        return Lanes(text, PRIMARY if text[0] != "*" else UNARY, dtype)
+
+    def whole(self, slot: Slot, name: str, offset: Linear | None, const: str) -> str | None:
+        """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
+        if slot.private:
+            return name
+        if offset is None or offset.lane_factor != 1:
+            return None
+        first = offset.without_lane()
+        if slot.registers:
+            return name if first.constant == 0 else None
+        kind = self.type(storage(slot.dtype))
+        position = print_linear(first).text
+        target = name if position == "0" else f"({name} + {position})"
+        return f"*({const}{kind}_mem *){target}"
+
+    def stored(self, slot: Slot, expr: Expr) -> str:
+        """A value as the vector that is stored in a buffer."""
+        return self.packed(slot, self.vector(expr))
+
+    def packed(self, slot: Slot, value: Lanes) -> str:
+        """A vector in the form that a buffer holds."""
+        dtype = slot.dtype
+        if dtype is DType.BOOL:
+            return f"__builtin_convertvector(-{value.at(UNARY)}, {self.type(DType.U8)})"
+        if dtype in HALVES:
+            helper = self.scope.helper(f"weft_to_{dtype.value}_{self.type(DType.F32)}")
+            return f"{helper}({value.text})"
+        return value.text
+
+    def at_lane(self, lane: int) -> Scalar:
+        """A writer of what one lane computes."""
+        values = dict(self.scope.values)
+        values[self.var] = constant(self.start + lane)
+        values[LANE] = constant(lane)
+        temporaries = dict(self.scope.temporaries)
+        for key, each in self.temporaries.items():
+            text = f"{each.text}[{lane}]"
+            if each.mask:
+                temporaries[key] = Value(f"{text} != 0", 9, "int", 0, 1)
+            else:
+                limits = (0, 0) if each.dtype.is_float else each.dtype.limits
+                temporaries[key] = Value(text, PRIMARY, STORAGE[each.dtype], *limits)
+        return Scalar(replace(self.scope, values=values, temporaries=temporaries))
+
+    def _lane_by_lane(self, expr: Expr) -> Lanes:
+        """A vector put together from what each lane computes."""
+        dtype = dtype_of(expr)
+        if dtype is DType.BOOL:
+            texts = [self.at_lane(k).value(expr).at(UNARY) for k in range(self.lanes)]
+            vector = self._braces(DType.I8, [f"(int8_t){text}" for text in texts])
+            return Lanes(f"{vector} != 0", RELATION, DType.BOOL, 1)
+        held = held_as(dtype)
+        texts = []
+        for lane in range(self.lanes):
+            scalar = self.at_lane(lane)
+            texts.append(scalar.converted(scalar.value(expr), STORAGE[held]))
+        return Lanes(self._braces(held, texts), PRIMARY, held)
+
+    def _braces(self, dtype: DType, texts: list[str]) -> str:
+        return f"({self.type(dtype)}){{{', '.join(texts)}}}"
+
+    # --- operations ---------------------------------------------------------------------------
+
+    def _unary(self, expr: Unary) -> Lanes | None:
+        dtype, op = dtype_of(expr.x), expr.op
+        held = held_as(dtype)
+        if dtype is DType.BOOL:
+            x = self.vector(expr.x)
+            return Lanes(f"~{x.at(UNARY)}", UNARY, DType.BOOL, x.mask)
+        x = self.vector(expr.x)
+        if op == "neg":
+            return self._negative(x, held)
+        if op == "not":
+            return Lanes(f"~{x.at(UNARY)}", UNARY, held)
+        if op == "isnan" and dtype.is_float:
+            return self._isnan(expr.x, x)
+        if op == "abs" and not dtype.is_signed:
+            return x
+        fits = op in ("abs", "round", "sign") or op in LANE_CALLS
+        if not fits or (not dtype.is_float and op != "abs"):
+            return None
+        helper = self.scope.helper(f"weft_{op}_{self.type(held)}")
+        return self._rounded(Lanes(f"{helper}({x.text})", PRIMARY, held), dtype, op)
+
+    def _negative(self, x: Lanes, dtype: DType) -> Lanes:
+        if dtype.is_float:
+            return Lanes(f"-{x.at(UNARY)}", NEGATIVE, dtype)
+        unsigned = self.type(unsigned_of(dtype))
+        text = f"-({unsigned}){x.at(UNARY)}"
+        return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+
+    def _isnan(self, expr: Expr, x: Lanes) -> Lanes | None:
+        if len(x.text) > 80:
+            return None
+        return Lanes(f"{x.at(SUM)} != {x.at(SUM)}", RELATION, DType.BOOL, x.dtype.bytes)
+
+    def _rounded(self, value: Lanes, dtype: DType, op: str) -> Lanes:
+        if dtype not in HALVES or op in _EXACT:
+            return value
+        helper = self.scope.helper(f"weft_round16{dtype.value}_{self.type(DType.F32)}")
+        return Lanes(f"{helper}({value.text})", PRIMARY, DType.F32)
+
+    def _binary(self, expr: Binary) -> Lanes | None:
+        op, dtype = expr.op, dtype_of(expr.lhs)
+        if dtype is DType.BOOL:
+            return self._logical(expr)
+        if op in COMPARISONS:
+            lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
+            sides = [self.operand(side, dtype, SUM) for side in (lhs, rhs)]
+            text = f"{sides[0]} {_RELATIONS[op]} {sides[1]}"
+            return Lanes(text, RELATION, DType.BOOL, held_as(dtype).bytes)
+        if dtype.is_float:
+            return self._float_binary(op, expr, dtype)
+        return self._integer_binary(op, expr, dtype)
+
+    def _logical(self, expr: Binary) -> Lanes | None:
+        op = {"min": "and", "max": "or", "ne": "xor"}.get(expr.op, expr.op)
+        if op not in _BITWISE:
+            return None
+        lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
+        size = max(lhs.mask, rhs.mask)
+        lhs, rhs = self.resized(lhs, size), self.resized(rhs, size)
+        symbol, level = _BITWISE[op]
+        return Lanes(f"{lhs.at(UNARY)} {symbol} {rhs.at(UNARY)}", level, DType.BOOL, size)
+
+    def resized(self, mask: Lanes, size: int) -> Lanes:
+        """A mask with lanes of another width."""
+        if mask.mask == size:
+            return mask
+        text = f"__builtin_convertvector({mask.text}, {self.type(mask_dtype(size))})"
+        return Lanes(text, PRIMARY, DType.BOOL, size)
+
+    def _float_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
+        held = held_as(dtype)
+        if op in _ARITHMETIC:
+            symbol, level = _ARITHMETIC[op]
+            lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
+            left, right = self.operand(lhs, dtype, level), self.operand(rhs, dtype, level + 1)
+            return self._rounded(Lanes(f"{left} {symbol} {right}", level, held), dtype, op)
+        lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
+        helper = self.scope.helper(f"weft_{op}_{self.type(held)}")
+        value = Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, held)
+        return self._rounded(value, dtype, op)
+
+    def _integer_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
+        if op in ("min", "max"):
+            lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
+            helper = self.scope.helper(f"weft_{op}_{self.type(dtype)}")
+            return Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, dtype)
+        if op in _BITWISE:
+            lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
+            sides = [self.operand(side, dtype, UNARY) for side in (lhs, rhs)]
+            symbol, level = _BITWISE[op]
+            return Lanes(f"{sides[0]} {symbol} {sides[1]}", level, dtype)
+        if op not in ("add", "sub", "mul"):
+            return None
+        return self._wrapping(op, expr, dtype)
+
+    def _wrapping(self, op: str, expr: Binary, dtype: DType) -> Lanes:
+        unsigned = unsigned_of(dtype)
+        sides: list[str] = []
+        for side in (expr.lhs, expr.rhs):
+            value = self.value(side)
+            if isinstance(value, Value):
+                sides.append(f"({STORAGE[unsigned]}){value.at(UNARY)}")
+            elif unsigned is dtype:
+                sides.append(value.at(UNARY))
+            else:
+                sides.append(f"({self.type(unsigned)}){value.at(UNARY)}")
+        symbol, level = _ARITHMETIC[op]
+        text = f"{sides[0]} {symbol} {sides[1]}"
+        if unsigned is dtype:
+            return Lanes(text, level, dtype)
+        return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+
+    def _select(self, expr: Select) -> Lanes | None:
+        dtype = dtype_of(expr)
+        condition = self.value(expr.condition)
+        if isinstance(condition, Value):
+            if condition.low == condition.high:
+                return self.vector(expr.then if condition.low else expr.otherwise)
+            return self._choice(condition, expr, dtype)
+        if not (self._harmless(expr.then) and self._harmless(expr.otherwise)):
+            return None
+        yes, no = self.vector(expr.then), self.vector(expr.otherwise)
+        if dtype is DType.BOOL:
+            size = condition.mask
+            test, yes, no = condition, self.resized(yes, size), self.resized(no, size)
+            mask = test.at(UNARY)
+            text = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
+            return Lanes(text, BIT_OR, dtype, size)
+        held = held_as(dtype)
+        mask = self.resized(condition, held.bytes)
+        helper = self.scope.helper(f"weft_select_{self.type(held)}")
+        return Lanes(f"{helper}({mask.text}, {yes.text}, {no.text})", PRIMARY, held)
+
+    def _choice(self, condition: Value, expr: Select, dtype: DType) -> Lanes:
+        yes, no = self.vector(expr.then), self.vector(expr.otherwise)
+        size = max(yes.mask, no.mask)
+        if size:
+            yes, no = self.resized(yes, size), self.resized(no, size)
+        text = f"{condition.at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}"
+        return Lanes(text, TERNARY, held_as(dtype), size)
+
+    def _harmless(self, expr: Expr) -> bool:
+        """Whether every load is inside its buffer whatever a condition around says."""
+        for load in loads(expr):
+            slot = self.scope.slots[load.buffer]
+            for index, extent in zip(load.index, slot.buffer.shape, strict=True):
+                low, high = self.scalar.linear(index).range()
+                if low < 0 or high >= extent:
+                    return False
+        return True
+
+    def _cast(self, expr: Cast) -> Lanes | None:
+        source, target = dtype_of(expr.x), expr.dtype
+        if source is DType.I64 and any(True for _ in self._index_vars(expr.x)):
+            return None
+        x = self.vector(expr.x)
+        if source is target:
+            return x
+        if target is DType.BOOL:
+            return Lanes(f"{x.at(SUM)} != 0", RELATION, DType.BOOL, held_as(source).bytes)
+        if source is DType.BOOL:
+            x = Lanes(f"-{x.at(UNARY)}", NEGATIVE, mask_dtype(x.mask))
+        held = held_as(target)
+        if source.is_float and not target.is_float:
+            helper = self.scope.helper(f"weft_saturate_{target.value}_{self.type(x.dtype)}")
+            return Lanes(f"{helper}({x.text})", PRIMARY, target)
+        if target in HALVES and x.dtype is not DType.F32:
+            return None
+        if x.dtype is not held:
+            text = f"__builtin_convertvector({x.text}, {self.type(held)})"
+            x = Lanes(text, PRIMARY, held)
+        return self._rounded(x, target, "")
+
+    def _index_vars(self, expr: Expr) -> list[Expr]:
+        """The vector loop's variable where it is used as a number."""
+        if isinstance(expr, Var):
+            return [expr] if expr.name == self.var else []
+        if isinstance(expr, Load):
+            return []
+        return [found for each in children(expr) for found in self._index_vars(each)]
+
+
+def held_as(dtype: DType) -> DType:
+    """The type that lanes of a type are computed in."""
+    return DType.F32 if dtype in HALVES else dtype
+
+
+def storage(dtype: DType) -> DType:
+    """The integer or float type whose vectors are stored for a type."""
+    if dtype in HALVES:
+        return DType.U16
+    return DType.U8 if dtype is DType.BOOL else dtype
+
+
+def unsigned_of(dtype: DType) -> DType:
+    """The unsigned integer of the same width."""
+    return DType(f"u{dtype.bytes * 8}")

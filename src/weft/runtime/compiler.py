@@ -1,0 +1,135 @@
+"""C compilers: which one there is, what it is called with, what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from weft.codegen.flavours import Flavour
+from weft.errors import InternalError, UserError
+
+_CANDIDATES = ("cc", "gcc", "clang")
+_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler.
+
+    Attributes:
+        command: how it is started.
+        kind: ``gcc``, ``clang``, ``zig`` or ``other``.
+        version: the first line that it says of itself.
+    """
+
+    command: tuple[str, ...]
+    kind: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{shlex.join(self.command)} ({self.version})"
+
+
+def find_compiler() -> Compiler:
+    """The compiler to use: ``$CC``, cc, gcc, clang, else zig from the ``ziglang`` wheel."""
+    return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _find(wanted: str, path: str) -> Compiler:
+    if wanted:
+        found = _probe(tuple(shlex.split(wanted)))
+        if found is None:
+            raise UserError(
+                "CC must name a C compiler that runs",
+                got=repr(wanted),
+                fix="Unset CC to let Weft look for one.",
+            )
+        return found
+    for name in _CANDIDATES:
+        if shutil.which(name, path=path):
+            found = _probe((name,))
+            if found is not None:
+                return found
+    if importlib.util.find_spec("ziglang") is not None:
+        found = _probe((sys.executable, "-m", "ziglang", "cc"))
+        if found is not None:
+            return found
+    raise UserError(
+        "running a network needs a C compiler",
+        got="none of $CC, cc, gcc, clang and the ziglang package",
+        fix="Install one, for example with: pip install ziglang",
+    )
+
+
+def _probe(command: tuple[str, ...]) -> Compiler | None:
+    """The compiler that answers to a command."""
+    try:
+        answer = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode != 0 or not answer.stdout.strip():
+        return None
+    return Compiler(command, _kind(command, answer.stdout), answer.stdout.splitlines()[0])
+
+
+def _kind(command: Sequence[str], version: str) -> str:
+    if "ziglang" in command or Path(command[0]).name == "zig":
+        return "zig"
+    if "clang" in version:
+        return "clang"
+    if "Free Software Foundation" in version or "gcc" in version.lower():
+        return "gcc"
+    return "other"
+
+
+def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
+    """Flags for code that runs on this machine only.
+
+    Results may be contracted into fused multiply-adds; nothing else about arithmetic
+    changes: infinities, NaNs and signed zeros stay.
+    """
+    flags = [f"-std={flavour.standard}", "-O3"]
+    if compiler.kind == "other":
+        return flags
+    flags += ["-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+    if compiler.kind == "zig":  # which turns sanitizers on by itself
+        flags += ["-fno-sanitize=all", "-g0", "-Wno-unused-command-line-argument"]
+    return flags
+
+
+def compile_object(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+    """Compiles one source to position-independent object code."""
+    _run(compiler, [*flags, "-fPIC", "-c", str(source), "-o", str(target)], source)
+
+
+def link_library(compiler: Compiler, objects: Sequence[Path], target: Path) -> None:
+    """Links objects to a shared library."""
+    arguments = ["-shared", "-o", str(target), *map(str, objects), "-lm"]
+    _run(compiler, arguments, objects[0])
+
+
+def _run(compiler: Compiler, arguments: Sequence[str], source: Path) -> None:
+    done = subprocess.run(
+        [*compiler.command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+        cwd=source.parent,
+    )
+    if done.returncode != 0:
+        raise InternalError(
+            f"{compiler} failed on generated code",
+            f"{shlex.join([*compiler.command, *arguments])}\n{done.stderr[-8000:]}",
+        )
