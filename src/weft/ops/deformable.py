@@ -1,146 +1,145 @@
-"""Deformable convolution: the taps of the window are moved by learnt offsets."""
+"""Deformable convolution."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from math import prod
 
 import numpy as np
 
-from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
-from weft.ops.accumulate import accumulator, exact, floating, narrowed, widened
-from weft.ops.convolution import check_bias, check_same_dtype, conv_shape, conv_window
-from weft.ops.expr import (
-    add,
-    all_of,
-    binary,
-    cast,
-    clamp,
-    const,
-    inside,
-    mul,
-    select,
-    total,
-    unary,
-)
-from weft.ops.record import Call, Define, NoGrad, Op, Param
-from weft.ops.window import Window, names, spatial_axes, tap_axes
-
-X, W, OFFSET, B, MASK = range(5)
-"""Positions of the inputs."""
+from weft.ops.accumulate import accumulator, narrowed, widened
+from weft.ops.expr import add, axes, binary, cast, index, mul, total, variables
+from weft.ops.record import Call, Define, Op, Param
+from weft.ops.sampling import bounded, interpolated
+from weft.ops.shape import row_major
+from weft.ops.support import WITH_AUTODIFF, each_point, known
 
 
 @dataclass(frozen=True, slots=True)
 class DeformConvAttributes(Attributes):
-    """Of ``DeformConv``: those of ``Conv``, and how many groups of channels share offsets."""
+    """As a convolution's; ``offset_group``: how many sets of offsets the channels share."""
 
-    kernel: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
-    dilations: tuple[int, ...] = ()
-    pads: tuple[int, ...] = ()
+    kernel: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    pads: tuple[int, ...] | None = None
+    dilations: tuple[int, ...] | None = None
     groups: int = 1
     offset_group: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """The window with all defaults filled in, and the sizes that follow."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    extents: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def _geometry(call: Call) -> _Geometry:
+    x, w = call.type(0), call.type(1)
+    asked: DeformConvAttributes = call.attributes
+    rank = len(x.shape) - 2
+    if rank < 1 or len(w.shape) != rank + 2:
+        raise call.error("input and weight must have one rank of 3 or more")
+    kernel = asked.kernel or tuple(known(call, dim) for dim in w.shape[2:])
+    strides = asked.strides or (1,) * rank
+    pads = asked.pads or (0,) * (2 * rank)
+    dilations = asked.dilations or (1,) * rank
+    if (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank) or w.shape[2:] != kernel:
+        raise call.error(
+            "kernel, strides, dilations and pads must fit the spatial axes and the weight",
+            got=f"{x}, {w}, kernel {list(kernel)}",
+        )
+    if min((*strides, *dilations)) < 1:
+        raise call.error("strides and dilations must be at least 1", got=f"{strides}, {dilations}")
+    extents = tuple(known(call, dim) for dim in x.shape[2:])
+    target = tuple(
+        (extent + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1)
+        // strides[axis]
+        + 1
+        for axis, extent in enumerate(extents)
+    )
+    if min((*target, *extents)) < 1:
+        raise call.error("the window must fit into the padded input")
+    return _Geometry(kernel, strides, pads, dilations, extents, target)
+
+
 def _infer(call: Call) -> tuple[TensorType, ...]:
-    x, w = floating(call), call.type(W)
-    if len(x.shape) != 4:
-        raise call.error("input must be [batch, channels, height, width]", got=f"x {x}")
-    shape = conv_shape(call, x, w)
-    check_same_dtype(call, "x", "w", "offset", "b", "mask")
-    check_bias(call, B, w.dims[0], x)
-    shared, taps = call.attributes.offset_group, w.dims[2] * w.dims[3]
-    if shared < 1 or int(w.dims[1] * call.attributes.groups) % shared:
-        raise call.error(f"offset_group={shared} must divide the channels", got=f"x {x}")
-    for position, name, count in ((OFFSET, "offset", 2), (MASK, "mask", 1)):
-        wanted = (shape[0], shared * taps * count, *shape[2:])
-        if call.has(position) and call.type(position).shape != wanted:
-            text = ",".join(str(dim) for dim in wanted)
-            raise call.error(f"{name} must be [{text}]", got=f"{name} {call.type(position)}")
-    return (TensorType(x.dtype, shape),)
-
-
-# --- definition -----------------------------------------------------------------------------
-
-
-def _moved(call: Call, window: Window, axis: int, points: tuple[Expr, ...], place: Expr) -> Expr:
-    """Where a tap reads along an axis, in the accumulator's type."""
-    dtype = call.type(X).dtype
-    taps = names(tap_axes(window.kernel))
-    fixed = window.positions(points, taps)[axis]
-    offset = call.load(OFFSET, Var("n"), add(mul(place, 2), axis), *points)
-    return binary("add", cast(accumulator(dtype), fixed), widened(offset, dtype))
-
-
-def _corner(call: Call, channel: Expr, places: tuple[Expr, ...], corner: tuple[int, ...]) -> Expr:
-    """The share of one of the four elements around a fractional place."""
-    x = call.type(X)
-    wide = accumulator(x.dtype)
-    share: Expr | None = None
-    conditions: list[Expr] = []
-    position: list[Expr] = []
-    for place, side, extent in zip(places, corner, x.dims[2:], strict=True):
-        low = unary("floor", place)
-        fraction = binary("sub", place, low)
-        if not side:
-            fraction = binary("sub", const(1, wide), fraction)
-        share = fraction if share is None else binary("mul", share, fraction)
-        at = add(cast(DType.I64, low), side)
-        conditions.append(inside(at, extent))
-        position.append(clamp(at, 0, extent - 1))
-    element = widened(call.load(X, Var("n"), channel, *position), x.dtype)
-    assert share is not None
-    return select(all_of(conditions), binary("mul", element, share), const(0, wide))
+    x, w, offset = call.type(0), call.type(1), call.type(2)
+    asked: DeformConvAttributes = call.attributes
+    found = _geometry(call)
+    channels, filters = known(call, x.shape[1]), known(call, w.shape[0])
+    if channels != asked.groups * known(call, w.shape[1]) or filters % asked.groups:
+        raise call.error(f"input and weight must have channels for {asked.groups} groups")
+    if asked.offset_group < 1 or channels % asked.offset_group:
+        raise call.error(f"offset_group must divide {channels} channels")
+    taps = asked.offset_group * prod(found.kernel)
+    if offset.shape != (x.shape[0], taps * len(found.kernel), *found.target):
+        raise call.error(
+            f"offset must have the shape {[taps * len(found.kernel), *found.target]} after the batch"
+        )
+    if call.has(3) and call.type(3).shape != (filters,):
+        raise call.error(f"the bias must have {filters} elements")
+    if call.has(4) and call.type(4).shape != (x.shape[0], taps, *found.target):
+        raise call.error(f"mask must have the shape {[taps, *found.target]} after the batch")
+    dtypes = {each.dtype for each in call.inputs if each is not None}
+    if len(dtypes) != 1 or not x.dtype.is_float:
+        raise call.error("the inputs must be of one floating-point type")
+    return (TensorType(x.dtype, (x.shape[0], filters, *found.target)),)
 
 
 def _define(call: Call) -> tuple[Compute, ...]:
-    x, w, a = call.type(X), call.type(W), call.attributes
-    window = conv_window(call, w)
-    points = spatial_axes(window.outputs(x.dims[2:]))
-    taps = tap_axes(window.kernel)
-    group = binary("floordiv", Var("c"), w.dims[0] // a.groups)
-    channel = add(mul(group, w.dims[1]), Var("k"))
-    shared = binary("floordiv", channel, x.dims[1] // a.offset_group)
-    i, j = names(taps)
-    place = add(mul(add(mul(shared, taps[0].extent), i), taps[1].extent), j)
-    moved = tuple(_moved(call, window, axis, names(points), place) for axis in range(2))
-    value: Expr | None = None
-    for corner in product((0, 1), repeat=2):
-        part = _corner(call, channel, moved, corner)
-        value = part if value is None else binary("add", value, part)
-    assert value is not None
-    if call.has(MASK):
-        mask = widened(call.load(MASK, Var("n"), place, *names(points)), x.dtype)
-        value = binary("mul", value, mask)
-    weight = widened(call.load(W, Var("c"), Var("k"), i, j), x.dtype)
-    value = total("sum", (Axis("k", w.dims[1]), *taps), binary("mul", value, weight))
-    if call.has(B):
-        value = binary("add", value, widened(call.load(B, Var("c")), x.dtype))
-    axes = (Axis("n", x.dims[0]), Axis("c", w.dims[0]), *points)
-    return (Compute(axes, narrowed(value, x.dtype)),)
+    found = _geometry(call)
+    asked: DeformConvAttributes = call.attributes
+    dtype = call.type(0).dtype
+    filters, channels = call.type(1).dims[:2]
+    per_offset = call.type(0).dims[1] // asked.offset_group
+    taps = axes(found.kernel, "k")
+    rank = len(found.kernel)
 
+    def value(point: tuple[Expr, ...]) -> Expr:
+        batch, target = point[0], point[2:]
+        group: Expr = index(0)
+        if asked.groups > 1:
+            group = binary("floordiv", point[1], filters // asked.groups)
+        channel = add(mul(group, channels), Var("c"))
+        shared = index(0)
+        if asked.offset_group > 1:
+            shared = binary("floordiv", channel, per_offset)
+        tap = add(mul(shared, prod(found.kernel)), row_major(found.kernel, variables(taps)))
+        coordinates: list[Expr] = []
+        for axis, at in enumerate(variables(taps)):
+            place = add(
+                add(mul(target[axis], found.strides[axis]), mul(at, found.dilations[axis])),
+                -found.pads[axis],
+            )
+            moved = widened(call.load(2, batch, add(mul(tap, rank), axis), *target), dtype)
+            regular = cast(accumulator(dtype), place)
+            coordinates.append(bounded(binary("add", regular, moved)))
+        x = interpolated(
+            coordinates,
+            found.extents,
+            "linear",
+            lambda where: widened(call.load(0, batch, channel, *where), dtype),
+        )
+        w = call.load(1, point[1], Var("c"), *variables(taps))
+        term = binary("mul", x, widened(w, dtype))
+        if call.has(4):
+            term = binary("mul", term, widened(call.load(4, batch, tap, *target), dtype))
+        y = total("sum", (Axis("c", channels), *taps), term)
+        if call.has(3):
+            y = binary("add", y, widened(call.load(3, point[1]), dtype))
+        return narrowed(y, dtype)
 
-# --- reference ------------------------------------------------------------------------------
-
-
-def _sample(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """``x[n, c, h, w]`` at fractional ``(y, z)[n, outputs...]``, zero outside."""
-    found = np.zeros((*x.shape[:2], *y.shape[1:]), x.dtype)
-    number: np.ndarray = np.arange(x.shape[0])
-    number = number.reshape(-1, *(1,) * (y.ndim - 1))
-    for down, right in product((0, 1), repeat=2):
-        top, left = np.floor(y), np.floor(z)
-        share = (y - top if down else 1 - (y - top)) * (z - left if right else 1 - (z - left))
-        rows, columns = (top + down).astype(np.int64), (left + right).astype(np.int64)
-        height, width = x.shape[2:]
-        valid = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-        element = x[number, :, np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]
-        found += np.moveaxis(element, -1, 1) * (share * valid)[:, None]
-    return found
+    return each_point(_infer(call)[0].dims, value)
 
 
 def _reference(
@@ -148,37 +147,53 @@ def _reference(
     x: np.ndarray,
     w: np.ndarray,
     offset: np.ndarray,
-    bias: np.ndarray | None = None,
+    b: np.ndarray | None = None,
     mask: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
-    a, dtype = call.attributes, x.dtype
-    window = conv_window(call, call.type(W))
-    outputs = window.outputs(x.shape[2:])
-    x, w, offset = exact(x), exact(w), exact(offset)
-    taps = list(product(*(range(extent) for extent in window.kernel)))
-    moves = offset.reshape(x.shape[0], a.offset_group, len(taps), 2, *outputs)
-    shares = np.ones((1, a.offset_group, len(taps), 1, 1), x.dtype)
-    if mask is not None:
-        shares = exact(mask).reshape(x.shape[0], a.offset_group, len(taps), *outputs)
-    size = x.shape[1] // a.offset_group
-    columns = np.empty((*x.shape[:2], len(taps), *outputs), x.dtype)
-    starts = [
-        np.arange(count) * stride - begin
-        for count, stride, begin in zip(outputs, window.strides, window.begins, strict=True)
+    found = _geometry(call)
+    asked: DeformConvAttributes = call.attributes
+    per_offset = x.shape[1] // asked.offset_group
+    filters = len(w) // asked.groups
+    y = np.zeros((len(x), len(w), *found.target))
+    for channel in range(x.shape[1]):
+        group, inner = divmod(channel, w.shape[1])
+        chosen = slice(group * filters, (group + 1) * filters)
+        for number, at in enumerate(np.ndindex(*found.kernel)):
+            tap = channel // per_offset * prod(found.kernel) + number
+            sampled = _sampled(x[:, channel], found, at, offset, tap)
+            if mask is not None:
+                sampled = sampled * mask[:, tap]
+            weighted = np.multiply.outer(sampled, w[(chosen, inner, *at)])
+            y[:, chosen] += np.moveaxis(weighted, -1, 1)
+    if b is not None:
+        y += b.reshape(-1, *(1,) * len(found.target))
+    return (y.astype(x.dtype),)
+
+
+def _sampled(
+    x: np.ndarray, found: _Geometry, at: tuple[int, ...], offset: np.ndarray, tap: int
+) -> np.ndarray:
+    """One channel, read by linear interpolation where one tap of every window lies."""
+    rank = len(at)
+    grid = np.indices(found.target)
+    where = [
+        grid[axis] * found.strides[axis]
+        + at[axis] * found.dilations[axis]
+        - found.pads[axis]
+        + offset[:, tap * rank + axis].astype(np.float64)
+        for axis in range(rank)
     ]
-    for group, (number, (i, j)) in product(range(a.offset_group), enumerate(taps)):
-        y = starts[0][:, None] + i * window.dilations[0] + moves[:, group, number, 0]
-        z = starts[1][None, :] + j * window.dilations[1] + moves[:, group, number, 1]
-        channels = slice(group * size, (group + 1) * size)
-        sampled = _sample(x[:, channels], y, z)
-        columns[:, channels, number] = sampled * shares[:, group, number][:, None]
-    per_group = columns.reshape(x.shape[0], a.groups, -1, *outputs)
-    weights = w.reshape(a.groups, w.shape[0] // a.groups, -1)
-    value = np.einsum("ngkyx,gok->ngoyx", per_group, weights)
-    value = value.reshape(x.shape[0], w.shape[0], *outputs)
-    if bias is not None:
-        value = value + exact(bias)[:, None, None]
-    return (value.astype(dtype),)
+    batch = np.arange(len(x)).reshape(-1, *(1,) * rank)
+    y = np.zeros(where[0].shape)
+    for corner in np.ndindex(*(2,) * rank):
+        value = np.ones_like(y)
+        places: list[np.ndarray] = []
+        for axis, extent in enumerate(found.extents):
+            place = np.floor(where[axis]) + corner[axis]
+            value *= (1 - np.abs(where[axis] - place)) * ((place >= 0) & (place < extent))
+            places.append(np.clip(place, 0, extent - 1).astype(np.int64))
+        y += value * x[(batch, *places)]
+    return y
 
 
 OPS: tuple[Op, ...] = (
@@ -194,8 +209,8 @@ OPS: tuple[Op, ...] = (
         infer=_infer,
         reference=_reference,
         compute=Define(_define),
-        grad=NoGrad("gradients come with autodiff"),
+        grad=WITH_AUTODIFF,
         attributes=DeformConvAttributes,
-        doc="A convolution whose taps are moved by offsets and read by linear interpolation.",
+        doc="Convolution whose taps are moved by offsets and weighted by a mask.",
     ),
 )

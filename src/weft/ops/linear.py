@@ -58,7 +58,7 @@ def matmul_shape(call: Call, a: TensorType, b: TensorType) -> tuple[Dim, ...]:
     if not a.shape or not b.shape:
         raise call.error("both factors must have at least one dimension", got=got)
     rows, columns = a.shape[:-1][-1:], b.shape[-1:] if len(b.shape) > 1 else ()
-    inner = b.shape[-2:][0]
+    inner: Dim = b.shape[max(0, len(b.shape) - 2)]
     if a.shape[-1] != inner:
         raise call.error(
             f"a has {a.shape[-1]} columns, b has {inner} rows; they must be equal", got=got
