@@ -1,0 +1,91 @@
+"""Placement: nothing overlaps, the bound is a bound, and it is met or nearly met."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.plan.interval import Interval
+from weft.plan.memory import Placement, aligned, live_bytes, place
+
+
+@st.composite
+def interval_lists(draw: st.DrawFn) -> list[Interval]:
+    count = draw(st.integers(0, 14))
+    spans = [sorted((draw(st.integers(0, 9)), draw(st.integers(0, 9)))) for _ in range(count)]
+    return [
+        Interval(f"v{number}", draw(st.integers(0, 1000)), first, last)
+        for number, (first, last) in enumerate(spans)
+    ]
+
+
+def check(intervals: list[Interval], placement: Placement, alignment: int) -> None:
+    assert set(placement.offsets) == {each.name for each in intervals}
+    end = 0
+    for each in intervals:
+        offset = placement.offsets[each.name]
+        assert offset % alignment == 0
+        end = max(end, offset + aligned(each.bytes, alignment))
+        for other in intervals:
+            if other is each or each.bytes == 0 or other.bytes == 0:
+                continue
+            if each.first <= other.last and other.first <= each.last:
+                start = placement.offsets[other.name]
+                assert offset + each.bytes <= start or start + other.bytes <= offset
+    assert placement.bytes == end
+    assert placement.lower_bound <= placement.bytes
+
+
+@settings(deadline=None, max_examples=200)
+@given(interval_lists(), st.sampled_from([1, 16, 64]))
+def test_nothing_overlaps(intervals, alignment):
+    placement = place(intervals, alignment, seconds=0.1)
+    check(intervals, placement, alignment)
+    assert placement.lower_bound == max(live_bytes(intervals, alignment), default=0)
+    assert place(intervals, alignment, seconds=0.1) == placement
+
+
+def network(count: int, mean: float, seed: int) -> list[Interval]:
+    chance = random.Random(seed)
+    found: list[Interval] = []
+    for number in range(count):
+        first = chance.randrange(count)
+        last = min(count - 1, first + int(chance.expovariate(1 / mean)))
+        found.append(Interval(f"v{number}", chance.randrange(1, 40) * 1000, first, last))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "mean", "seed"),
+    [(30, 6, 1), (30, 12, 2), (60, 10, 3), (120, 10, 4), (300, 10, 5), (1000, 20, 6)],
+)
+def test_near_the_bound(count, mean, seed):
+    intervals = network(count, mean, seed)
+    placement = place(intervals)
+    check(intervals, placement, 64)
+    assert placement.ratio <= 1.05
+
+
+def test_the_solver_closes_what_greedy_leaves_open():
+    intervals = network(60, 10, seed=3)
+    greedy, solved = place(intervals, seconds=0), place(intervals, seconds=2)
+    check(intervals, solved, 64)
+    assert greedy.bytes > greedy.lower_bound
+    assert (solved.method, solved.bytes) == ("solver", solved.lower_bound)
+    assert place(intervals, seconds=2) == solved
+
+
+def test_empty_buffers_take_no_room():
+    intervals = [Interval("none", 0, 0, 5), Interval("some", 65, 0, 0)]
+    assert place(intervals) == Placement({"none": 0, "some": 0}, 128, 128, "greedy")
+    assert place([]) == Placement({}, 0, 0, "greedy")
+    assert place([Interval("none", 0, 0, 0)]).ratio == 1
+
+
+def test_live_bytes():
+    intervals = [Interval("a", 60, 0, 1), Interval("b", 100, 1, 2), Interval("c", 1, 4, 4)]
+    assert live_bytes(intervals) == [64, 192, 128, 0, 64]
+    assert live_bytes(intervals, 1) == [60, 160, 100, 0, 1]
