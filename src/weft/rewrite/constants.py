@@ -1,0 +1,172 @@
+"""Constant folding, and computing the same thing once."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed
+
+import numpy as np
+
+from weft.ir.edit import prune
+from weft.ir.graph import Graph, Node, same_array
+from weft.ir.types import TensorType
+from weft.match.matcher import Match
+from weft.ops.build import GraphBuilder
+from weft.ops.evaluate import evaluate_node
+from weft.ops.record import Control
+from weft.ops.table import OPS
+from weft.rewrite.rule import Exactness, Rule
+
+LARGEST_FOLDED = 64 << 20
+"""No constant of more bytes is made."""
+ALWAYS_FOLDED = 64 << 10
+"""Up to this many bytes a constant may be any times larger than what it is made from."""
+LARGEST_GROWTH = 2
+
+IMPURE = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+"""Ops whose uses must neither be folded nor shared."""
+
+
+# --- folding --------------------------------------------------------------------------------
+
+
+def _not_foldable(match: Match) -> str | None:
+    node, constants = match.root, match.view.constants
+    given = [value for value in node.inputs if value]
+    if any(value not in constants for value in given):
+        return ""
+    if node.op in IMPURE or isinstance(OPS[node.op].compute, Control):
+        return ""
+    made = [match.view.types[value] for value in node.outputs if value]
+    if not all(type.is_static for type in made):
+        return "the size of the result is not known"
+    size = sum(type.bytes for type in made)
+    read = sum(constants[value].nbytes for value in given)
+    if size > LARGEST_FOLDED:
+        return f"the result would have {size} bytes, more than {LARGEST_FOLDED}"
+    if size > max(ALWAYS_FOLDED, LARGEST_GROWTH * read):
+        return f"the result would have {size} bytes, what it is made from has {read}"
+    return None
+
+
+def _fold(match: Match, builder: GraphBuilder) -> tuple[str, ...]:
+    node = match.root
+    found = evaluate_node(node, OPS[node.op], match.view.types, match.view.constants)
+    # Copies: a view would keep the array alive that it was cut from.
+    return tuple(
+        builder.constant(np.array(found[value], order="C"), value) if value else ""
+        for value in node.outputs
+    )
+
+
+def _known_shape(match: Match) -> str | None:
+    return None if match.type("x").is_static else "the shape is not known"
+
+
+def _fold_shape(match: Match, builder: GraphBuilder) -> str:
+    node, type = match.root, match.type("x")
+    # The reference asks for an array of the shape: one that takes no memory.
+    standing_in = np.broadcast_to(np.zeros((), type.dtype.numpy), type.dims)
+    found = evaluate_node(node, OPS[node.op], match.view.types, {node.inputs[0]: standing_in})
+    return builder.constant(np.array(found[node.outputs[0]]), node.outputs[0])
+
+
+# --- sharing --------------------------------------------------------------------------------
+
+
+def _twin(match: Match) -> Node | None:
+    """An earlier node that computes the same."""
+    node, view = match.root, match.view
+    given = [value for value in node.inputs if value]
+    if not given or node.op in IMPURE:
+        return None
+    for other in view.readers(min(given, key=view.use_count)):
+        if other.name == node.name:
+            return None
+        if (
+            other.op == node.op
+            and other.inputs == node.inputs
+            and len(other.outputs) == len(node.outputs)
+            and other.attributes == node.attributes
+            and all(
+                theirs or not ours for theirs, ours in zip(other.outputs, node.outputs, strict=True)
+            )
+        ):
+            return other
+    return None
+
+
+def _no_twin(match: Match) -> str | None:
+    return None if _twin(match) else ""
+
+
+def _share(match: Match, _: GraphBuilder) -> tuple[str, ...]:
+    twin = _twin(match)
+    return twin.outputs if twin else ()
+
+
+def share_constants(graph: Graph) -> Graph:
+    """Let equal constants be one; the first in order stays."""
+    first: dict[tuple[TensorType, bytes], list[str]] = {}
+    names: dict[str, str] = {}
+    kept = set(graph.outputs)
+    for name, array in graph.constants.items():
+        twins = first.setdefault((graph.types[name], _sample(array)), [])
+        twin = next((each for each in twins if same_array(graph.constants[each], array)), None)
+        if twin is None:
+            twins.append(name)
+        elif name not in kept:
+            names[name] = twin
+    if not names:
+        return graph
+    nodes = tuple(
+        changed(node, inputs=tuple(names.get(value, value) for value in node.inputs))
+        if not names.keys().isdisjoint(node.inputs)
+        else node
+        for node in graph.nodes
+    )
+    shared = prune(changed(graph, nodes=nodes))
+    return changed(shared, history=(*graph.history, f"share {len(names)} constants"))
+
+
+def _sample(array: np.ndarray) -> bytes:
+    """A few bytes that tell most arrays apart, so that few are compared whole."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    places = range(0, array.size, max(1, array.size // 8))
+    return b"".join(flat[place].tobytes() for place in places)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="fold-constants",
+        before="y, ... = *(...)",
+        where=_not_foldable,
+        after=_fold,
+        exactness=Exactness.BIT_EXACT,
+        doc="What depends on constants only is computed now, unless the result is much larger.",
+    ),
+    Rule(
+        name="fold-shape",
+        before="y = Shape(x) | Size(x)",
+        where=_known_shape,
+        after=_fold_shape,
+        exactness=Exactness.BIT_EXACT,
+        doc="The shape of a value of known shape is a constant.",
+    ),
+    Rule(
+        name="share-equal-nodes",
+        before="y, ... = *(...)",
+        where=_no_twin,
+        after=_share,
+        exactness=Exactness.BIT_EXACT,
+        doc="Two nodes with one op, equal attributes and the same inputs become one.",
+    ),
+)

@@ -1,0 +1,209 @@
+"""Apply rules until none applies, and tell what was done and what was refused."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
+
+from weft.errors import InternalError, UserError
+from weft.ir.graph import Graph, Node, Origin
+from weft.ir.text import show
+from weft.match.matcher import Match, matches_at
+from weft.rewrite.rule import Exactness, Rule
+from weft.rewrite.state import State
+from weft.rewrite.step import Step
+
+_STEPS_PER_NODE = 20
+_STEPS_AT_LEAST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A rule that was applied.
+
+    Attributes:
+        rule: its name.
+        exactness: its label.
+        node: the node at which it was applied.
+        value: the value that the node made.
+        sources: nodes of the source model that took part.
+    """
+
+    rule: str
+    exactness: Exactness
+    node: str
+    value: str
+    sources: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.node} ({self.exactness.value})"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rule whose pattern fitted and that was not applied, and why."""
+
+    rule: str
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.node} was not applied: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Log:
+    """What rules did to a graph."""
+
+    fired: tuple[Fired, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+    def __add__(self, other: Log) -> Log:
+        refused = {(each.rule, each.node): each for each in (*self.refused, *other.refused)}
+        return Log(self.fired + other.fired, tuple(refused.values()))
+
+    def counts(self) -> dict[str, int]:
+        """How often each rule was applied, in order of first use."""
+        found: dict[str, int] = {}
+        for each in self.fired:
+            found[each.rule] = found.get(each.rule, 0) + 1
+        return found
+
+    @property
+    def exactness(self) -> Exactness:
+        """The loosest label of the rules that were applied."""
+        found = Exactness.BIT_EXACT
+        for each in self.fired:
+            found = found if each.exactness <= found else each.exactness
+        return found
+
+
+def rewrite(
+    graph: Graph,
+    rules: Sequence[Rule],
+    *,
+    allow: Exactness = Exactness.REASSOCIATING,
+) -> tuple[Graph, Log]:
+    """Apply rules to a fixed point.
+
+    Values that survive keep their names and their meaning, so the result can be compared
+    with the source model value by value.
+
+    Args:
+        graph: the graph.
+        rules: earlier ones are tried first at every node.
+        allow: rules of a looser label are left out.
+
+    Returns:
+        The new graph, or ``graph`` itself when nothing applied, and what was done.
+    """
+    run = _Run(State(graph), _by_op([rule for rule in rules if rule.exactness <= allow]))
+    run.run(_STEPS_AT_LEAST + _STEPS_PER_NODE * len(graph.nodes))
+    log = Log(tuple(run.fired), tuple(run.refused.values()))
+    if not run.fired:
+        return graph, log
+    lines = [f"{name}: {count} times" for name, count in log.counts().items()]
+    done = run.state.finished()
+    return changed(done, history=(*graph.history, *lines)), log
+
+
+def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
+    """The rules to try at each op, in their order; ``*`` for ops not named by any."""
+    found: dict[str, list[Rule]] = {"*": []}
+    for rule in rules:
+        for op in rule.ops:
+            found.setdefault(op, [])
+    for rule in rules:
+        for op, listed in found.items():
+            if op in rule.ops or "*" in rule.ops:
+                listed.append(rule)
+    return found
+
+
+@dataclass
+class _Run:
+    state: State
+    rules: dict[str, list[Rule]]
+    fired: list[Fired] = field(default_factory=list[Fired])
+    refused: dict[tuple[str, str], Refused] = field(default_factory=dict[tuple[str, str], Refused])
+
+    def run(self, most: int) -> None:
+        """Sweep over the nodes until a sweep changes nothing."""
+        while True:
+            before = len(self.fired)
+            # What was refused in an earlier sweep may be allowed, or gone, by now.
+            self.refused.clear()
+            self._sweep(most)
+            if len(self.fired) == before:
+                return
+
+    def _sweep(self, most: int) -> None:
+        pending = deque(
+            sorted(self.state.nodes, key=lambda n: self.state.place(self.state.nodes[n]))
+        )
+        waiting = set(pending)
+        while pending:
+            name = pending.popleft()
+            waiting.discard(name)
+            node = self.state.nodes.get(name)
+            if node is None:
+                continue
+            for touched in self._apply_first(node):
+                if touched.name not in waiting:
+                    waiting.add(touched.name)
+                    pending.append(touched.name)
+            if len(self.fired) > most:
+                last = ", ".join(str(each) for each in self.fired[-6:])
+                raise InternalError(
+                    f"rules do not come to an end: {last}", show(self.state.finished())
+                )
+
+    def _apply_first(self, node: Node) -> Sequence[Node]:
+        """Apply the first rule that applies at a node; the nodes worth another look."""
+        for rule in self.rules.get(node.op, self.rules["*"]):
+            for match in matches_at(rule.root, node, self.state):
+                reason = rule.where(match)
+                if reason is None:
+                    reason = self._apply(rule, match)
+                if reason is None:
+                    return self._touched(match)
+                if reason:
+                    self.refused[rule.name, node.name] = Refused(rule.name, node.name, reason)
+        return ()
+
+    def _apply(self, rule: Rule, match: Match) -> str | None:
+        """Replace the root, or say why not."""
+        origin = _origin(match, rule)
+        step = Step(self.state, match, origin)
+        try:
+            results = rule.after(match, self.state.builder)
+        except UserError as error:
+            raise InternalError(f"rule {rule.name} at {match.root.name}: {error}") from error
+        reason = step.finish((results,) if isinstance(results, str) else results, rule.name)
+        if reason is None:
+            root = match.root
+            value = next(each for each in root.outputs if each)
+            fired = Fired(rule.name, rule.exactness, root.name, value, origin.sources)
+            self.fired.append(fired)
+            self.refused.pop((rule.name, root.name), None)
+        return reason
+
+    def _touched(self, match: Match) -> list[Node]:
+        found: list[Node] = []
+        for value in match.root.outputs:
+            maker = self.state.producers.get(value)
+            if maker is not None:
+                found.append(maker)
+            found.extend(self.state.readers(value))
+        return found
+
+
+def _origin(match: Match, rule: Rule) -> Origin:
+    origin = Origin()
+    # The root comes first in a match; the order of the model reads better.
+    for node in reversed(match.nodes):
+        # Nodes of graphs that no frontend made are their own sources.
+        origin = origin.merge(node.origin if node.origin.sources else Origin((node.name,)))
+    return origin.merge(Origin(), rule.name)

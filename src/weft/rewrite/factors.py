@@ -1,0 +1,229 @@
+"""Multiplications and additions of constants: into layers, into one another, made cheaper."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.match.matcher import Match
+from weft.ops.accumulate import accumulator
+from weft.ops.build import GraphBuilder
+from weft.ops.linear import GemmAttributes
+from weft.rewrite.affine import (
+    Affine,
+    absorb_at_input,
+    absorb_at_output,
+    channel_axis,
+    layer_problem,
+    layers,
+    per_channel,
+)
+from weft.rewrite.rule import Exactness, Rule
+
+# --- into layers ----------------------------------------------------------------------------
+
+
+def _affine(match: Match, combine: str, value: str) -> Affine | None:
+    """What a constant ``k`` does to the channels of a value beside a layer ``c``."""
+    type = match.type(value)
+    axis = channel_axis(match.node("c").op, len(type.shape))
+    found = per_channel(match.array("k"), type, axis)
+    if found is None:
+        return None
+    return Affine(found, None) if combine == "Mul" else Affine(None, found)
+
+
+def _into_output(op: str) -> Rule:
+    return Rule(
+        name="fold-multiply" if op == "Mul" else "fold-add",
+        before=f"""
+            c = {layers("[users=1]")}
+            y = {op}{{c, const k}}
+        """,
+        where=lambda match: layer_problem(match, _affine(match, op, "c")),
+        after=lambda match, builder: absorb_at_output(
+            match, builder, _affine(match, op, "c") or Affine(None, None)
+        ),
+        exactness=Exactness.REASSOCIATING,
+        doc="A constant for each channel that multiplies the output of a convolution or matrix "
+        "product goes into its weights."
+        if op == "Mul"
+        else "A constant for each channel that is added to the output of a convolution or "
+        "matrix product goes into its bias.",
+    )
+
+
+def _into_input(op: str) -> Rule:
+    return Rule(
+        name="fold-multiply-before" if op == "Mul" else "fold-add-before",
+        before=f"""
+            m = {op}{{x, const k}} [users=1]
+            c = {layers("").replace("(x,", "(m,")}
+        """,
+        where=lambda match: _input_problem(match, op),
+        after=lambda match, builder: absorb_at_input(
+            match, builder, _affine(match, op, "x") or Affine(None, None)
+        ),
+        exactness=Exactness.REASSOCIATING,
+        doc="A constant for each channel that multiplies the input of a convolution or matrix "
+        "product goes into its weights."
+        if op == "Mul"
+        else "A constant for each channel that is added to the input of a convolution without "
+        "padding or a matrix product goes into its bias.",
+    )
+
+
+def _input_problem(match: Match, op: str) -> str | None:
+    if match.type("x") != match.type("m"):
+        return "the constant broadcasts the input"
+    return layer_problem(match, _affine(match, op, "x"), at_input=True)
+
+
+# --- matrix product with bias ---------------------------------------------------------------
+
+
+def _not_gemm(match: Match) -> str | None:
+    if len(match.type("a").shape) != 2 or len(match.type("b").shape) != 2:
+        return "both factors must be matrices"
+    if match.type("y") != match.type("p") or match.array("k").ndim > 2:
+        return "the constant broadcasts the product"
+    if accumulator(match.type("p").dtype) is not match.type("p").dtype:
+        return "the product was rounded before the addition"
+    return None
+
+
+def _gemm(match: Match, builder: GraphBuilder) -> str:
+    return builder.op("Gemm", match["a"], match["b"], match["k"], attributes=GemmAttributes())
+
+
+# --- constants among themselves -------------------------------------------------------------
+
+
+def _grows(match: Match) -> str | None:
+    inner, outer = match.array("j"), match.array("k")
+    if not match.type("y").dtype.is_float:
+        return ""
+    size = np.broadcast(inner, outer).size
+    if size > max(inner.size, outer.size):
+        return "together the constants would be larger"
+    return None
+
+
+def _merged(match: Match, builder: GraphBuilder) -> str:
+    dtype, op = match.type("y").dtype.numpy, match.root.op
+    inner, outer = (match.array(name).astype(np.float64) for name in ("j", "k"))
+    both = (inner * outer if op == "Mul" else inner + outer).astype(dtype)
+    return builder.op(op, match["x"], builder.constant(both, match["k"]))
+
+
+def _merge(op: str) -> Rule:
+    return Rule(
+        name="merge-multiply" if op == "Mul" else "merge-add",
+        before=f"m = {op}{{x, const j}} [users=1]\ny = {op}{{m, const k}}",
+        where=_grows,
+        after=_merged,
+        exactness=Exactness.REASSOCIATING,
+        doc=f"Two {'factors' if op == 'Mul' else 'terms'} that are constant become one.",
+    )
+
+
+def _not_float(match: Match) -> str | None:
+    return None if match.type("y").dtype.is_float else ""
+
+
+def _add_negative(match: Match, builder: GraphBuilder) -> str:
+    return builder.op("Add", match["x"], builder.constant(-match.array("k"), match["k"]))
+
+
+def _reciprocal(match: Match) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return (1 / match.array("k").astype(np.float64)).astype(match.array("k").dtype)
+
+
+def _no_power_of_two(match: Match) -> str | None:
+    if not match.type("y").dtype.is_float:
+        return ""
+    k = match.array("k").astype(np.float64)
+    mantissa, _ = np.frexp(k)
+    exact = np.abs(mantissa) == 0.5
+    back = _reciprocal(match).astype(np.float64)
+    if exact.all() and np.all(back * k == 1):
+        return None
+    return "a divisor is no power of two whose reciprocal is a normal number"
+
+
+def _no_reciprocal(match: Match) -> str | None:
+    if not match.type("y").dtype.is_float:
+        return ""
+    back = _reciprocal(match)
+    tiny = np.finfo(np.float32).tiny if back.dtype.itemsize > 2 else np.float32(6.2e-5)
+    normal = np.isfinite(back) & (np.abs(back.astype(np.float64)) >= tiny)
+    return None if normal.all() else "a divisor has no reciprocal that is a normal number"
+
+
+def _multiply(match: Match, builder: GraphBuilder) -> str:
+    return builder.op("Mul", match["x"], builder.constant(_reciprocal(match), match["k"]))
+
+
+def _power(match: Match, builder: GraphBuilder) -> str:
+    square = builder.op("Mul", match["x"], match["x"])
+    return square if match.array("k").reshape(-1)[0] == 2 else builder.op("Mul", square, match["x"])
+
+
+def _power_problem(match: Match) -> str | None:
+    k = match.array("k")
+    small = k.size == 1 and k.reshape(-1)[0] in (2, 3)
+    same = match.type("x") == match.type("y")
+    return None if small and same and match.type("x").dtype.is_float else ""
+
+
+FOLD: tuple[Rule, ...] = (
+    _into_output("Mul"),
+    _into_output("Add"),
+    _into_input("Mul"),
+    _into_input("Add"),
+    Rule(
+        name="matmul-add-to-gemm",
+        before="p = MatMul(a, b) [users=1]\ny = Add{p, const k}",
+        where=_not_gemm,
+        after=_gemm,
+        exactness=Exactness.BIT_EXACT,
+        doc="A product of two matrices plus a constant is one Gemm.",
+    ),
+)
+
+CHEAPEN: tuple[Rule, ...] = (
+    _merge("Mul"),
+    _merge("Add"),
+    Rule(
+        name="subtract-to-add",
+        before="y = Sub(x, const k)",
+        where=_not_float,
+        after=_add_negative,
+        exactness=Exactness.BIT_EXACT,
+        doc="Subtracting a constant is adding its negative, which other rules can use.",
+    ),
+    Rule(
+        name="divide-by-power-of-two",
+        before="y = Div(x, const k)",
+        where=_no_power_of_two,
+        after=_multiply,
+        exactness=Exactness.BIT_EXACT,
+        doc="Dividing by a power of two is multiplying by its reciprocal.",
+    ),
+    Rule(
+        name="divide-by-constant",
+        before="y = Div(x, const k)",
+        where=_no_reciprocal,
+        after=_multiply,
+        exactness=Exactness.REASSOCIATING,
+        doc="Dividing by a constant is multiplying by its reciprocal, up to rounding.",
+    ),
+    Rule(
+        name="expand-power",
+        before="y = Pow(x, const k)",
+        where=_power_problem,
+        after=_power,
+        exactness=Exactness.REASSOCIATING,
+        doc="Squares and cubes are products.",
+    ),
+)

@@ -1,0 +1,94 @@
+"""The pipeline that every model goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.ir.edit import prune
+from weft.ir.graph import Graph
+from weft.rewrite import (
+    activations,
+    batchnorm,
+    composites,
+    constants,
+    factors,
+    identities,
+    padding,
+    transposes,
+    views,
+)
+from weft.rewrite.engine import Log, rewrite
+from weft.rewrite.rule import Exactness, Rule
+
+CLEAN: tuple[Rule, ...] = (*identities.RULES, *constants.RULES)
+"""What every stage goes on with: it undoes what other rules leave behind."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rules that are applied together until none applies.
+
+    Attributes:
+        name: for the reader.
+        rules: tried in this order at every node.
+        before: a change of the whole graph that comes first.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    before: Callable[[Graph], Graph] | None = None
+
+
+PIPELINE: tuple[Stage, ...] = (
+    Stage("clean", CLEAN, before=constants.share_constants),
+    # Before anything changes the patterns in which exporters write composite ops.
+    Stage("form", (*CLEAN, *composites.RULES)),
+    Stage(
+        "fold",
+        (
+            *CLEAN,
+            *padding.RULES,
+            *batchnorm.FOLD,
+            *views.RULES,
+            *transposes.RULES,
+            *activations.RULES,
+            *factors.FOLD,
+        ),
+    ),
+    # What no layer took is made as cheap as it can be, which may make it fit one after all.
+    Stage(
+        "cheapen",
+        (
+            *CLEAN,
+            *batchnorm.FOLD,
+            *batchnorm.SPLIT,
+            *activations.RULES,
+            *factors.FOLD,
+            *factors.CHEAPEN,
+        ),
+    ),
+)
+
+RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rule in stage.rules))
+"""Every rule of the pipeline once, for the reference pages."""
+
+
+def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tuple[Graph, Log]:
+    """Apply the pipeline.
+
+    Args:
+        graph: any graph whose ops are in the table.
+        allow: rules of a looser label are left out.
+
+    Returns:
+        The simplified graph, and what was done and refused.
+    """
+    graph = prune(graph)
+    log = Log()
+    for stage in PIPELINE:
+        if stage.before is not None:
+            graph = stage.before(graph)
+        graph, done = rewrite(graph, stage.rules, allow=allow)
+        log = log + done
+    return graph, log

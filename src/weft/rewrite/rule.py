@@ -1,0 +1,78 @@
+"""What a rewrite rule is: two graphs and a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from weft.match.matcher import Match
+from weft.match.parse import parse_pattern
+from weft.match.pattern import Made, root_ops
+from weft.ops.build import GraphBuilder
+from weft.ops.table import OPS
+
+
+class Exactness(Enum):
+    """What a rule may do to the outputs.
+
+    The ops' references say what equal means; NaNs may differ in their bits and zeros in
+    their sign under every label.
+    """
+
+    BIT_EXACT = "bit-exact"
+    """The same numbers."""
+    REASSOCIATING = "reassociating"
+    """Equal over the real numbers; rounding differs."""
+    APPROXIMATE = "approximate"
+    """Not equal over the real numbers either."""
+
+    def __le__(self, other: Exactness) -> bool:
+        order = list(Exactness)
+        return order.index(self) <= order.index(other)
+
+
+Where: TypeAlias = Callable[[Match], str | None]
+After: TypeAlias = Callable[[Match, GraphBuilder], str | tuple[str, ...]]
+
+
+def always(_: Match) -> None:
+    """The condition of a rule that its pattern says all about."""
+    return
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One way to change a graph without changing what it computes.
+
+    The node that the pattern's root fits is replaced; the others that take part go when
+    nothing else reads them.
+
+    Attributes:
+        name: as it is said in logs and generated code (``fold-batch-norm-into-conv``).
+        before: text of the pattern (see ``weft.match.pattern``).
+        where: a sentence that says why not, for a match that must not be rewritten; an empty
+            one where nobody would have expected it to be.
+        after: adds nodes to a builder that knows the graph's values, and returns the
+            values that stand for the root's outputs; values of the graph are allowed.
+        exactness: what it does to the outputs.
+        doc: what and why, one or two sentences for the reference pages.
+        root: the parsed pattern.
+    """
+
+    name: str
+    before: str
+    after: After
+    exactness: Exactness
+    doc: str
+    where: Where = always
+    root: Made = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", parse_pattern(self.before, OPS))
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Ops at which it is tried; ``*`` stands for any."""
+        return root_ops(self.root)
