@@ -2,61 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tests.ops.samples import Bad, Sample, Typed
+from tests.ops.samples import Bad, Sample, Typed, random
 from weft.ops.deformable import DeformConvAttributes
 
-CLOSE = 2e-5
-
-
-def deform(*inputs: str, tolerance: float = CLOSE, **fields: Any) -> Sample:
-    return Sample("DeformConv", inputs, DeformConvAttributes(**fields), tolerance)
-
+ONES = np.ones((1, 1, 2, 2), np.float32)
+SQUARE = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+HALF = np.zeros((1, 8, 2, 2), np.float32)
+HALF[:, 0] = 0.5
 
 SAMPLES = [
-    # The taps of a 1x1 window, moved by half an element to the right.
     Sample(
         "DeformConv",
-        (
-            np.array([[1, 3], [5, 9]], np.float32)[None, None],
-            np.ones((1, 1, 1, 1), np.float32),
-            np.stack([np.zeros((2, 2)), np.full((2, 2), 0.5)])[None].astype(np.float32),
-        ),
+        (SQUARE, ONES, HALF),
         DeformConvAttributes(),
-        CLOSE,
-        expected=([[[[2, 1.5], [7, 4.5]]]],),
+        expected=([[[[9.5, 13.5], [21.5, 25.5]]]],),
+        tolerance=1e-6,
     ),
-    deform("f32[2,4,5,6]", "f32[3,4,3,2]", "f32[2,12,3,5]", "f32[3]"),
-    deform(
-        "f32[1,4,5,6]",
-        "f32[4,2,3,3]",
-        "f32[1,36,3,3]",
-        "",
-        "f32[1,18,3,3]",
-        groups=2,
-        offset_group=2,
-        strides=(2, 2),
-        pads=(1, 1, 1, 1),
+    Sample(
+        "DeformConv",
+        ("f32[2,4,5,6]", "f32[6,2,3,2]", "f32[2,24,3,3]", "f32[6]", "f32[2,12,3,3]"),
+        DeformConvAttributes((3, 2), (2, 2), (1, 0, 1, 1), (1, 2), 2, 2),
+        tolerance=1e-5,
     ),
-    deform("f32[1,2,7,7]", "f32[1,2,3,3]", "f32[1,18,3,3]", dilations=(2, 2)),
-    deform("f16[1,2,4,4]", "f16[1,2,3,3]", "f16[1,18,2,2]", tolerance=4e-3),
+    Sample(
+        "DeformConv",
+        ("f32[1,2,7]", "f32[3,2,3]", random("f32[1,3,5]"), None, "f32[1,3,5]"),
+        DeformConvAttributes(),
+        tolerance=1e-5,
+    ),
 ]
 BAD: list[Bad] = [
     Bad(
         "DeformConv",
-        ("f32[1,2,7,7]", "f32[1,2,3,3]", "f32[1,9,5,5]"),
-        "deformconv: offset must be [1,18,5,5]; got offset f32[1,9,5,5] (node bad)",
+        ("f32[1,1,3,3]", "f32[1,1,2]", "f32[1,8,2,2]"),
+        "deformconv: input and weight must have one rank of 3 or more; "
+        "got f32[1,1,3,3], f32[1,1,2], f32[1,8,2,2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,8,2,2]"),
+        "deformconv: kernel, strides, dilations and pads must fit the spatial axes and the "
+        "weight; got f32[1,1,3,3], f32[1,1,2,2], kernel [3, 3] (node bad)",
+        DeformConvAttributes((3, 3)),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,8,2,2]"),
+        "deformconv: strides and dilations must be at least 1; got (0, 1), (1, 1) (node bad)",
+        DeformConvAttributes(strides=(0, 1)),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,4,4]", "f32[1,8,2,2]"),
+        "deformconv: the window must fit into the padded input; "
+        "got f32[1,1,3,3], f32[1,1,4,4], f32[1,8,2,2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,2,2,2]", "f32[1,8,2,2]"),
+        "deformconv: input and weight must have channels for 1 groups; "
+        "got f32[1,1,3,3], f32[1,2,2,2], f32[1,8,2,2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,8,2,2]"),
+        "deformconv: offset_group must divide 1 channels; "
+        "got f32[1,1,3,3], f32[1,1,2,2], f32[1,8,2,2] (node bad)",
+        DeformConvAttributes(offset_group=2),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,4,2,2]"),
+        "deformconv: offset must have the shape [8, 2, 2] after the batch; "
+        "got f32[1,1,3,3], f32[1,1,2,2], f32[1,4,2,2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,8,2,2]", "f32[2]"),
+        "deformconv: the bias must have 1 elements; "
+        "got f32[1,1,3,3], f32[1,1,2,2], f32[1,8,2,2], f32[2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f32[1,1,2,2]", "f32[1,8,2,2]", "", "f32[1,4,3,2]"),
+        "deformconv: mask must have the shape [4, 2, 2] after the batch; "
+        "got f32[1,1,3,3], f32[1,1,2,2], f32[1,8,2,2], f32[1,4,3,2] (node bad)",
+        DeformConvAttributes(),
+    ),
+    Bad(
+        "DeformConv",
+        ("f32[1,1,3,3]", "f64[1,1,2,2]", "f32[1,8,2,2]"),
+        "deformconv: the inputs must be of one floating-point type; "
+        "got f32[1,1,3,3], f64[1,1,2,2], f32[1,8,2,2] (node bad)",
         DeformConvAttributes(),
     ),
 ]
 TYPES: list[Typed] = [
     Typed(
         "DeformConv",
-        ("f32[N,2,7,7]", "f32[1,2,3,3]", "f32[N,18,5,5]"),
-        ("f32[N,1,5,5]",),
+        ("f32[N,1,3,3]", "f32[1,1,2,2]", "f32[N,8,2,2]"),
+        ("f32[N,1,2,2]",),
         DeformConvAttributes(),
     ),
 ]

@@ -37,8 +37,8 @@ def block(text: str) -> str:
     return indent(text, "    ")
 
 
-def count(var: str, extent: int, body: str) -> str:
-    """A loop from 0."""
+def count(var: str, extent: int | str, body: str) -> str:
+    """A loop from 0 to a number or a variable."""
     return f"for ({var} = 0; {var} < {extent}; ++{var}) {{\n{block(body)}}}\n"
 
 

@@ -83,9 +83,8 @@ def _infer(call: Call) -> tuple[TensorType, ...]:
         raise call.error(f"offset_group must divide {channels} channels")
     taps = asked.offset_group * prod(found.kernel)
     if offset.shape != (x.shape[0], taps * len(found.kernel), *found.target):
-        raise call.error(
-            f"offset must have the shape {[taps * len(found.kernel), *found.target]} after the batch"
-        )
+        shape = [taps * len(found.kernel), *found.target]
+        raise call.error(f"offset must have the shape {shape} after the batch")
     if call.has(3) and call.type(3).shape != (filters,):
         raise call.error(f"the bias must have {filters} elements")
     if call.has(4) and call.type(4).shape != (x.shape[0], taps, *found.target):
