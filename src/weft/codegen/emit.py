@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
 from weft.plan.program import Program, Region
 
+_HELPER = re.compile(r"\bweft_\w+(?=\()")
 # What calls and saved registers need beside the locals, for two calls deep.
 _FRAMES = 512
 
@@ -152,7 +154,7 @@ class _Emission:
         return sources
 
     def _source(self, body: Sequence[str], units: Sequence[Unit], *headers: str) -> str:
-        used = {helper for unit in units for helper in unit.helpers}
+        used = set(_HELPER.findall("\n".join(body)))
         helpers = [
             line
             for text in helper_texts(used, self._flavour)

@@ -98,7 +98,6 @@ class FunctionText:
 def kernel_function(
     kernel: Kernel,
     flavour: Flavour,
-    helpers: set[str],
     *,
     name: str = "",
     aliased: frozenset[str] = frozenset(),
@@ -109,13 +108,12 @@ def kernel_function(
     Args:
         kernel: what it computes.
         flavour: the dialect.
-        helpers: gets the names of the helpers that it uses.
         name: of the function, if not the kernel's.
         aliased: parameters whose memory may overlap another's.
         linkage: what stands before the return type.
     """
     simple = simplify_kernel(kernel)
-    writer = _FunctionWriter(simple, flavour, helpers)
+    writer = _FunctionWriter(simple, flavour)
     block = Block(1)
     writer.block(simple.body, block)
     for slot in writer.params:
@@ -158,11 +156,11 @@ def _parameter(slot: Slot, flavour: Flavour, aliased: frozenset[str]) -> str:
 class _FunctionWriter:
     """Writes the statements of one kernel."""
 
-    def __init__(self, kernel: Kernel, flavour: Flavour, helpers: set[str]) -> None:
+    def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
         self._names = Names()
-        self.scope = Scope(flavour, helpers)
+        self.scope = Scope(flavour)
         self.scalar = Scalar(self.scope)
         self._vector: Vector | None = None
         # Registers stored to, one set for each loop around: finds the steps of a reduction.

@@ -128,7 +128,7 @@ _SIGN = """\
 /* -1, 0 or 1; a NaN stays. */
 static {T} weft_sign_{S}({T} x)
 {{
-    return x > {zero} ? {one} : (x < {zero} ? -{one} : x);
+    return x != x ? x : ({T})((x > {zero}) - (x < {zero}));
 }}
 """
 

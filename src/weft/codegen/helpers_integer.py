@@ -205,7 +205,7 @@ def _saturating(source: str, dtype: DType) -> str:
     wide = (source == "f32" and dtype.bytes >= 4) or dtype.bytes == 8
     # The doubles (floats) next to the limits: where those are not representable, the power of
     # two itself is the first number beyond.
-    below = f"{low - (2.0 ** (dtype.bytes * 8 - 24) if wide else 1)!r}{suffix}"
+    below = f"{float(low - (2 ** (dtype.bytes * 8 - 24) if wide else 1))!r}{suffix}"
     if dtype.bytes == 8 and dtype.is_signed:
         below = f"-9223373136366403584.0{suffix}" if suffix else "-9223372036854777856.0"
     if not dtype.is_signed:

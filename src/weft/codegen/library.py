@@ -68,6 +68,9 @@ _ACOSH = """\
 static double weft_acosh(double x)
 {
     const double above = x - 1.0;
+    if (x < 1.0) {
+        return sqrt(above); /* not a number */
+    }
     if (x > 1.0e8) {
         return log(x) + 0.69314718055994530942;
     }
@@ -157,20 +160,14 @@ def library_helper(name: str, c99: bool) -> Text | None:
     return None if c99 else _C89_HELPERS.get(name)
 
 
-def library_call(
-    op: str, arguments: tuple[Value, ...], kind: str, c99: bool
-) -> tuple[Value, tuple[str, ...]]:
-    """A call of a mathematical function and the helpers that it needs."""
+def library_call(op: str, arguments: tuple[Value, ...], kind: str, c99: bool) -> Value:
+    """A call of a mathematical function."""
     double = kind == "double"
     if c99:
         name = _C99[op] + ("" if double else "f")
         text = f"{name}({', '.join(argument.text for argument in arguments)})"
-        return Value(text, PRIMARY, kind), ()
-    needs: tuple[str, ...] = ()
-    name = _C89.get(op, "")
-    if not name:
-        name = f"weft_{_C99[op]}"
-        needs = (name,)
+        return Value(text, PRIMARY, kind)
+    name = _C89.get(op) or f"weft_{_C99[op]}"
     texts = [each.text if double else cast_text("double", each) for each in arguments]
     text = f"{name}({', '.join(texts)})"
-    return Value(text if double else f"(float){text}", PRIMARY if double else UNARY, kind), needs
+    return Value(text if double else f"(float){text}", PRIMARY if double else UNARY, kind)

@@ -126,10 +126,7 @@ def print_linear(form: Linear) -> Value:
     pieces = [_product(term, kind) for term in ordered]
     if len(pieces) == 1 and form.const == 0 and added:
         return pieces[0]._replace(low=low, high=high)
-    if added:
-        text = pieces[0].at(SUM)
-    else:
-        text = f"-{pieces[0].at(PRIMARY)}"
+    text = pieces[0].at(SUM) if added else f"-{pieces[0].at(PRIMARY)}"
     for term, piece in zip(ordered[1:], pieces[1:], strict=True):
         text += f" {'+' if term.factor > 0 else '-'} {piece.at(PRODUCT)}"
     if form.const:

@@ -97,7 +97,7 @@ def _repeat_variables(steps: Sequence[Step]) -> list[str]:
     found: list[str] = []
     for step in steps:
         if isinstance(step, Repeat):
-            found += [each for each in (step.var, *_repeat_variables(step.body))]
+            found += step.var, *_repeat_variables(step.body)
     return list(dict.fromkeys(found))
 
 

@@ -67,7 +67,6 @@ class Scope:
 
     Attributes:
         flavour: the dialect.
-        helpers: names of the helpers used so far (shared by the whole source).
         values: what each loop variable is.
         slots: where each buffer is.
         temporaries: values of expressions computed before, by identity.
@@ -75,16 +74,10 @@ class Scope:
     """
 
     flavour: Flavour
-    helpers: set[str]
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     temporaries: dict[int, Value] = field(default_factory=dict[int, Value])
     used: set[str] = field(default_factory=set[str])
-
-    def helper(self, name: str) -> str:
-        """Note that a helper is used; returns its name."""
-        self.helpers.add(name)
-        return name
 
 
 class Scalar:
@@ -247,7 +240,7 @@ class Scalar:
         if dtype in HALVES:
             if slot.local:
                 return Value(text, PRIMARY, "float")
-            helper = self.scope.helper(f"weft_{dtype.value}_to_f32")
+            helper = f"weft_{dtype.value}_to_f32"
             return Value(f"{helper}({text})", PRIMARY, "float")
         low, high = (0, 0) if dtype.is_float else dtype.limits
         return Value(text, PRIMARY, slot.ctype, low, high)
@@ -303,7 +296,7 @@ class Scalar:
         if op == "abs":
             if not dtype.is_signed:
                 return x
-            helper = self.scope.helper(f"weft_abs_{SUFFIXES[kind]}")
+            helper = f"weft_abs_{SUFFIXES[kind]}"
             text = f"{helper}({as_kind(kind, x).text})"
             ends = 0, max(abs(x.low), abs(x.high))
             if ends[1] > dtype.limits[1]:
@@ -313,7 +306,7 @@ class Scalar:
             if not dtype.is_signed:
                 text = f"{x.at(EQUALITY + 1)} != {'0u' if kind != 'int' else '0'}"
                 return as_kind(kind, Value(text, EQUALITY, "int", 0, 1))
-            helper = self.scope.helper(f"weft_sign_{SUFFIXES[kind]}")
+            helper = f"weft_sign_{SUFFIXES[kind]}"
             return Value(f"{helper}({as_kind(kind, x).text})", PRIMARY, "int", -1, 1)
         raise InternalError(f"{op} of integers has no meaning")
 
@@ -322,7 +315,7 @@ class Scalar:
         if op == "neg":
             return Value(f"-{x.at(UNARY)}", NEGATIVE, kind)
         if op in ("isnan", "isinf", "sign"):
-            helper = self.scope.helper(f"weft_{op}_{SUFFIXES[kind]}")
+            helper = f"weft_{op}_{SUFFIXES[kind]}"
             result = kind if op == "sign" else "int"
             return Value(f"{helper}({x.text})", PRIMARY, result, *_BOOL_RANGE)
         if op in LIBRARY_OPS:
@@ -330,16 +323,13 @@ class Scalar:
         raise InternalError(f"{op} of floats has no meaning")
 
     def _library(self, op: str, arguments: tuple[Value, ...], kind: str) -> Value:
-        value, needs = library_call(op, arguments, kind, self.scope.flavour.c99_library)
-        for need in needs:
-            self.scope.helper(need)
-        return value
+        return library_call(op, arguments, kind, self.scope.flavour.c99_library)
 
     def rounded(self, value: Value, dtype: DType, op: str = "") -> Value:
         """Rounds a result to 16 bits where it has that type and may need it."""
         if dtype not in HALVES or op in _EXACT:
             return value
-        helper = self.scope.helper(f"weft_round_{dtype.value}")
+        helper = f"weft_round_{dtype.value}"
         return Value(f"{helper}({value.text})", PRIMARY, "float")
 
     # --- binary -------------------------------------------------------------------------------
@@ -402,7 +392,7 @@ class Scalar:
             return self._library(op, (lhs, rhs), lhs.kind)
         if op in ("min", "max"):
             return self._extreme_of(op, lhs, rhs, lhs.kind)
-        helper = self.scope.helper(f"weft_{op}_{SUFFIXES[lhs.kind]}")
+        helper = f"weft_{op}_{SUFFIXES[lhs.kind]}"
         return Value(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, lhs.kind)
 
     def _extreme_of(self, op: str, lhs: Value, rhs: Value, kind: str) -> Value:
@@ -414,7 +404,7 @@ class Scalar:
             first, second = (rhs, lhs) if op == "min" else (lhs, rhs)
             text = f"{first.at(SUM)} < {second.at(SUM)} ? {rhs.at(OR)} : {lhs.at(OR)}"
             return Value(text, TERNARY, kind, *ends)
-        helper = self.scope.helper(f"weft_{op}_{SUFFIXES[kind]}")
+        helper = f"weft_{op}_{SUFFIXES[kind]}"
         return Value(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, kind, *ends)
 
     def integer(self, op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
@@ -438,7 +428,7 @@ class Scalar:
             lhs = as_kind(KINDS[dtype], lhs)
             ends = lhs.low >> rhs.low, lhs.high >> rhs.low
             return Value(f"{lhs.at(UNARY)} >> {rhs.low}", 11, KINDS[dtype], *ends)
-        helper = self.scope.helper(f"weft_{op}_{dtype.value}")
+        helper = f"weft_{op}_{dtype.value}"
         sides = [self.converted(side, STORAGE[dtype]) for side in (lhs, rhs)]
         return Value(f"{helper}({sides[0]}, {sides[1]})", PRIMARY, STORAGE[dtype], *dtype.limits)
 
@@ -455,13 +445,12 @@ class Scalar:
             sides = as_kind(kind, lhs), as_kind(kind, rhs)
             text = f"{sides[0].at(PRODUCT)} {'/' if op == 'div' else '%'} {sides[1].at(UNARY)}"
             return Value(text, PRODUCT, kind, *dtype.limits)
-        helper = self.scope.helper(f"weft_{op}_{SUFFIXES[kind]}")
+        helper = f"weft_{op}_{SUFFIXES[kind]}"
         text = f"{helper}({as_kind(kind, lhs).text}, {as_kind(kind, rhs).text})"
-        limits = (dtype if dtype.is_signed else dtype).limits
         if op in ("div", "floordiv", "pow") and dtype.bytes < 4:
             # Wider than the type: -128 / -1 and powers wrap.
             return narrowed(Value(text, PRIMARY, kind, *DType.I32.limits), dtype)
-        return Value(text, PRIMARY, kind, *limits)
+        return Value(text, PRIMARY, kind, *dtype.limits)
 
     # --- conversions --------------------------------------------------------------------------
 
@@ -478,7 +467,7 @@ class Scalar:
             return x if x.kind == kind else Value(cast_text(kind, x), UNARY, kind)
         if source.is_float:
             name = f"weft_{SUFFIXES[x.kind]}_to_{dtype.value}"
-            text = f"{self.scope.helper(name)}({x.text})"
+            text = f"{name}({x.text})"
             return Value(text, PRIMARY, STORAGE[dtype], *dtype.limits)
         return narrowed(x, dtype)
 
@@ -497,7 +486,7 @@ class Scalar:
         if exact:
             return self.rounded(Value(cast_text("float", x), UNARY, "float"), dtype)
         double = x if x.kind == "double" else Value(cast_text("double", x), UNARY, "double")
-        helper = self.scope.helper("weft_f64_to_odd")
+        helper = "weft_f64_to_odd"
         return self.rounded(Value(f"{helper}({double.text})", PRIMARY, "float"), dtype)
 
     def converted(self, value: Value, ctype: str) -> str:
@@ -522,7 +511,7 @@ class Scalar:
             packed = f"weft_{dtype.value}_to_f32("
             if text.startswith(packed) and text.endswith("])") and text.count("(") == 1:
                 return text[len(packed) : -1]
-            helper = self.scope.helper(f"weft_f32_to_{dtype.value}")
+            helper = f"weft_f32_to_{dtype.value}"
             rounding = f"weft_round_{dtype.value}("
             if text.startswith(rounding) and _closes_last(text):
                 text = text[len(rounding) : -1]

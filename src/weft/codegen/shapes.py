@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from weft.loops.affine import affine
 from weft.loops.nodes import Buffer, Const, Expr, For, If, Kind, Load, Local, Stmt, Store, Var
-from weft.loops.ranges import affine
 from weft.loops.walk import free_vars, loads, own_exprs, walk
 
 Known = frozenset[str]

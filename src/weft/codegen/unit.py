@@ -23,7 +23,6 @@ class Unit:
         name: its name in C.
         signature: the declaration without a semicolon.
         lines: the definition with its comment.
-        helpers: names of the helpers that it calls.
         stack_bytes: of its locals.
         extern: whether its body was given as C.
     """
@@ -32,7 +31,6 @@ class Unit:
     name: str
     signature: str
     lines: tuple[str, ...]
-    helpers: frozenset[str]
     stack_bytes: int
     extern: bool
 
@@ -48,8 +46,7 @@ def unit_of(
     """A function of a program as C."""
     if isinstance(function, ExternFunction):
         return _extern_unit(function, name, comments, linkage)
-    helpers: set[str] = set()
-    text = kernel_function(function, flavour, helpers, name=name, aliased=aliased, linkage=linkage)
+    text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage)
     head = comment([*comments, _described(function)])
     lines = wrap_all([*head, text.signature, *text.body])
     return Unit(
@@ -57,7 +54,6 @@ def unit_of(
         name,
         text.signature,
         tuple(lines),
-        frozenset(helpers),
         text.stack_bytes,
         extern=False,
     )
@@ -87,4 +83,4 @@ def _extern_unit(
         if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
             body.append(f"    (void){identifier(each.name)};")
     lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
-    return Unit(function.name, name, signature, tuple(lines), frozenset(), 1024, extern=True)
+    return Unit(function.name, name, signature, tuple(lines), 1024, extern=True)

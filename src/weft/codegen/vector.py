@@ -167,7 +167,7 @@ class Vector:
         if dtype is DType.BOOL:
             return Lanes(f"{text} != 0", RELATION, DType.BOOL, 1)
         if dtype in HALVES:
-            helper = self.scope.helper(f"weft_from_{dtype.value}_{self.type(DType.F32)}")
+            helper = f"weft_from_{dtype.value}_{self.type(DType.F32)}"
             return Lanes(f"{helper}({text})", PRIMARY, DType.F32)
         return Lanes(text, PRIMARY if text[0] != "*" else UNARY, dtype)
 
@@ -195,7 +195,7 @@ class Vector:
         if dtype is DType.BOOL:
             return f"__builtin_convertvector(-{value.at(UNARY)}, {self.type(DType.U8)})"
         if dtype in HALVES:
-            helper = self.scope.helper(f"weft_to_{dtype.value}_{self.type(DType.F32)}")
+            helper = f"weft_to_{dtype.value}_{self.type(DType.F32)}"
             return f"{helper}({value.text})"
         return value.text
 
@@ -251,7 +251,7 @@ class Vector:
         fits = op in ("abs", "round", "sign") or op in LANE_CALLS
         if not fits or (not dtype.is_float and op != "abs"):
             return None
-        helper = self.scope.helper(f"weft_{op}_{self.type(held)}")
+        helper = f"weft_{op}_{self.type(held)}"
         return self._rounded(Lanes(f"{helper}({x.text})", PRIMARY, held), dtype, op)
 
     def _negative(self, x: Lanes, dtype: DType) -> Lanes:
@@ -269,7 +269,7 @@ class Vector:
     def _rounded(self, value: Lanes, dtype: DType, op: str) -> Lanes:
         if dtype not in HALVES or op in _EXACT:
             return value
-        helper = self.scope.helper(f"weft_round16{dtype.value}_{self.type(DType.F32)}")
+        helper = f"weft_round16{dtype.value}_{self.type(DType.F32)}"
         return Lanes(f"{helper}({value.text})", PRIMARY, DType.F32)
 
     def _binary(self, expr: Binary) -> Lanes | None:
@@ -310,14 +310,14 @@ class Vector:
             left, right = self.operand(lhs, dtype, level), self.operand(rhs, dtype, level + 1)
             return self._rounded(Lanes(f"{left} {symbol} {right}", level, held), dtype, op)
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
-        helper = self.scope.helper(f"weft_{op}_{self.type(held)}")
+        helper = f"weft_{op}_{self.type(held)}"
         value = Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, held)
         return self._rounded(value, dtype, op)
 
     def _integer_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         if op in ("min", "max"):
             lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
-            helper = self.scope.helper(f"weft_{op}_{self.type(dtype)}")
+            helper = f"weft_{op}_{self.type(dtype)}"
             return Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, dtype)
         if op in _BITWISE:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
@@ -363,7 +363,7 @@ class Vector:
             return Lanes(text, BIT_OR, dtype, size)
         held = held_as(dtype)
         mask = self.resized(condition, held.bytes)
-        helper = self.scope.helper(f"weft_select_{self.type(held)}")
+        helper = f"weft_select_{self.type(held)}"
         return Lanes(f"{helper}({mask.text}, {yes.text}, {no.text})", PRIMARY, held)
 
     def _choice(self, condition: Value, expr: Select, dtype: DType) -> Lanes:
@@ -397,7 +397,7 @@ class Vector:
             x = Lanes(f"-{x.at(UNARY)}", NEGATIVE, mask_dtype(x.mask))
         held = held_as(target)
         if source.is_float and not target.is_float:
-            helper = self.scope.helper(f"weft_saturate_{target.value}_{self.type(x.dtype)}")
+            helper = f"weft_saturate_{target.value}_{self.type(x.dtype)}"
             return Lanes(f"{helper}({x.text})", PRIMARY, target)
         if target in HALVES and x.dtype is not DType.F32:
             return None

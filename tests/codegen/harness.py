@@ -1,0 +1,123 @@
+"""Runs kernels through generated C: many in one program, so that one compilation does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.loops.interpret import run, span
+from weft.loops.nodes import Access, Kernel
+from weft.plan.program import Address, CallStep, Port, Program, Region
+from weft.runtime.cache import Cache
+from weft.runtime.compiler import find_compiler
+from weft.runtime.library import build
+
+STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow"]
+STANDARDS = {"c89": "c89", "c99": "c99", "gnu": "gnu11"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and what it reads; ``ulps`` is how far floats may be off."""
+
+    kernel: Kernel
+    arrays: Mapping[str, np.ndarray]
+    ulps: float = 0
+
+
+def program_of(cases: Sequence[Case], name: str = "cases") -> tuple[Program, np.ndarray, int]:
+    """A program that calls every kernel, its input bytes and the number of output bytes."""
+    steps: list[CallStep] = []
+    functions: list[Kernel] = []
+    pieces: list[tuple[int, bytes]] = []
+    read = written = 0
+    for number, case in enumerate(cases):
+        kernel = replace(case.kernel, name=f"k{number}")
+        functions.append(kernel)
+        arguments: list[Address] = []
+        for buffer in kernel.params:
+            size = span(buffer) * buffer.dtype.bytes
+            if buffer.access is Access.READ:
+                pieces.append((read, case.arrays[buffer.name].tobytes()))
+                arguments.append(Address(Region.INPUT, "data", read))
+                read += -(-size // 64) * 64
+            else:
+                arguments.append(Address(Region.OUTPUT, "result", written))
+                written += -(-size // 64) * 64
+        steps.append(CallStep(kernel.name, tuple(arguments), (f"case {number}",)))
+    memory = np.zeros(read + 64, np.uint8)
+    data = memory[-memory.ctypes.data % 64 :][:read]
+    for offset, piece in pieces:
+        data[offset : offset + len(piece)] = np.frombuffer(piece, np.uint8)
+    program = Program(
+        name,
+        (Port("data", DType.U8, (read,)),),
+        (Port("result", DType.U8, (written,)),),
+        tuple(functions),
+        tuple(steps),
+        {},
+        0,
+    )
+    return program, data, written
+
+
+def check(
+    cases: Sequence[Case], flavour: str, folder: Path, flags: Sequence[str] = ()
+) -> None:
+    """Asserts that generated C computes what the interpreter does."""
+    program, data, written = program_of(cases)
+    memory = np.zeros(written + 64, np.uint8)
+    result = memory[-memory.ctypes.data % 64 :][:written]
+    library = build(
+        program,
+        flavour,
+        compiler=find_compiler(),
+        cache=Cache(folder),
+        flags=[f"-std={STANDARDS[flavour]}", *STRICT, "-O1", "-ffp-contract=off", *flags],
+    )
+    library(data, out=(result,))
+    offset = 0
+    for case in cases:
+        outputs = {
+            each.name: np.zeros(span(each), each.dtype.numpy)
+            for each in case.kernel.params
+            if each.access is not Access.READ
+        }
+        flat = {name: array.reshape(-1) for name, array in case.arrays.items()}
+        run(case.kernel, {**flat, **outputs})
+        for name, wanted in outputs.items():
+            got = result[offset : offset + wanted.nbytes].view(wanted.dtype)
+            offset += -(-wanted.nbytes // 64) * 64
+            problem = difference(got, wanted, case.ulps)
+            assert not problem, f"{case.kernel.name} {name} ({flavour}): {problem}\n{case.kernel}"
+
+
+def difference(got: np.ndarray, wanted: np.ndarray, ulps: float) -> str:
+    """What is wrong with a result, or nothing."""
+    if got.dtype.kind in "iub":
+        bad = np.flatnonzero(got != wanted)
+    else:
+        with np.errstate(all="ignore"):
+            near = _near(got, wanted, ulps)
+        bad = np.flatnonzero(~near)
+    if not bad.size:
+        return ""
+    return f"{bad.size} differ, first at {bad[0]}: got {got[bad[0]]!r}, wanted {wanted[bad[0]]!r}"
+
+
+def _near(got: np.ndarray, wanted: np.ndarray, ulps: float) -> np.ndarray:
+    left, right = got.astype(np.float64), wanted.astype(np.float64)
+    both_nan = np.isnan(left) & np.isnan(right)
+    same = (left == right) & (np.signbit(left) == np.signbit(right))
+    if ulps:
+        same |= left == right
+        dtype = DType.of(got.dtype)
+        unit = {DType.F64: 2.0**-52, DType.F32: 2.0**-23, DType.F16: 2.0**-10}
+        epsilon = unit.get(dtype, 2.0**-7)
+        smallest = {DType.F64: 1e-300, DType.F32: 1e-37, DType.F16: 6e-5}.get(dtype, 1e-37)
+        same |= np.abs(left - right) <= ulps * epsilon * np.maximum(np.abs(right), smallest)
+    return both_nan | same

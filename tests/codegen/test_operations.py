@@ -1,0 +1,162 @@
+"""Every operation on every type, in every flavour: C computes what the interpreter does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.codegen.harness import Case, check
+
+from weft.codegen.flavours import FLAVOURS
+from weft.dtypes import DType
+from weft.loops.nodes import (
+    COMPARISONS,
+    Access,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Kind,
+    Load,
+    Select,
+    Store,
+    Unary,
+    Var,
+)
+from weft.loops.walk import dtype_of
+
+LANES = 4
+LIBM = frozenset(
+    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow".split()
+)
+FLOAT_ONLY_UNARY = LIBM - {"pow"} | frozenset("sqrt floor ceil round trunc isnan isinf".split())
+INTEGER_UNARY = ("neg", "abs", "sign", "not")
+FLOAT_BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "fmod", "pow", "min", "max")
+INTEGER_BINARY = (*FLOAT_BINARY, "and", "or", "xor", "shl", "shr")
+DIVISIONS = frozenset({"div", "floordiv", "mod", "fmod"})
+
+
+def values(dtype: DType) -> np.ndarray:
+    """Ordinary and extreme values; a multiple of the lanes."""
+    if dtype is DType.BOOL:
+        return np.array([False, True, True, False], np.bool_)
+    if dtype.is_integer:
+        low, high = dtype.limits
+        inner = [0, 1, 2, 3, 5, 7, 8, 31, 33, 63, 64, 100]
+        if dtype.is_signed:
+            inner += [-1, -2, -3, -7, -100, low + 1]
+        picked = [low, high, high - 1, high // 2, *inner]
+        picked += [1] * (-len(picked) % LANES)
+        return np.array(picked, dtype.numpy)
+    special = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, -3.7, 1e-3, 100.25, -77.125]
+    special += [np.inf, -np.inf, np.nan, 1e30, -1e30, 3e-39, 0.3, -0.99, 2.0**23 + 1, 40000.0]
+    with np.errstate(over="ignore"):
+        return np.array(special, np.float64).astype(dtype.numpy)
+
+
+def pairs(dtype: DType, nonzero: bool) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of values."""
+    single = values(dtype)
+    right = single
+    if nonzero:
+        right = np.where(single == 0, np.array(3, single.dtype), single)
+    return np.repeat(single, len(right)), np.tile(right, len(single))
+
+
+def pointwise(expr: Expr, names: dict[str, DType], size: int, kind: Kind) -> Kernel:
+    """``y[i] = expr`` for all ``i``, by vectors or one by one."""
+    out = Buffer("y", dtype_of(expr), (size,), Access.WRITE)
+    ins = tuple(Buffer(name, dtype, (size,)) for name, dtype in names.items())
+    i64 = DType.I64
+    if kind is Kind.VECTOR:
+        inner = For("v", Const(0, i64), Const(LANES, i64), (), Kind.VECTOR)
+        at = Binary("add", Binary("mul", Var("i"), Const(LANES, i64)), Var("v"))
+        store = Store("y", (at,), _moved(expr, at))
+        loop = For("v", inner.start, inner.stop, (store,), Kind.VECTOR)
+        body = (For("i", Const(0, i64), Const(size // LANES, i64), (loop,)),)
+    else:
+        store = Store("y", (Var("i"),), expr)
+        body = (For("i", Const(0, i64), Const(size, i64), (store,)),)
+    return Kernel("pointwise", (*ins, out), body)
+
+
+def _moved(expr: Expr, at: Expr) -> Expr:
+    match expr:
+        case Load(buffer, _, dtype):
+            return Load(buffer, (at,), dtype)
+        case Unary(op, x):
+            return Unary(op, _moved(x, at))
+        case Binary(op, lhs, rhs):
+            return Binary(op, _moved(lhs, at), _moved(rhs, at))
+        case Select(condition, then, otherwise):
+            return Select(_moved(condition, at), _moved(then, at), _moved(otherwise, at))
+        case Cast(dtype, x):
+            return Cast(dtype, _moved(x, at))
+        case _:
+            return expr
+
+
+def load(name: str, dtype: DType) -> Load:
+    """``name[i]``."""
+    return Load(name, (Var("i"),), dtype)
+
+
+def unary_cases(kind: Kind) -> list[Case]:
+    """Every unary operation on every type that has it."""
+    cases: list[Case] = []
+    for dtype in DType:
+        ops = ("not",) if dtype is DType.BOOL else INTEGER_UNARY
+        if dtype.is_float:
+            ops = ("neg", "abs", "sign", *sorted(FLOAT_ONLY_UNARY))
+        x = values(dtype)
+        for op in ops:
+            kernel = pointwise(Unary(op, load("x", dtype)), {"x": dtype}, len(x), kind)
+            cases.append(Case(kernel, {"x": x}, 4 if op in LIBM else 0))
+    return cases
+
+
+def binary_cases(kind: Kind) -> list[Case]:
+    """Every binary operation on every type that has it."""
+    cases: list[Case] = []
+    for dtype in DType:
+        ops = ("and", "or", "xor", "eq", "ne", "min", "max")
+        if dtype is not DType.BOOL:
+            ops = FLOAT_BINARY if dtype.is_float else INTEGER_BINARY
+            ops = (*ops, *sorted(COMPARISONS))
+        for op in ops:
+            x, z = pairs(dtype, op in DIVISIONS and dtype.is_integer)
+            if op == "pow" and dtype.is_float:  # NumPy takes a square root of -inf there
+                x = np.where(np.isneginf(x), np.array(-2, x.dtype), x)
+            expr = Binary(op, load("x", dtype), load("z", dtype))
+            kernel = pointwise(expr, {"x": dtype, "z": dtype}, len(x), kind)
+            cases.append(Case(kernel, {"x": x, "z": z}, 4 if op in LIBM else 0))
+    return cases
+
+
+def cast_cases(kind: Kind) -> list[Case]:
+    """Every conversion, and every selection."""
+    cases: list[Case] = []
+    for source in DType:
+        x = values(source)
+        for target in DType:
+            expr = Cast(target, load("x", source))
+            cases.append(Case(pointwise(expr, {"x": source}, len(x), kind), {"x": x}))
+        test = np.arange(len(x)) % 3 == 0
+        names = {"c": DType.BOOL, "x": source}
+        chosen = Select(load("c", DType.BOOL), load("x", source), Const(1, source))
+        kernel = pointwise(chosen, names, len(x), kind)
+        cases.append(Case(kernel, {"c": test, "x": x}))
+    return cases
+
+
+@pytest.mark.parametrize("kind", [Kind.SERIAL, Kind.VECTOR], ids=str)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("make", [unary_cases, binary_cases, cast_cases])
+def test_operations(make, flavour: str, kind: Kind, tmp_path: Path) -> None:
+    if kind is Kind.VECTOR and flavour != "gnu":
+        pytest.skip("vector loops are plain loops in this flavour")
+    check(make(kind), flavour, tmp_path)
