@@ -38,23 +38,41 @@ class Affine(NamedTuple):
         return Affine({a: c * factor for a, c in self.terms.items()}, self.const * factor)
 
 
+class Forms:
+    """``affine`` that remembers, for asking about many parts of the same expressions."""
+
+    def __init__(self) -> None:
+        # By identity; the expression is kept so that its identity stays its own.
+        self._seen: dict[int, tuple[Expr, Affine]] = {}
+
+    def __call__(self, expr: Expr) -> Affine:
+        """The affine form of an integer expression (equal modulo the width of its type)."""
+        found = self._seen.get(id(expr))
+        if found is None:
+            found = self._seen[id(expr)] = (expr, self._form(expr))
+        return found[1]
+
+    def _form(self, expr: Expr) -> Affine:
+        match expr:
+            case Const(value=value):
+                return Affine({}, int(value))
+            case Binary("add", lhs, rhs):
+                return self(lhs).plus(self(rhs))
+            case Binary("sub", lhs, rhs):
+                return self(lhs).plus(self(rhs), -1)
+            case Binary("mul", lhs, rhs):
+                left, right = self(lhs), self(rhs)
+                if not right.terms:
+                    return left.times(right.const)
+                if not left.terms:
+                    return right.times(left.const)
+                return Affine({expr: 1}, 0)
+            case Unary("neg", x):
+                return self(x).times(-1)
+            case _:
+                return Affine({expr: 1}, 0)
+
+
 def affine(expr: Expr) -> Affine:
     """The affine form of an integer expression (equal modulo the width of its type)."""
-    match expr:
-        case Const(value=value):
-            return Affine({}, int(value))
-        case Binary("add", lhs, rhs):
-            return affine(lhs).plus(affine(rhs))
-        case Binary("sub", lhs, rhs):
-            return affine(lhs).plus(affine(rhs), -1)
-        case Binary("mul", lhs, rhs):
-            left, right = affine(lhs), affine(rhs)
-            if not right.terms:
-                return left.times(right.const)
-            if not left.terms:
-                return right.times(left.const)
-            return Affine({expr: 1}, 0)
-        case Unary("neg", x):
-            return affine(x).times(-1)
-        case _:
-            return Affine({expr: 1}, 0)
+    return Forms()(expr)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.dtypes import DType
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import Affine, Forms
 from weft.loops.intervals import OPERATIONS, Interval
 from weft.loops.nodes import (
     COMPARISONS,
@@ -49,17 +49,29 @@ class Facts:
 
     Attributes:
         impossible: the assumptions contradict one another, so this place is not reached.
-        simplified: what ``weft.loops.simplify`` has done here already.
+        form: affine forms, remembered; they are the same everywhere.
+        simplified, forms: what ``weft.loops.simplify`` has done here already.
         checked: what ``weft.loops.bounds`` has looked at here already.
     """
 
-    __slots__ = ("_atoms", "_linear", "_memo", "checked", "impossible", "simplified")
+    __slots__ = (
+        "_atoms",
+        "_linear",
+        "_memo",
+        "checked",
+        "form",
+        "forms",
+        "impossible",
+        "simplified",
+    )
 
     def __init__(self) -> None:
         self._atoms: dict[Expr, Interval] = {}
         self._linear: tuple[Linear, ...] = ()
         # Remembered by identity; the expression is kept so that its identity stays its own.
         self._memo: dict[int, tuple[Expr, Interval]] = {}
+        self.form = Forms()
+        self.forms: dict[int, tuple[Expr, Affine]] = {}
         self.simplified: dict[int, tuple[Expr, object]] = {}
         self.checked: dict[int, Expr] = {}
         self.impossible = False
@@ -68,6 +80,7 @@ class Facts:
         child = Facts()
         child._atoms = dict(self._atoms)
         child._linear = self._linear
+        child.form = self.form
         child.impossible = self.impossible
         return child
 
@@ -137,7 +150,7 @@ class Facts:
 
     def _at_most(self, lhs: Expr, rhs: Expr, slack: int) -> bool:
         """``lhs + slack <= rhs`` as a fact."""
-        left, right = affine(lhs), affine(rhs)
+        left, right = self.form(lhs), self.form(rhs)
         low, high = dtype_of(lhs).limits
         fits = self._within(left, low, high) and self._within(right, low, high)
         difference = right.plus(left, -1)
@@ -146,6 +159,8 @@ class Facts:
             return True
         # One side may wrap.  Beside a constant the other's value is still bounded, and
         # moving its constant over is sound when the moved interval stays in the type.
+        if not (low <= (left.const if right.terms else right.const) <= high):
+            return False
         if not right.terms and len(left.terms) == 1:
             moved = low - left.const, right.const - slack - left.const
         elif not left.terms and len(right.terms) == 1:
@@ -160,7 +175,7 @@ class Facts:
 
     def _differ(self, lhs: Expr, rhs: Expr) -> bool:
         """``lhs != rhs``: useful where it trims an end of the range of one atom."""
-        difference = affine(lhs).plus(affine(rhs), -1)
+        difference = self.form(lhs).plus(self.form(rhs), -1)
         if len(difference.terms) == 1:
             ((atom, coefficient),) = difference.terms.items()
             if abs(coefficient) == 1:
@@ -176,7 +191,7 @@ class Facts:
             if isinstance(atom, Binary) and atom.op == wanted:
                 rest = Affine({a: c for a, c in form.terms.items() if a is not atom}, form.const)
                 for arm in (atom.lhs, atom.rhs):
-                    self._non_negative(rest.plus(affine(arm), coefficient))
+                    self._non_negative(rest.plus(self.form(arm), coefficient))
                 return
         self._add(form.terms, -form.const)
 
@@ -194,6 +209,21 @@ class Facts:
                 self._narrow(atom, least, (low - others) // coefficient)
         if len(terms) > 1:
             self._remember(terms, low)
+        self._undivided(terms, low)
+
+    def _undivided(self, terms: dict[Expr, int], low: int) -> None:
+        """``sum >= low`` without its first quotient: ``e - d + 1 <= d * (e // d) <= e``."""
+        for atom, coefficient in terms.items():
+            parts = self._by_constant(atom, "floordiv")
+            if parts is None:
+                continue
+            dividend, divisor = parts
+            others = Affine({a: c * divisor for a, c in terms.items() if a is not atom}, 0)
+            slack = 0 if coefficient > 0 else 1 - divisor
+            most = Affine(dividend.terms, dividend.const + slack)
+            scaled = others.plus(most, coefficient)
+            self._non_negative(Affine(scaled.terms, scaled.const - divisor * low))
+            return
 
     def _remember(self, terms: dict[Expr, int], low: int) -> None:
         opposite = {atom: -coefficient for atom, coefficient in terms.items()}
@@ -217,6 +247,31 @@ class Facts:
             self._atoms[atom] = (low, high)
             self.impossible |= low > high
             self._memo.clear()
+            if low <= high:
+                self._congruent(atom, low, high)
+
+    def _congruent(self, atom: Expr, low: int, high: int) -> None:
+        """``low <= e % d <= high`` moves the ends of ``e`` to where that holds."""
+        parts = self._by_constant(atom, "mod")
+        if parts is None:
+            return
+        dividend, divisor = parts
+        least, most = self.bounds(dividend)
+        first = least + _to_residue(least % divisor, low, high, divisor)
+        last = most - _to_residue(-most % divisor, -high % divisor, -low % divisor, divisor)
+        if first > least:
+            self._add(dividend.terms, first - dividend.const)
+        if last < most:
+            self._add(dividend.times(-1).terms, dividend.const - last)
+
+    def _by_constant(self, atom: Expr, op: str) -> tuple[Affine, int] | None:
+        """Dividend and divisor of a division by a positive constant, if nothing wraps in it."""
+        match atom:
+            case Binary(found, lhs, Const(value, DType.I64)) if found == op and value > 0:
+                dividend = self.form(lhs)
+                return (dividend, int(value)) if self.fits(dividend) else None
+            case _:
+                return None
 
     # --- asking ---------------------------------------------------------------------------
 
@@ -225,6 +280,10 @@ class Facts:
         found = self._memo.get(id(expr))
         if found is not None:
             return found[1]
+        if not isinstance(expr, Const | Var):
+            # A fact may bound an expression by one that holds it: asked again on the way,
+            # it is only known to be of its type.
+            self._memo[id(expr)] = (expr, dtype_of(expr).limits)
         interval = self._range(expr)
         self._memo[id(expr)] = (expr, interval)
         return interval
@@ -241,7 +300,7 @@ class Facts:
                 pass
             case _:
                 return self._atom(expr)
-        low, high = self.bounds(affine(expr))
+        low, high = self.bounds(self.form(expr))
         least, most = dtype_of(expr).limits
         return (low, high) if least <= low and high <= most else (least, most)
 
@@ -260,7 +319,7 @@ class Facts:
                 inner = self.decide(x)
                 return None if inner is None else not inner
             case Binary(op, lhs, rhs) if op in COMPARISONS and dtype_of(lhs).is_integer:
-                return self.compare(op, affine(lhs), affine(rhs), dtype_of(lhs).limits)
+                return self.compare(op, self.form(lhs), self.form(rhs), dtype_of(lhs).limits)
             case _:
                 return None
 
@@ -380,6 +439,12 @@ class Facts:
             total = " + ".join(f"{factor}*{show(atom)}" for atom, factor in terms.items())
             lines.append(f"{low} <= {total} <= {high}")
         return ", ".join(lines) or "nothing"
+
+
+def _to_residue(residue: int, low: int, high: int, divisor: int) -> int:
+    """How far it is upwards from a residue to the nearest one between two others."""
+    inside = (residue - low) % divisor <= (high - low) % divisor
+    return 0 if inside else (low - residue) % divisor
 
 
 def _factor(terms: Mapping[Expr, int], part: Mapping[Expr, int]) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.loops.affine import Affine, affine
-from weft.loops.constants import FALSE, TRUE, fold_constants
+from weft.loops.constants import FALSE, TRUE, fold_constants, wrap
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
@@ -178,6 +178,13 @@ def _negated(condition: Expr) -> Expr:
 
 def _index(expr: Expr, facts: Facts) -> Affine:
     """The simplified affine form of an ``i64`` expression."""
+    found = facts.forms.get(id(expr))
+    if found is None:
+        found = facts.forms[id(expr)] = (expr, _index_form(expr, facts))
+    return found[1]
+
+
+def _index_form(expr: Expr, facts: Facts) -> Affine:
     match expr:
         case Binary("add", lhs, rhs):
             return _index(lhs, facts).plus(_index(rhs, facts))
@@ -288,20 +295,23 @@ def _atom(expr: Expr) -> Affine:
 def emit(form: Affine) -> Expr:
     """An affine form as an expression: what is added, what is taken away, the constant."""
     form = _rejoin(form)
+    factors = {atom: wrap(factor, DType.I64) for atom, factor in form.terms.items()}
     result: Expr | None = None
-    for atom, coefficient in form.terms.items():
-        if coefficient > 0:
-            term = _times(atom, coefficient)
+    for atom, factor in factors.items():
+        if factor > 0 or factor == _I64[0]:
+            term = _times(atom, factor)
             result = term if result is None else Binary("add", result, term)
-    const = form.const
+    const = wrap(form.const, DType.I64)
     if result is None:
         result, const = index(const), 0
-    for atom, coefficient in form.terms.items():
-        if coefficient < 0:
-            result = Binary("sub", result, _times(atom, -coefficient))
+    for atom, factor in factors.items():
+        if _I64[0] < factor < 0:
+            result = Binary("sub", result, _times(atom, -factor))
     if const == 0:
         return result
-    return Binary("add" if const > 0 else "sub", result, index(abs(const)))
+    if _I64[0] < const < 0:
+        return Binary("sub", result, index(-const))
+    return Binary("add", result, index(const))
 
 
 def _times(atom: Expr, factor: int) -> Expr:
