@@ -76,6 +76,10 @@ def _define_gather(call: Call) -> tuple[Compute, ...]:
     return each_point(_infer_gather(call)[0].dims, value)
 
 
+def _reference_gather(call: Call, data: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.take(data, indices, call.attributes.axis),)
+
+
 def _infer_gather_elements(call: Call) -> tuple[TensorType, ...]:
     data, indices = call.type(0), integer(call, 1)
     rank = len(data.shape)
@@ -134,7 +138,8 @@ def _infer_gather_nd(call: Call) -> tuple[TensorType, ...]:
 
 def _define_gather_nd(call: Call) -> tuple[Compute, ...]:
     dims, indices = call.type(0).dims, call.type(1).dims
-    batch, rank, depth = call.attributes.batch_dims, len(indices) - 1, indices[-1]
+    batch: int = call.attributes.batch_dims
+    rank, depth = len(indices) - 1, indices[-1]
 
     def value(point: tuple[Expr, ...]) -> Expr:
         row = point[:rank]
@@ -150,8 +155,9 @@ def _reference_gather_nd(
     call: Call, data: np.ndarray, indices: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     batch = call.attributes.batch_dims
-    shared = np.indices(indices.shape[:-1])[:batch]
-    return (data[(*shared, *np.moveaxis(indices, -1, 0))],)
+    where: list[np.ndarray] = [*np.indices(indices.shape[:-1])[:batch]]
+    where += list(np.moveaxis(indices, -1, 0))
+    return (data[tuple(where)],)
 
 
 # --- one-hot ------------------------------------------------------------------------------
@@ -185,12 +191,15 @@ def _define_one_hot(call: Call) -> tuple[Compute, ...]:
 def _reference_one_hot(
     call: Call, indices: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    axis, depth = call.attributes.axis, call.attributes.depth
+    asked: OneHotAttributes = call.attributes
+    axis, depth = asked.axis, asked.depth
     found = np.expand_dims(indices.astype(np.int64), axis)
     shape = [1] * found.ndim
     shape[axis] = depth
-    place = np.arange(depth).reshape(shape)
-    return (np.where((found == place) | (found + depth == place), values[1], values[0]),)
+    place: np.ndarray = np.arange(depth).reshape(shape)
+    hit = (found == place) | (found + depth == place)
+    y: np.ndarray = values[hit.astype(np.int64)]
+    return (y,)
 
 
 # --- writing into a cache -----------------------------------------------------------------
@@ -251,7 +260,7 @@ OPS: tuple[Op, ...] = (
         name="Gather",
         inputs=(Param("data"), Param("indices")),
         infer=_infer_gather,
-        reference=lambda call, data, indices: (np.take(data, indices, call.attributes.axis),),
+        reference=_reference_gather,
         compute=Define(_define_gather),
         grad=WITH_AUTODIFF,
         attributes=GatherAttributes,

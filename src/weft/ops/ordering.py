@@ -78,6 +78,10 @@ def _define_transpose(call: Call) -> tuple[Compute, ...]:
     return each_point(_infer_transpose(call)[0].dims, value)
 
 
+def _reference_transpose(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.transpose(x, permutation(call)),)
+
+
 # --- repetition ---------------------------------------------------------------------------
 
 
@@ -141,6 +145,10 @@ def _define_tile(call: Call) -> tuple[Compute, ...]:
         return call.load(0, *where)
 
     return each_point(_infer_tile(call)[0].dims, value)
+
+
+def _reference_tile(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.tile(x, call.attributes.repeats),)
 
 
 # --- depth and space -----------------------------------------------------------------------
@@ -224,7 +232,7 @@ OPS: tuple[Op, ...] = (
         name="Transpose",
         inputs=(Param("x"),),
         infer=_infer_transpose,
-        reference=lambda call, x: (np.transpose(x, permutation(call)),),
+        reference=_reference_transpose,
         compute=Define(_define_transpose),
         grad=WITH_AUTODIFF,
         attributes=TransposeAttributes,
@@ -244,7 +252,7 @@ OPS: tuple[Op, ...] = (
         name="Tile",
         inputs=(Param("x"),),
         infer=_infer_tile,
-        reference=lambda call, x: (np.tile(x, call.attributes.repeats),),
+        reference=_reference_tile,
         compute=Define(_define_tile),
         grad=WITH_AUTODIFF,
         attributes=TileAttributes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -132,9 +133,12 @@ def _reference_pad(
     )
     widths = [(max(before, 0), max(after, 0)) for before, after in both]
     if asked.mode == "constant":
-        value = x.dtype.type(asked.value) if fill is None else fill.reshape(-1)[0]
-        return (np.pad(x[kept], widths, "constant", constant_values=value),)
-    return (np.pad(x[kept], widths, asked.mode),)
+        value = np.array(asked.value).astype(x.dtype) if fill is None else fill.reshape(())
+        y: np.ndarray = np.pad(x[kept], widths, "constant", constant_values=value)
+    else:
+        mode: Any = asked.mode
+        y = np.pad(x[kept], widths, mode)
+    return (y,)
 
 
 def _centered(call: Call) -> tuple[tuple[int, int], ...]:

@@ -301,6 +301,10 @@ def _as_resize(call: Call) -> Call:
     return Call(call.op, found, call.inputs, call.outputs, call.where)
 
 
+def _reference_upsample(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return _reference_resize(_as_resize(call), x)
+
+
 OPS: tuple[Op, ...] = (
     Op(
         name="Resize",
@@ -316,7 +320,7 @@ OPS: tuple[Op, ...] = (
         name="Upsample",
         inputs=(Param("x"),),
         infer=lambda call: _infer_resize(_as_resize(call)),
-        reference=lambda call, x: _reference_resize(_as_resize(call), x),
+        reference=_reference_upsample,
         compute=Expand(lambda call, build, inputs: _expand_resize(_as_resize(call), build, inputs)),
         grad=WITH_AUTODIFF,
         attributes=UpsampleAttributes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from itertools import product
 
 import numpy as np
 
@@ -261,20 +261,20 @@ def _reference_grid_sample(call: Call, x: np.ndarray, grid: np.ndarray) -> tuple
     wide = x.astype(np.float64) if mode != "nearest" else x
     columns: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
     for axis, extent in enumerate(extents):
-        at = grid[..., len(extents) - 1 - axis]
+        at: np.ndarray = grid[..., len(extents) - 1 - axis]
         at = at.astype(np.result_type(at.dtype, np.float32))
         at = (at + 1) / 2 * (extent - 1) if align else ((at + 1) * extent - 1) / 2
         at = np.rint(at) if mode == "nearest" else at
         columns.append(_reference_taps(at, extent, align, mode, padding))
     y = np.zeros((*x.shape[:2], *grid.shape[1:-1]), wide.dtype)
-    batch = np.arange(len(x)).reshape(-1, *(1,) * len(extents))
-    for chosen in np.ndindex(*map(len, columns)):
-        taps = [column[tap] for column, tap in zip(columns, chosen, strict=True)]
-        values = np.moveaxis(wide, 1, -1)[(batch, *(place for place, _, _ in taps))]
-        weight = prod(weight for _, weight, _ in taps)
-        held = np.logical_and.reduce([held for _, _, held in taps])
-        term = values if mode == "nearest" else values * weight[..., None]
-        y += np.moveaxis(np.where(held[..., None], term, 0), -1, 1)
+    batch: np.ndarray = np.arange(len(x)).reshape(-1, *(1,) * len(extents))
+    for taps in product(*columns):
+        where: tuple[np.ndarray, ...] = (batch, *(place for place, _, _ in taps))
+        term: np.ndarray = np.moveaxis(wide, 1, -1)[where]
+        for _, weight, held in taps:
+            weighted = term if mode == "nearest" else term * weight[..., None]
+            term = np.where(held[..., None], weighted, 0)
+        y += np.moveaxis(term, -1, 1)
     return (y.astype(x.dtype),)
 
 
@@ -356,12 +356,11 @@ def _define_affine_grid(call: Call) -> tuple[Compute, ...]:
 
 
 def _reference_affine_grid(call: Call, theta: np.ndarray) -> tuple[np.ndarray, ...]:
-    spatial = call.attributes.size[2:]
-    lines = [
-        np.arange(extent) * scale + start
-        for extent in spatial
-        for scale, start in [_steps(extent, bool(call.attributes.align_corners))]
-    ]
+    spatial: tuple[int, ...] = call.attributes.size[2:]
+    lines: list[np.ndarray] = []
+    for extent in spatial:
+        scale, start = _steps(extent, bool(call.attributes.align_corners))
+        lines.append(np.arange(extent) * scale + start)
     mesh = np.meshgrid(*lines, indexing="ij")
     points = np.stack([*reversed(mesh), np.ones(spatial)], -1)
     return (np.einsum("nrc,...c->n...r", theta, points).astype(theta.dtype),)

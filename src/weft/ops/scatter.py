@@ -183,7 +183,7 @@ def _scattered(
 def _reference_scatter_elements(
     call: Call, data: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    where = list(np.indices(indices.shape))
+    where: list[np.ndarray] = list(np.ogrid[tuple(slice(extent) for extent in indices.shape)])
     where[call.attributes.axis] = indices
     return (_scattered(data.copy(), tuple(where), updates, call.attributes.reduction),)
 
@@ -191,7 +191,7 @@ def _reference_scatter_elements(
 def _reference_scatter_nd(
     call: Call, data: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    where = tuple(np.moveaxis(indices, -1, 0))
+    where: tuple[np.ndarray, ...] = (*np.moveaxis(indices, -1, 0),)
     return (_scattered(data.copy(), where, updates, call.attributes.reduction),)
 
 

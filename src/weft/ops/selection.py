@@ -234,6 +234,10 @@ def _det_body(call: Call) -> ExternBody:
     )
 
 
+def _reference_det(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.asarray(np.linalg.det(x), x.dtype),)
+
+
 OPS: tuple[Op, ...] = (
     Op(
         name="TopK",
@@ -260,7 +264,7 @@ OPS: tuple[Op, ...] = (
         name="Det",
         inputs=(Param("x"),),
         infer=_infer_det,
-        reference=lambda call, x: (np.asarray(np.linalg.det(x), x.dtype),),
+        reference=_reference_det,
         compute=Extern(_det_body),
         grad=WITH_AUTODIFF,
         doc="Determinants of square matrices.",

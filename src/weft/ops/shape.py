@@ -240,6 +240,10 @@ def _reference_shape(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (np.array(x.shape[call.attributes.start : call.attributes.end], np.int64),)
 
 
+def _reference_size(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.array(x.size, np.int64),)
+
+
 def _view_op(name: str, infer: Infer, attributes: type, doc: str) -> Op:
     return Op(
         name=name,
@@ -282,7 +286,7 @@ OPS: tuple[Op, ...] = (
         name="Size",
         inputs=(Param("x"),),
         infer=lambda call: (TensorType(DType.I64, ()),),
-        reference=lambda call, x: (np.array(x.size, np.int64),),
+        reference=_reference_size,
         compute=Define(lambda call: (Compute((), index(call.type(0).size)),)),
         grad=NoGrad("a size does not depend on the elements"),
         doc="The number of elements of the input.",

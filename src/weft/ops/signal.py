@@ -224,9 +224,12 @@ def _window_op(name: str, terms: tuple[float, ...], doc: str) -> Op:
     """A sum of cosines: ``terms[k] * cos(2 * pi * k * n / period)``."""
 
     def reference(call: Call) -> tuple[np.ndarray, ...]:
-        angle = 2 * pi * np.arange(call.attributes.size) / _period(call.attributes)
-        found = sum(term * np.cos(k * angle) for k, term in enumerate(terms))
-        return (np.asarray(found).astype(call.attributes.output_datatype.numpy),)
+        asked: WindowAttributes = call.attributes
+        angle = 2 * pi / _period(asked) * np.arange(asked.size)
+        found = np.zeros(asked.size)
+        for k, term in enumerate(terms):
+            found += term * np.cos(k * angle)
+        return (found.astype(asked.output_datatype.numpy),)
 
     def define(call: Call) -> tuple[Compute, ...]:
         def value(point: tuple[Expr, ...]) -> Expr:

@@ -123,6 +123,10 @@ def _define_concat(call: Call) -> tuple[Compute, ...]:
     return each_point(_infer_concat(call)[0].dims, value)
 
 
+def _reference_concat(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (np.concatenate(inputs, call.attributes.axis),)
+
+
 def split_lengths(call: Call) -> tuple[int, tuple[int, ...]]:
     """The axis of a Split and the lengths of its parts."""
     source = call.type(0)
@@ -336,7 +340,7 @@ OPS: tuple[Op, ...] = (
         name="Concat",
         inputs=(Param("inputs", variadic=True),),
         infer=_infer_concat,
-        reference=lambda call, *inputs: (np.concatenate(inputs, call.attributes.axis),),
+        reference=_reference_concat,
         compute=Define(_define_concat),
         grad=WITH_AUTODIFF,
         attributes=ConcatAttributes,
