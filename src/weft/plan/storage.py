@@ -19,7 +19,7 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Load, Reduce, Var
-from weft.loops.ranges import affine
+from weft.loops.affine import affine
 from weft.loops.walk import loads
 from weft.plan.group import Group, contraction
 from weft.plan.program import Region
@@ -293,6 +293,10 @@ class _Storage:
         return frozenset[int]().union(*(self.ready.get(value, frozenset()) for value in values))
 
     def place_group(self, group: Group, item: Defined) -> None:
+        if group.type.size == 0:
+            self.view_to_write(group.value, None)
+            self.ready[group.value] = frozenset()
+            return
         view = self.free_view(group, item)
         if view is not None and self.may_view(group, view):
             self.views[group.value] = view
