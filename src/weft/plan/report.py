@@ -1,0 +1,224 @@
+"""A plan for people and scripts: rows, text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from weft.plan.draw import Span
+from weft.plan.group import Group
+from weft.plan.memory import live_bytes
+from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
+from weft.plan.program import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value lies.
+
+    Attributes:
+        value: its name.
+        type: its type.
+        region: ``input``, ``output``, ``arena`` or ``weights``.
+        offset: bytes from the region's start; of inputs, outputs and weights, from the
+            start of the value that holds it.
+        bytes: of the value alone.
+        within: the value whose memory this is a part or a view of, if it is not its own.
+    """
+
+    value: str
+    type: str
+    region: str
+    offset: int
+    bytes: int
+    within: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.type} @{self.region}+{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step of a plan.
+
+    Attributes:
+        step: its number.
+        name: the function that it calls, or the op.
+        ops: ops that it does, in graph order.
+        nodes: names of their nodes.
+        scheme: what generates its loops; ``extern`` for a C body, ``scan`` for a loop
+            over a nested plan.
+        reads: what it reads; writes: what it makes.
+        in_place: the value whose memory the result takes over, or nothing.
+        scratch: bytes that it needs while it runs.
+        live: bytes of the arena in use while it runs.
+    """
+
+    step: int
+    name: str
+    ops: tuple[str, ...]
+    nodes: tuple[str, ...]
+    scheme: str
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    in_place: str
+    scratch: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A plan in figures.
+
+    Attributes:
+        name: of the graph.
+        rows: the steps, in order of execution.
+        arena_bytes: size of the arena; lower_bound: what no placement in this order beats.
+        method: what found the placement.
+        weight_bytes: bytes of the constants that steps read.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    arena_bytes: int
+    lower_bound: int
+    method: str
+    weight_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Arena over lower bound."""
+        return self.arena_bytes / self.lower_bound if self.lower_bound else 1.0
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {**asdict(self), "ratio": round(self.ratio, 4)}
+
+
+def _place(plan: Plan, value: str) -> Place:
+    view, type = plan.views[value], plan.types[value]
+    root = plan.roots[view.root]
+    offset = view.offset * type.dtype.bytes
+    if root.region is Region.ARENA:
+        offset += plan.offsets.get(root.value, 0)
+    within = "" if root.value == value else root.value
+    return Place(value, str(type), root.region.value, offset, type.bytes, within)
+
+
+def _scheme(step: PlannedStep) -> str:
+    if step.implementation is not None:
+        return step.implementation.scheme
+    return "extern" if step.nested is None else "scan"
+
+
+def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
+    nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
+    made = step.implementation
+    return Row(
+        step=number,
+        name=made.kernel.name if made else nodes[0].op,
+        ops=tuple(node.op for node in nodes),
+        nodes=tuple(node.name for node in nodes),
+        scheme=_scheme(step),
+        reads=tuple(_place(plan, value) for value in dict.fromkeys(step.reads)),
+        writes=tuple(_place(plan, value) for value in step.writes),
+        in_place=step.in_place,
+        scratch=step.scratch,
+        live=live,
+    )
+
+
+def report(plan: Plan) -> Report:
+    """The figures of a plan."""
+    live = live_bytes(plan.intervals, ALIGNMENT)
+    live += [0] * (len(plan.steps) - len(live))
+    rows = tuple(_row(plan, number, step, live[number]) for number, step in enumerate(plan.steps))
+    weights = {
+        place.within or place.value
+        for row in rows
+        for place in row.reads
+        if place.region == Region.WEIGHTS.value
+    }
+    return Report(
+        plan.graph.name,
+        rows,
+        plan.arena_bytes,
+        plan.lower_bound,
+        plan.method,
+        sum(plan.types[value].bytes for value in weights),
+    )
+
+
+def spans(plan: Plan) -> list[Span]:
+    """What lies in the arena when and where, for the memory map."""
+    makers: dict[str, tuple[str, str]] = {}
+    for step in plan.steps:
+        nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
+        for value in step.writes:
+            root = plan.views[value].root
+            makers.setdefault(root, (nodes[-1].op, f"{value} {plan.types[value]}"))
+    found: list[Span] = []
+    for each in plan.intervals:
+        if each.name in plan.offsets:
+            kind, label = makers.get(each.name, ("", each.name))
+            offset = plan.offsets[each.name]
+        else:
+            kind, label, offset = "scratch", each.name, plan.scratch[each.first]
+        found.append(Span(each.name, kind, each.first, each.last, offset, each.bytes, label))
+    return found
+
+
+def size(count: int) -> str:
+    """Bytes for people: ``3,072`` or ``1.50 MiB``."""
+    if count < 100_000:
+        return f"{count:,}"
+    if count < 1 << 20:
+        return f"{count / 1024:.1f} KiB"
+    return f"{count / (1 << 20):.2f} MiB"
+
+
+HEADINGS = ("step", "does", "scheme", "reads", "writes", "live")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as text, under ``HEADINGS``."""
+    reads = "\n".join(
+        f"{place.value} {_at(place)}" for place in row.reads if place.region != "weights"
+    )
+    writes = "\n".join(f"{place.value} {place.type} {_at(place)}" for place in row.writes)
+    if row.in_place:
+        writes += f"\nin place of {row.in_place}"
+    if row.scratch:
+        writes += f"\nscratch {size(row.scratch)}"
+    return (str(row.step), " + ".join(row.ops), row.scheme, reads, writes, size(row.live))
+
+
+def _at(place: Place) -> str:
+    return f"{place.region}+{place.offset}" if place.region == "arena" else place.region
+
+
+def summary(report: Report) -> str:
+    """The totals, in one line."""
+    return (
+        f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes, lower bound "
+        f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}); "
+        f"weights {report.weight_bytes:,} bytes"
+    )
+
+
+def text(report: Report) -> str:
+    """The whole table, in columns."""
+    lines = list(_columns([HEADINGS, *(cells(row) for row in report.rows)]))
+    return "\n".join([*lines, summary(report)])
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    split = [[cell.split("\n") for cell in row] for row in rows]
+    widths = [
+        max(len(line) for row in split for line in row[column]) for column in range(len(rows[0]))
+    ]
+    for row in split:
+        for number in range(max(map(len, row))):
+            parts = [cell[number] if number < len(cell) else "" for cell in row]
+            joined = "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            yield joined.rstrip()
