@@ -112,6 +112,8 @@ def node_attributes(
     found: dict[str, Raw] = {}
     for attribute in node.attribute:
         name = attribute.name
+        if not isinstance(name, str):
+            raise UserError("onnx: names must be UTF-8", got=repr(name), where=where)
         if attribute.ref_attr_name:
             if attribute.ref_attr_name not in bindings:
                 continue

@@ -80,11 +80,13 @@ class Importer:
         for tensor in graph.initializer:
             if tensor.name in skip:
                 continue
+            check_text(tensor.name)
             if not tensor.name:
                 raise UserError("onnx: an initializer has no name")
             scope.define(tensor.name, self.initializer(tensor, scope.wish(tensor.name)))
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
+            check_text(name)
             limit = SPARSE_BYTES + 64 * sparse.values.ByteSize()
             array = dense_of(sparse, self.external, limit)
             scope.define(name, Known((array,), scope.wish(name)))
@@ -122,6 +124,7 @@ class Importer:
                 f"onnx: the body {graph.name} must have {len(arguments)} inputs",
                 got=str(len(graph.input)),
             )
+        check_text(graph.name, *(each.name for each in (*graph.input, *graph.output)))
         for formal, value in zip(graph.input, arguments, strict=True):
             inner.define(formal.name, value)
         self.constants(graph, inner, frozenset())
@@ -209,6 +212,7 @@ class Importer:
     # --- nodes ------------------------------------------------------------------------------
 
     def _node(self, node: NodeProto, scope: Scope) -> None:
+        check_text(node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
         label = node.name or next((name for name in node.output if name), "") or node.op_type
         try:
             results = self._results(node, scope, label)
@@ -313,6 +317,7 @@ class Importer:
             depth=scope.depth + 1,
             sources=scope.sources or (label,),
         )
+        check_text(*function.input, *function.output)
         for place, name in enumerate(function.input):
             value = inputs[place] if place < len(inputs) else None
             inner.define(name, Nothing() if value is None else value)
@@ -332,6 +337,13 @@ def _inner(request: Request, frame: Frame, prefix: str) -> Scope:
         depth=around.depth + 1,
         sources=around.sources,
     )
+
+
+def check_text(*names: str) -> None:
+    """Names are text: protobuf hands over bytes where a file holds something else."""
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError("onnx: names must be UTF-8", got=repr(name))
 
 
 def domain_of(name: str) -> str:

@@ -31,6 +31,8 @@ def identifier(name: str) -> str:
 def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:
     """Inputs have names, and what is said is said about inputs."""
     names = [each.name for each in formal]
+    if not all(isinstance(name, str) for name in names):
+        raise UserError("onnx: names must be UTF-8", got=repr(names))
     for name in (name for each in chosen for name in each):
         if name not in names:
             raise UserError(
@@ -144,6 +146,8 @@ class Inputs:
     def _dim(self, dim: TensorShapeProto.Dimension, place: int) -> Dim | None:
         if dim.HasField("dim_value"):
             return dim.dim_value
+        if not isinstance(dim.dim_param, str):
+            raise UserError("onnx: names must be UTF-8", got=repr(dim.dim_param))
         if dim.dim_param in self._sizes:
             return self._sizes[dim.dim_param]
         if place:

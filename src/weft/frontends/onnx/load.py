@@ -8,7 +8,7 @@ from pathlib import Path
 from onnx import ModelProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.importer import Importer, Refusal, domain_of
+from weft.frontends.onnx.importer import Importer, Refusal, check_text, domain_of
 from weft.frontends.onnx.inputs import Given, Inputs, Shape, check_names, flat_names, identifier
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
@@ -82,6 +82,7 @@ def import_model(
     shapes, values = dict(inputs or {}), dict(constants or {})
     source = model.graph
     check_names(source.input, shapes, values)
+    check_text(source.name, *(each.domain for each in model.opset_import))
     symbols = Symbols()
     importer = Importer(ops, model, ExternalData(folder), symbols)
     builder = GraphBuilder(ops, identifier(name or source.name))
@@ -124,6 +125,7 @@ def _opsets(model: ModelProto) -> dict[str, int]:
 
 def _outputs(importer: Importer, scope: Scope, names: Sequence[str]) -> list[str]:
     """The outputs under their ONNX names; sequences become one output for each item."""
+    check_text(*names)
     if len(set(names)) != len(names) or "" in names:
         raise UserError("onnx: outputs must have names, each its own", got=", ".join(names))
     found: list[str] = []

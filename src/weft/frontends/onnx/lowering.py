@@ -233,8 +233,11 @@ def _evaluate(
         check_type(type, request)
     if len(inferred) < len(request.outputs) or sum(prod(type.dims) for type in inferred) > limit:
         return None
-    with np.errstate(all="ignore"):
-        found = op.reference(call, *arrays)
+    try:
+        with np.errstate(all="ignore"):
+            found = op.reference(call, *arrays)
+    except (IndexError, OverflowError, ValueError) as error:  # an index outside, and the like
+        raise request.error("these constants cannot be used", got=str(error)) from error
     return [_owned(array, type) for array, type in zip(found, inferred, strict=False)]
 
 

@@ -59,6 +59,8 @@ class Signature:
 @cache
 def signature(op: str, domain: str, opset: int) -> Signature | None:
     """The op as of an opset; ``None`` if ONNX has no such op there."""
+    if not 0 < opset < 1 << 31:
+        return None
     try:
         schema = defs.get_schema(op, opset, domain)
     except defs.SchemaError:
