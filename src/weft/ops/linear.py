@@ -108,7 +108,14 @@ def _define_matmul(call: Call) -> tuple[Compute, ...]:
 def _reference_matmul(call: Call, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
     dtype = call.type(0).dtype
     exact = accumulator(dtype).numpy
-    return (np.asarray(np.matmul(a.astype(exact), b.astype(exact))).astype(dtype.numpy),)
+    # NumPy multiplies by BLAS only what is contiguous, and one matrix at a time.
+    a, b = np.ascontiguousarray(a, exact), np.ascontiguousarray(b, exact)
+    if a.ndim > 2 and b.ndim == 2:
+        rows = a.reshape(-1, a.shape[-1])
+        value = np.matmul(rows, b).reshape(*a.shape[:-1], b.shape[-1])
+    else:
+        value = np.asarray(np.matmul(a, b))
+    return (value.astype(dtype.numpy),)
 
 
 # --- Gemm -----------------------------------------------------------------------------------
