@@ -270,10 +270,13 @@ def prune(graph: Graph) -> Graph:
     alive = {*graph.inputs, *made, *(needed & graph.constants.keys())}
     if len(kept) == len(graph.nodes) and alive >= graph.types.keys():
         return graph
+    constants = {v: array for v, array in graph.constants.items() if v in needed}
+    nodes_gone = len(graph.nodes) - len(kept)
+    constants_gone = len(graph.constants) - len(constants)
     return changed(
         graph,
         nodes=tuple(reversed(kept)),
         types={value: type for value, type in graph.types.items() if value in alive},
-        constants={v: array for v, array in graph.constants.items() if v in needed},
-        history=(*graph.history, f"prune {len(graph.nodes) - len(kept)} nodes"),
+        constants=constants,
+        history=(*graph.history, f"prune {nodes_gone} nodes, {constants_gone} constants"),
     )

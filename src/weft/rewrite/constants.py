@@ -18,9 +18,12 @@ from weft.rewrite.rule import Exactness, Rule
 
 LARGEST_FOLDED = 64 << 20
 """No constant of more bytes is made."""
-ALWAYS_FOLDED = 64 << 10
+ALWAYS_FOLDED = 4 << 10
 """Up to this many bytes a constant may be any times larger than what it is made from."""
 LARGEST_GROWTH = 2
+"""Beyond that a constant may be so many times larger than what it is made from,"""
+LARGEST_SHARE = 64
+"""or a part of all the model's constants, this many of which are the whole."""
 
 IMPURE = frozenset(
     {
@@ -52,9 +55,11 @@ def _not_foldable(match: Match) -> str | None:
     read = sum(constants[value].nbytes for value in given)
     if size > LARGEST_FOLDED:
         return f"the result would have {size} bytes, more than {LARGEST_FOLDED}"
-    if size > max(ALWAYS_FOLDED, LARGEST_GROWTH * read):
-        return f"the result would have {size} bytes, what it is made from has {read}"
-    return None
+    if size <= max(ALWAYS_FOLDED, LARGEST_GROWTH * read):
+        return None
+    if size * LARGEST_SHARE <= sum(array.nbytes for array in constants.values()):
+        return None
+    return f"the result would have {size} bytes, what it is made from has {read}"
 
 
 def _fold(match: Match, builder: GraphBuilder) -> tuple[str, ...]:

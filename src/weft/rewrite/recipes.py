@@ -92,3 +92,8 @@ def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tup
         graph, done = rewrite(graph, stage.rules, allow=allow)
         log = log + done
     return graph, log
+
+
+def tidy(graph: Graph) -> Graph:
+    """Undo what an expansion leaves behind; composite ops are not formed again."""
+    return rewrite(constants.share_constants(prune(graph)), CLEAN)[0]
