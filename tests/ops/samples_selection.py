@@ -21,6 +21,8 @@ SAMPLES = [
     Sample("TopK", (MANY,), TopKAttributes(33), outputs=2),
     Sample("TopK", (MANY.T,), TopKAttributes(100, 0, 0), outputs=2),
     Sample("TopK", (np.array([2**64 - 1, 0, 2**63], np.uint64),), TopKAttributes(2), outputs=2),
+    Sample("TopK", ("f16[3,7]",), TopKAttributes(2), outputs=2),
+    Sample("TopKIndices", ("f32[3,7]",), TopKAttributes(3)),
     Sample("Hardmax", ("f32[3,4]",), HardmaxAttributes()),
     Sample("Hardmax", ("f32[2,3,4]",), HardmaxAttributes(1)),
     Sample("Hardmax", (TIES,), HardmaxAttributes(), expected=([[1, 0, 0, 0, 0, 0]],)),
@@ -32,9 +34,10 @@ SAMPLES = [
 BAD: list[Bad] = [
     Bad("TopK", ("f32[3]",), "topk: k must be within [0, 3]; got 4 (node bad)", TopKAttributes(4)),
     Bad(
-        "TopK",
+        "TopKIndices",
         ("f16[3]",),
-        "topk: the input must be f32, f64 or integers; got f16[3] (node bad). Cast it to f32",
+        "topkindices: the input must be f32, f64 or integers; got f16[3] (node bad). "
+        "Cast it to f32",
         TopKAttributes(1),
     ),
     Bad(

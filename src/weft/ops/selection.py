@@ -12,9 +12,12 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
+from weft.ops.build import GraphBuilder
+from weft.ops.cast import CastAttributes
 from weft.ops.ctext import C_TYPES, count
 from weft.ops.expr import binary, const, index, select, total
-from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.indexing import GatherAttributes
+from weft.ops.record import Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.support import WITH_AUTODIFF, axis_of, each_point, known
 
 
@@ -38,31 +41,46 @@ class HardmaxAttributes(Attributes):
 # --- top-k --------------------------------------------------------------------------------
 
 
-def _infer_top_k(call: Call) -> tuple[TensorType, ...]:
+def _infer_places(call: Call) -> tuple[TensorType, ...]:
     source = call.type(0)
     asked: TopKAttributes = call.attributes
     axis = axis_of(call, asked.axis, len(source.shape))
     extent = known(call, source.shape[axis])
     if not 0 <= asked.k <= extent:
         raise call.error(f"k must be within [0, {extent}]", got=str(asked.k))
-    if source.dtype in (DType.F16, DType.BF16, DType.BOOL):
-        raise call.error("the input must be f32, f64 or integers", fix="Cast it to f32")
     shape = (*source.shape[:axis], asked.k, *source.shape[axis + 1 :])
-    return TensorType(source.dtype, shape), TensorType(DType.I64, shape)
+    return (TensorType(DType.I64, shape),)
+
+
+def _infer_compared(call: Call) -> tuple[TensorType, ...]:
+    if call.type(0).dtype not in C_TYPES:
+        raise call.error("the input must be f32, f64 or integers", fix="Cast it to f32")
+    return _infer_places(call)
+
+
+def _infer_top_k(call: Call) -> tuple[TensorType, ...]:
+    (places,) = _infer_places(call)
+    return TensorType(call.type(0).dtype, places.shape), places
+
+
+def _expand_top_k(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    dtype, x = call.type(0).dtype, inputs[0]
+    if dtype not in C_TYPES:
+        x = build.op("Cast", x, attributes=CastAttributes(DType.F32))
+    places = build.op("TopKIndices", x, attributes=call.attributes)
+    axis = GatherAttributes(call.attributes.axis)
+    return build.op("GatherElements", inputs[0], places, attributes=axis), places
 
 
 _INSERT = """\
 for (j = 0; j < {extent}; ++j) {{
-    const {type} x = in0[from + j * {inner}];
-    if (held == {k} && !(x {better} out0[to + {last}]))
+    if (held == {k} && !(in0[from + j * {inner}] {better} in0[from + places[{k} - 1] * {inner}]))
         continue;
     at = held < {k} ? held++ : {k} - 1;
-    while (at > 0 && x {better} out0[to + (at - 1) * {inner}]) {{
-        out0[to + at * {inner}] = out0[to + (at - 1) * {inner}];
+    while (at > 0 && in0[from + j * {inner}] {better} in0[from + places[at - 1] * {inner}]) {{
         places[at] = places[at - 1];
         --at;
     }}
-    out0[to + at * {inner}] = x;
     places[at] = j;
 }}
 """
@@ -89,8 +107,6 @@ in0[from + places[left] * {inner}])))
     for (j = 0; j < {extent}; ++j)
         places[j] = other[j];
 }}
-for (j = 0; j < {k}; ++j)
-    out0[to + j * {inner}] = in0[from + places[j] * {inner}];
 """
 """Merge sort of the places, from the bottom up: stable, and quick for any k."""
 
@@ -98,46 +114,44 @@ INSERTED = 32
 """Up to this k, insertion is quicker than sorting."""
 
 
-def _top_k_body(call: Call) -> ExternBody:
+def _places_body(call: Call) -> ExternBody:
     dims, asked = call.type(0).dims, call.attributes
     axis = axis_of(call, asked.axis, len(dims))
     extent, inner = dims[axis], prod(dims[axis + 1 :])
+    if 0 in (asked.k, prod(dims)):
+        return ExternBody("")
     insert = asked.k <= INSERTED
-    values = {
-        "type": C_TYPES[call.type(0).dtype],
-        "better": ">" if asked.largest else "<",
-        "extent": extent,
-        "inner": inner,
-        "k": asked.k,
-        "last": (asked.k - 1) * inner,
-    }
     names = "j, at, held" if insert else "j, width, start, middle, end, left, right"
-    length = asked.k if insert else extent
+    search = (_INSERT if insert else _SORT).format(
+        better=">" if asked.largest else "<", extent=extent, inner=inner, k=asked.k
+    )
     row = (
         f"from = i * {extent * inner} + c;\nto = i * {asked.k * inner} + c;\n"
         + ("held = 0;\n" if insert else "")
-        + (_INSERT if insert else _SORT).format(**values)
-        + count("j", asked.k, f"out1[to + j * {inner}] = places[j];\n")
+        + search
+        + count("j", asked.k, f"out0[to + j * {inner}] = places[j];\n")
     )
     loops = count("i", prod(dims[:axis]), count("c", inner, row))
     other = "" if insert else f"int32_t *other = places + {extent};\n"
-    pointers = f"int32_t *places = (int32_t *)(void *)scratch;\n{other}"
-    if asked.k == 0:
-        return ExternBody("")
     return ExternBody(
-        f"{pointers}int32_t {names};\nlong i, c, from, to;\n{loops}",
-        4 * length * (1 if insert else 2),
+        f"int32_t *places = (int32_t *)(void *)scratch;\n{other}"
+        f"int32_t {names};\nlong i, c, from, to;\n{loops}",
+        4 * (asked.k if insert else 2 * extent),
     )
 
 
 def _reference_top_k(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    (places,) = _reference_places(call, x)
+    return np.take_along_axis(x, places, call.attributes.axis), places
+
+
+def _reference_places(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     asked: TopKAttributes = call.attributes
     # Numbers are compared by rank, so that nothing wraps when the order is turned.
     _, ranks = np.unique(x, return_inverse=True)
     ranks = ranks.reshape(x.shape).astype(np.int64)
     order = np.argsort(-ranks if asked.largest else ranks, asked.axis, kind="stable")
-    places = np.take(order, range(asked.k), asked.axis)
-    return np.take_along_axis(x, places, asked.axis), places.astype(np.int64)
+    return (np.take(order, range(asked.k), asked.axis).astype(np.int64),)
 
 
 # --- hardmax ------------------------------------------------------------------------------
@@ -245,10 +259,21 @@ OPS: tuple[Op, ...] = (
         outputs=(Param("values"), Param("indices")),
         infer=_infer_top_k,
         reference=_reference_top_k,
-        compute=Extern(_top_k_body),
+        compute=Expand(_expand_top_k),
         grad=WITH_AUTODIFF,
         attributes=TopKAttributes,
         doc="The largest or smallest elements along an axis, and their places.",
+    ),
+    Op(
+        name="TopKIndices",
+        inputs=(Param("x"),),
+        outputs=(Param("indices"),),
+        infer=_infer_compared,
+        reference=_reference_places,
+        compute=Extern(_places_body),
+        grad=NoGrad("places are integers"),
+        attributes=TopKAttributes,
+        doc="The places of the largest or smallest elements along an axis, in order.",
     ),
     Op(
         name="Hardmax",
