@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.ops.samples import Bad, Sample, Typed
 
+from tests.ops.samples import Bad, Sample, Typed
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 
 CLOSE = 1e-5

@@ -17,7 +17,7 @@ from weft.ops.accumulate import exact, floating
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Call, Expand, NoGrad, Op, Param
 from weft.ops.steps import Steps
-from weft.ops.support import known
+from weft.ops.support import at_rank, known
 
 Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS = range(7)
 """Positions of the inputs."""
@@ -94,7 +94,8 @@ def _sizes(call: Call) -> _Sizes:
         raise call.error(f"{groups} heads of keys must divide {heads} of queries", got=got)
     past = 0
     if call.has(PAST_KEY) or call.has(PAST_VALUE):
-        past = known(call, call.type(PAST_KEY).shape[2])
+        past_key = at_rank(call, PAST_KEY, 4)
+        past = known(call, past_key.shape[2])
         for position, size in ((PAST_KEY, key_width), (PAST_VALUE, value_width)):
             if call.type(position).shape[1:] != (groups, past, size):
                 raise call.error(
@@ -127,6 +128,13 @@ def _infer_attention(call: Call) -> tuple[TensorType, ...]:
     q = floating(call)
     sizes = _sizes(call)
     _check_mask(call, sizes)
+    if not 0 <= call.attributes.qk_matmul_output_mode <= 3:
+        raise call.error(
+            "qk_matmul_output_mode must be 0, 1, 2 or 3",
+            got=str(call.attributes.qk_matmul_output_mode),
+        )
+    if call.has(LENGTHS) and at_rank(call, LENGTHS, 1).shape[0] != sizes.batch:
+        raise call.error("there must be one length of keys for each entry of the batch")
     if call.has(LENGTHS) and call.has(PAST_KEY):
         raise call.error("lengths of keys cannot be given together with a past")
     lead = (sizes.batch, sizes.groups, sizes.keys)

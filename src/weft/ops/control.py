@@ -58,7 +58,8 @@ def _check_counts(call: Call, a: ScanAttributes) -> None:
     body = a.body
     if len(call.inputs) != len(body.inputs) or None in call.inputs:
         raise call.error(f"body takes {len(body.inputs)} inputs", got=f"{len(call.inputs)}")
-    if a.num_scan_inputs < 1 or a.num_states + a.num_scan_inputs > len(body.inputs):
+    taken = a.num_states + a.num_scan_inputs
+    if min(a.num_scan_inputs - 1, a.num_states) < 0 or taken > len(body.inputs):
         raise call.error(
             "at least one input must be scanned, and the body must take all of them",
             got=f"{a.num_states} states, {a.num_scan_inputs} scan inputs",

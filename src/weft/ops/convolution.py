@@ -251,6 +251,8 @@ def _transpose_window(call: Call) -> tuple[Window, tuple[int, ...]]:
         )
     window = window_of(call, kernel, a.strides, a.dilations, a.pads)
     extra = a.output_padding or (0,) * len(kernel)
+    if len(extra) != len(kernel):
+        raise call.error(f"output_padding must have {len(kernel)} numbers", got=str(list(extra)))
     sizes = tuple(
         (extent - 1) * window.strides[axis]
         + window.spans[axis]

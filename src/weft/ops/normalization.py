@@ -77,9 +77,9 @@ def _per_channel(call: Call, names: Sequence[str]) -> int:
 
 
 def _check_scale(call: Call, position: int, name: str) -> None:
-    """A scale or bias that broadcasts to the shape of the input."""
+    """A scale or bias that broadcasts to the shape of the input; a bias may be absent."""
     x = call.type(0)
-    if not call.has(position):
+    if position > 1 and not call.has(position):
         return
     shape = call.type(position).shape
     offset = len(x.shape) - len(shape)

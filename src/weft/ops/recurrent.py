@@ -17,7 +17,7 @@ from weft.ops.control import ScanAttributes
 from weft.ops.record import Call, Expand, NoGrad, Op, Param
 from weft.ops.recurrent_reference import run_layer
 from weft.ops.steps import Steps
-from weft.ops.support import known
+from weft.ops.support import at_rank, known
 
 DIRECTIONS = {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}
 
@@ -106,7 +106,8 @@ def _infer(call: Call) -> tuple[TensorType, ...]:
     activations_of(call, family.activations, count)
     batch, time = x.shape[:2] if a.layout else (x.shape[1], x.shape[0])
     known(call, time)
-    hidden = a.hidden_size or known(call, call.type(R).shape[-1])
+    at_rank(call, W, 3)
+    hidden = a.hidden_size or known(call, at_rank(call, R, 3).shape[-1])
     _check(call, W, "w", count, family.gates * hidden, x.shape[2])
     _check(call, R, "r", count, family.gates * hidden, hidden)
     _check(call, B, "b", count, 2 * family.gates * hidden)

@@ -13,7 +13,7 @@ from weft.loops.nodes import Expr
 from weft.ops.accumulate import exact, floating, narrowed, widened
 from weft.ops.expr import add, axes, binary, mul, select, variables
 from weft.ops.record import Call, Define, NoGrad, Op, Param
-from weft.ops.support import integer, known, wrapped
+from weft.ops.support import at_rank, integer, known, wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _infer(call: Call) -> tuple[TensorType, ...]:
     _, rotated = _widths(call)
     length = x.shape[-2] if len(x.shape) == 4 else x.shape[1]
     for position, name in ((1, "cos_cache"), (2, "sin_cache")):
-        shape = call.type(position).shape
+        shape = at_rank(call, position, 2 if call.has(3) else 3).shape
         wanted = (shape[0] if call.has(3) else x.shape[0], length, rotated // 2)
         if shape != (wanted[::2] if call.has(3) else wanted):
             raise call.error(
