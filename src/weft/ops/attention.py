@@ -330,10 +330,10 @@ def _reference_attention(call: Call, *inputs: np.ndarray | None) -> tuple[np.nda
     keys, values = (np.repeat(exact(each), repeats, axis=1) for each in (k, v))
     raw = np.matmul(exact(q) * _scale(call, sizes), np.swapaxes(keys, 2, 3))
     bounded = a.softcap * np.tanh(raw / a.softcap) if a.softcap else raw
-    masked = bounded + _bias(call, sizes, mask, lengths)
-    largest = masked.max(axis=-1, keepdims=True)
+    masked: np.ndarray = bounded + _bias(call, sizes, mask, lengths)
+    largest: np.ndarray = masked.max(axis=-1, keepdims=True)
     powers = np.exp(masked - np.where(np.isneginf(largest), 0, largest))
-    total = powers.sum(axis=-1, keepdims=True)
+    total: np.ndarray = powers.sum(axis=-1, keepdims=True)
     weights = powers / np.where(total == 0, 1, total)
     y = np.matmul(weights, values)
     if sizes.packed:

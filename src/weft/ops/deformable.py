@@ -77,7 +77,8 @@ def _infer(call: Call) -> tuple[TensorType, ...]:
     asked: DeformConvAttributes = call.attributes
     found = _geometry(call)
     channels, filters = known(call, x.shape[1]), known(call, w.shape[0])
-    if channels != asked.groups * known(call, w.shape[1]) or filters % asked.groups:
+    whole = asked.groups > 0 and filters % asked.groups == 0
+    if not whole or channels != asked.groups * known(call, w.shape[1]):
         raise call.error(f"input and weight must have channels for {asked.groups} groups")
     if asked.offset_group < 1 or channels % asked.offset_group:
         raise call.error(f"offset_group must divide {channels} channels")
