@@ -62,7 +62,7 @@ def attempt(seed: int) -> tuple[int, str, str]:
             return seed, survive(path), ""
     except _Timeout:
         return seed, "BUG", f"{name}: took more than {SECONDS} s\n{traceback.format_exc(limit=-6)}"
-    except BaseException:  # whatever it is, it is a finding
+    except BaseException:  # noqa: BLE001 (whatever it is, it is a finding)
         return seed, "BUG", f"{name}: {traceback.format_exc(limit=-6)}"
     finally:
         signal.alarm(0)

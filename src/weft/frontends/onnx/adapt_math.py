@@ -17,9 +17,9 @@ from weft.ir.types import Symbol
 def broadcast_axis(request: Request, lowering: Lowering) -> Request:
     """Before opset 7 an ``axis`` said where the second operand's axes lie in the first's."""
     changed = request.but(drop=("broadcast", "axis"))
-    axis = request.get("axis")
-    if not request.get("broadcast") or axis is None:
+    if not request.get("broadcast") or "axis" not in request.attributes:
         return changed
+    axis = int(request.get("axis"))
     rank, inner = len(request.type(0).shape), len(request.type(1).shape)
     missing = rank - axis - inner if axis >= 0 else -axis - inner
     if missing <= 0:

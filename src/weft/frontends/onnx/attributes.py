@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, Tenso
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.schema import Signature
-from weft.frontends.onnx.tensors import dtype_of
+from weft.frontends.onnx.tensors import check_text, dtype_of
 from weft.frontends.onnx.values import Known, Symbols
 from weft.ir.types import Dim, Symbol
 
@@ -29,12 +29,13 @@ Raw: TypeAlias = (
     | SparseTensorProto
     | GraphProto
     | TypeProto
+    | Symbol
     | tuple[Dim, ...]
     | np.ndarray
 )
 """An attribute's value as it stands in a file; an array where an input gives it."""
 
-_SINGLE = {
+_SINGLE: Mapping[int, str] = {
     AttributeProto.INT: "i",
     AttributeProto.FLOAT: "f",
     AttributeProto.STRING: "s",
@@ -43,7 +44,7 @@ _SINGLE = {
     AttributeProto.GRAPH: "g",
     AttributeProto.TYPE_PROTO: "tp",
 }
-_REPEATED = {
+_REPEATED: Mapping[int, str] = {
     AttributeProto.INTS: "ints",
     AttributeProto.FLOATS: "floats",
     AttributeProto.STRINGS: "strings",
@@ -112,8 +113,7 @@ def node_attributes(
     found: dict[str, Raw] = {}
     for attribute in node.attribute:
         name = attribute.name
-        if not isinstance(name, str):
-            raise UserError("onnx: names must be UTF-8", got=repr(name), where=where)
+        check_text(name)
         if attribute.ref_attr_name:
             if attribute.ref_attr_name not in bindings:
                 continue
@@ -123,14 +123,19 @@ def node_attributes(
         if rule is not None:
             _check(name, attribute, rule, where)
         found[name] = raw_value(attribute, where)
-    for name, each in rule.attributes.items() if rule is not None else ():
+    if rule is not None:
+        _add_defaults(found, rule, where)
+    return found
+
+
+def _add_defaults(found: dict[str, Raw], rule: Signature, where: str) -> None:
+    for name, each in rule.attributes.items():
         if name in found:
             continue
         if each.required:
-            raise UserError(f"onnx: {node.op_type} needs the attribute {name}", where=where)
+            raise UserError(f"onnx: {rule.op} needs the attribute {name}", where=where)
         if each.default is not None:
             found[name] = raw_value(each.default, where)
-    return found
 
 
 def _check(name: str, attribute: AttributeProto, rule: Signature, where: str) -> None:

@@ -59,8 +59,9 @@ def if_(request: Request, importer: Importer) -> tuple[Value, ...]:
 
 
 def _alike(left: Value, right: Value) -> bool:
-    tensors = Tensor | Known
-    return isinstance(left, tensors) and isinstance(right, tensors) and left.type == right.type
+    if not isinstance(left, Tensor | Known) or not isinstance(right, Tensor | Known):
+        return False
+    return left.type == right.type
 
 
 # --- Loop ---------------------------------------------------------------------------------------

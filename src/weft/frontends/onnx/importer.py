@@ -22,7 +22,7 @@ from weft.frontends.onnx.request import NeedsValue, Request
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
 from weft.frontends.onnx.scope import Frame, Scope
 from weft.frontends.onnx.special import SPECIAL
-from weft.frontends.onnx.tensors import ExternalData, array_of, dense_of
+from weft.frontends.onnx.tensors import ExternalData, array_of, check_text, dense_of
 from weft.frontends.onnx.values import Known, Nothing, Symbols, Tensor, Unknown, Value
 from weft.ir.graph import Origin
 from weft.ir.types import TensorType
@@ -337,13 +337,6 @@ def _inner(request: Request, frame: Frame, prefix: str) -> Scope:
         depth=around.depth + 1,
         sources=around.sources,
     )
-
-
-def check_text(*names: str) -> None:
-    """Names are text: protobuf hands over bytes where a file holds something else."""
-    for name in names:
-        if not isinstance(name, str):
-            raise UserError("onnx: names must be UTF-8", got=repr(name))
 
 
 def domain_of(name: str) -> str:

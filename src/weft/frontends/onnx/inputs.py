@@ -11,7 +11,7 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.frontends.onnx.tensors import checked_shape, dtype_of
+from weft.frontends.onnx.tensors import check_text, checked_shape, dtype_of
 from weft.frontends.onnx.values import Known, Listed, Nothing, Symbols, Tensor, Value, known
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.build import GraphBuilder
@@ -31,8 +31,7 @@ def identifier(name: str) -> str:
 def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:
     """Inputs have names, and what is said is said about inputs."""
     names = [each.name for each in formal]
-    if not all(isinstance(name, str) for name in names):
-        raise UserError("onnx: names must be UTF-8", got=repr(names))
+    check_text(*names)
     for name in (name for each in chosen for name in each):
         if name not in names:
             raise UserError(
@@ -146,8 +145,7 @@ class Inputs:
     def _dim(self, dim: TensorShapeProto.Dimension, place: int) -> Dim | None:
         if dim.HasField("dim_value"):
             return dim.dim_value
-        if not isinstance(dim.dim_param, str):
-            raise UserError("onnx: names must be UTF-8", got=repr(dim.dim_param))
+        check_text(dim.dim_param)
         if dim.dim_param in self._sizes:
             return self._sizes[dim.dim_param]
         if place:

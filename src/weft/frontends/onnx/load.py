@@ -8,12 +8,12 @@ from pathlib import Path
 from onnx import ModelProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.importer import Importer, Refusal, check_text, domain_of
+from weft.frontends.onnx.importer import Importer, Refusal, domain_of
 from weft.frontends.onnx.inputs import Given, Inputs, Shape, check_names, flat_names, identifier
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
 from weft.frontends.onnx.scope import Frame, Scope
-from weft.frontends.onnx.tensors import ExternalData
+from weft.frontends.onnx.tensors import ExternalData, check_text
 from weft.frontends.onnx.values import Known, Symbols, Tensor, Unknown
 from weft.ir.graph import Graph
 from weft.ops.build import GraphBuilder

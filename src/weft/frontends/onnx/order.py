@@ -49,9 +49,7 @@ def in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
         for name in node.output:
             makers.setdefault(name, place)
     makers.pop("", None)
-    needs = [
-        {makers[name] for name in reads(node) if name in makers} for place, node in enumerate(nodes)
-    ]
+    needs = [{makers[name] for name in reads(node) if name in makers} for node in nodes]
     if all(each < place for place, need in enumerate(needs) for each in need):
         return list(nodes)
     return [nodes[place] for place in _sorted(needs, nodes)]

@@ -56,13 +56,16 @@ class Signature:
         return self.schema.has_function or self.schema.has_context_dependent_function
 
 
+_KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
+
+
 @cache
 def signature(op: str, domain: str, opset: int) -> Signature | None:
     """The op as of an opset; ``None`` if ONNX has no such op there."""
     if not 0 < opset < 1 << 31:
         return None
     try:
-        schema = defs.get_schema(op, opset, domain)
+        schema: Any = defs.get_schema(op, opset, domain)
     except defs.SchemaError:
         return None
     rules = {

@@ -17,6 +17,7 @@ from weft.frontends.onnx.control import if_, loop, scan
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
 from weft.frontends.onnx.values import Known, Listed, Nothing, Tensor, Value, known
+from weft.ir.types import Dim
 
 if TYPE_CHECKING:
     from weft.frontends.onnx.importer import Importer
@@ -123,8 +124,9 @@ def _concat_from_sequence(request: Request, importer: Importer) -> tuple[Value, 
 
 
 def _split_to_sequence(request: Request, importer: Importer) -> tuple[Value, ...]:
-    shape, axis = request.type(0).shape, request.get("axis", 0)
-    if not -len(shape) <= axis < len(shape) or not isinstance(extent := shape[axis], int):
+    shape, axis = request.type(0).shape, int(request.get("axis", 0))
+    extent: Dim | None = shape[axis] if -len(shape) <= axis < len(shape) else None
+    if not isinstance(extent, int):
         raise request.error("axis must be one of known length", got=f"{axis}")
     lengths = request.numbers(1)
     keep = request.get("keepdims", 1) or lengths is not None

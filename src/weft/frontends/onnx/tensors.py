@@ -56,6 +56,13 @@ _BITS: Mapping[DType, np.dtype] = MappingProxyType(
 )
 
 
+def check_text(*names: object) -> None:
+    """Names are text: protobuf hands over bytes where a file holds something else."""
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError("onnx: names must be UTF-8", got=repr(name))
+
+
 def type_name(onnx_type: int) -> str:
     """How ONNX calls an element type, for errors."""
     try:
@@ -107,6 +114,7 @@ class ExternalData:
     def read(self, tensor: TensorProto, size: int, where: str) -> np.ndarray:
         """The ``size`` bytes of a tensor that is stored in another file."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
+        check_text(*entries.keys(), *entries.values())
         data = self._map(self._path(entries.get("location", ""), where), where)
         offset = _number(entries, "offset", 0, where)
         length = _number(entries, "length", size, where)

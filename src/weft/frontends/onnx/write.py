@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
-import onnx
 from onnx import (
     AttributeProto,
     GraphProto,
@@ -21,6 +20,10 @@ from onnx import (
     TensorProto,
     ValueInfoProto,
     helper,
+)
+from onnx.external_data_helper import (
+    convert_model_to_external_data,
+    write_external_data_tensors,
 )
 
 from weft.dtypes import DType
@@ -64,7 +67,11 @@ def save(graph: Graph, path: str | Path) -> None:
     """Write the graph to an ONNX file, with a data file beside it if it is very large."""
     path = Path(path)
     large = sum(array.nbytes for array in graph.constants.values()) > INLINE_BYTES
-    onnx.save_model(write(graph), path, save_as_external_data=large, location=f"{path.name}.data")
+    model = write(graph)
+    if large:
+        convert_model_to_external_data(model, location=f"{path.name}.data")
+        model = write_external_data_tensors(model, str(path.parent))
+    path.write_bytes(model.SerializeToString())
 
 
 # --- what is written in -------------------------------------------------------------------------
@@ -231,10 +238,10 @@ def tensor(array: np.ndarray, name: str) -> TensorProto:
 
 def _spelled(node: Node, graph: Graph) -> Node:
     """A node whose form in the op table is not ONNX's, in ONNX's."""
-    a = node.attributes
+    a: Any = node.attributes
     if node.op == "ConstantOfShape":
         return replace(node, attributes=_Filled(a.shape, np.array([a.value], a.dtype.numpy)))
-    if node.op == "Pad" and len(node.inputs) < 2:
+    if node.op == "Pad" and len(node.inputs) == 1:
         dtype = graph.types[node.inputs[0]].dtype
         return replace(node, attributes=_Padded(a.pads, a.mode, np.array(a.value, dtype.numpy)))
     if node.op == "Split" and a.split is None and a.num_outputs is None:
@@ -262,10 +269,12 @@ class _Padded:
 def _constant(node: Node, formal: str, graph: Graph) -> np.ndarray | None:
     """The value of a field as ONNX's input; ``None`` where it is absent."""
     by_onnx = {value: key for key, value in RENAMED.items()}
-    value = getattr(node.attributes, by_onnx.get(formal, formal))
-    if value is None or isinstance(value, np.ndarray):
+    value: Any = getattr(node.attributes, by_onnx.get(formal, formal))
+    if value is None:
+        return None
+    if _is_array(value):
         return value
-    items = value if isinstance(value, tuple) else (value,)
+    items = value if _is_tuple(value) else (value,)
     if any(isinstance(item, Symbol) for item in items):
         raise UserError(
             "onnx: a shape with a symbolic batch cannot be written",
@@ -301,15 +310,23 @@ def _attributes(node: Node, rule: Signature) -> Iterable[AttributeProto]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    return not isinstance(value, np.ndarray) and bool(value == default)
+    return not _is_array(value) and bool(value == default)
+
+
+def _is_array(value: object) -> TypeGuard[np.ndarray]:
+    return isinstance(value, np.ndarray)
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(value, tuple)
 
 
 def _attribute(name: str, value: Any, kind: int) -> AttributeProto:
     if isinstance(value, DType):
         value = ONNX_TYPES[value]
-    elif isinstance(value, np.ndarray):
+    elif _is_array(value):
         value = tensor(value, name)
-    elif isinstance(value, tuple):
+    elif kind in (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS):
         value = list(value)
     elif kind == AttributeProto.INT:
         value = int(value)
