@@ -96,8 +96,9 @@ def check(
     graph = graph_of(before, **arrays)
     done, log = rewrite(graph, rules, allow=Exactness.APPROXIMATE)
     verify(done, infer)
-    assert nodes_of(done) == [" ".join(line.split()) for line in after.strip().splitlines()]
-    assert log.counts() == dict(fired)
+    wanted = [" ".join(line.split()) for line in after.strip().splitlines()]
+    assert nodes_of(done) == wanted, "\n".join(nodes_of(done))
+    assert log.counts() == dict(fired), log.counts()
     assert_same(graph, done, log.exactness)
     return done, log
 
@@ -109,7 +110,8 @@ def check_refused(
     graph = graph_of(before, **arrays)
     done, log = rewrite(graph, rules, allow=Exactness.APPROXIMATE)
     assert done is graph
-    assert [str(each) for each in log.refused] == list(reasons)
+    found = [str(each) for each in log.refused]
+    assert found == list(reasons), "\n".join(found)
 
 
 def simplified(text: str, **arrays: np.ndarray) -> tuple[Graph, Log]:

@@ -68,6 +68,8 @@ PIPELINE: tuple[Stage, ...] = (
             *factors.CHEAPEN,
         ),
     ),
+    # Weights that were folded alike are alike.
+    Stage("share", (), before=constants.share_constants),
 )
 
 RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rule in stage.rules))
