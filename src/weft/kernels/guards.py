@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft.dtypes import DType
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
-from weft.loops.ranges import Affine, affine
+from weft.loops.affine import Affine, affine
 from weft.loops.walk import dtype_of
 
 

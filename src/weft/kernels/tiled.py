@@ -43,7 +43,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.ranges import affine
+from weft.loops.affine import affine
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of, free_vars, loads, map_expr, substitute, walk
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -538,14 +538,31 @@ class _Cell:
         var, rest = order[0], order[1:]
         if var in static:
             found: list[Stmt] = []
-            for tap in range(extents[var]):
-                found += self.loops(rest, extents, static, {**fixed, var: tap})
+            for start, stop in self.runs(var, extents[var]):
+                if stop - start == 1:
+                    found += self.loops(rest, extents, static, {**fixed, var: start})
+                else:
+                    inner = self.loops(rest, extents, static, fixed)
+                    found.append(For(var, _int(start), _int(stop), inner))
             return tuple(found)
         inner = self.loops(rest, extents, static, fixed)
         if not inner:
             return ()
         start, stop = self.limits(var, extents[var])
         return (For(var, start, stop, inner),)
+
+    def runs(self, var: str, extent: int) -> list[tuple[int, int]]:
+        """Taps one by one where a position falls outside, in runs where none does."""
+        found: list[tuple[int, int]] = []
+        joins = False
+        for tap in range(extent):
+            whole = all(self.inside(place, {var: tap}) for place in range(self.size))
+            if whole and joins:
+                found[-1] = (found[-1][0], tap + 1)
+            else:
+                found.append((tap, tap + 1))
+            joins = whole
+        return found
 
     def limits(self, var: str, extent: int) -> tuple[Expr, Expr]:
         """Bounds of a loop over taps that keep it inside its guards."""

@@ -18,7 +18,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Const, Expr, Load, Var
-from weft.loops.ranges import affine
+from weft.loops.affine import affine
 from weft.loops.walk import map_expr, rename_loads
 from weft.ops.evaluate import call_of
 from weft.ops.record import Control, Define, Extern, Op

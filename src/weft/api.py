@@ -1,0 +1,264 @@
+"""What users call: load a network, look at it, compile it, export it.
+
+::
+
+    net = weft.load("model.onnx")
+    fast = net.compile()
+    scores = fast(image)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from weft.codegen.emit import Files, emit
+from weft.errors import UserError
+from weft.frontends.onnx import load as load_onnx
+from weft.ir.compose import bind_symbols
+from weft.ir.graph import Graph
+from weft.ir.native import load as load_native
+from weft.ir.native import save as save_native
+from weft.ir.types import Symbol, TensorType
+from weft.kernels.table import implementer
+from weft.ops.evaluate import evaluate
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.lower import lower
+from weft.plan.plan import Plan, make
+from weft.plan.program import Program
+from weft.plan.stats import GraphStats, stats
+from weft.plan.tap import tap
+from weft.rewrite.engine import Log
+from weft.rewrite.recipes import simplify, tidy
+from weft.rewrite.rule import Exactness
+from weft.runtime.compare import Difference, compare_all
+from weft.runtime.compiler import Compiler
+from weft.runtime.library import Library, build
+from weft.targets.table import target as find_target
+from weft.targets.target import Target
+
+Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
+"""``oracle(inputs, values)``: what those of the values that it knows should be."""
+
+
+def load(
+    path: str | Path,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Net:
+    """Reads a network from an ONNX file, or from one that ``Net.save`` wrote.
+
+    Args:
+        path: the file; external data must lie in its folder.
+        inputs: shapes of graph inputs, for dimensions that the file leaves open.
+        constants: values of graph inputs that never change; these are then no inputs.
+
+    Raises:
+        UserError: the file is broken, or has nodes that Weft cannot import: all of them
+            are listed with the reasons.
+    """
+    path = Path(path)
+    if path.suffix == ".weft":
+        if inputs or constants:
+            raise UserError("shapes and constants can be given for ONNX files", got=f"{path.name}")
+        return Net(load_native(path, _attribute_class))
+    shapes = {name: tuple(shape) for name, shape in (inputs or {}).items()}
+    return Net(load_onnx(path, shapes, constants))
+
+
+def _attribute_class(op: str) -> type:
+    record = OPS.get(op)
+    if record is None:
+        raise UserError("every op of the file must be known", got=op)
+    return record.attributes
+
+
+@dataclass(frozen=True)
+class Net:
+    """A network: a graph, and what can be done with it.
+
+    Nets are values: ``simplified`` and ``bound`` give new ones.
+
+    Attributes:
+        graph: what is computed.
+    """
+
+    graph: Graph
+
+    def bound(self, batch: int = 1) -> Net:
+        """The net with its open leading dimension, if it has one, made ``batch``."""
+        names = {
+            dim.name
+            for type in self.graph.types.values()
+            for dim in type.shape
+            if isinstance(dim, Symbol)
+        }
+        if not names:
+            return self
+        return Net(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
+
+    @cached_property
+    def simplification(self) -> tuple[Graph, Log]:
+        """The graph after the recipes that every model goes through, and what they did."""
+        return simplify(self.graph)
+
+    def simplified(self, *, exact: bool = False) -> Net:
+        """The net after the recipes that every model goes through.
+
+        Args:
+            exact: leave out what is not bit-exact.
+        """
+        if exact:
+            return Net(simplify(self.graph, allow=Exactness.BIT_EXACT)[0])
+        return Net(self.simplification[0])
+
+    def expanded(self) -> Net:
+        """The simplified net without composite ops, as it is planned."""
+        return Net(tidy(expand(self.bound().simplified().graph, OPS)))
+
+    def plan(self, target: str | Target = "host") -> Plan:
+        """Groups, layouts, order and memory for a target."""
+        machine = find_target(target) if isinstance(target, str) else target
+        return make(self.expanded().graph, OPS, implementer(machine))
+
+    def program(self, target: str | Target = "host", name: str = "") -> Program:
+        """The plan as calls of functions at addresses."""
+        return lower(self.plan(target), name or self.graph.name)
+
+    def source(
+        self,
+        target: str | Target = "host",
+        *,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+    ) -> Files:
+        """The net as C.
+
+        Args:
+            target: the machine.
+            name: prefix of everything public.
+            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        return emit(self.program(machine, name), flavour or machine.flavour, weights, parts)
+
+    def compile(
+        self,
+        *,
+        batch: int = 1,
+        flavour: str = "",
+        compiler: Compiler | None = None,
+    ) -> CompiledNet:
+        """Builds the net for this machine.
+
+        Args:
+            batch: size of an open leading dimension.
+            flavour: of the C that is generated.
+            compiler: by default the one that is found.
+
+        Returns:
+            A callable on NumPy arrays.
+        """
+        machine = find_target("host")
+        net = self.bound(batch)
+        program = net.program(machine)
+        library = build(program, flavour or machine.flavour, compiler=compiler)
+        return CompiledNet(net, library)
+
+    def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs by the ops' NumPy references: slow, and what the rest is held to."""
+        named = dict(zip(self.graph.inputs, inputs, strict=True))
+        found = evaluate(self.graph, named, OPS)
+        return tuple(found[name] for name in self.graph.outputs)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the graph and its weights to a ``.weft`` file, which ``load`` reads."""
+        save_native(self.graph, path)
+
+    def stats(self) -> GraphStats:
+        """What every node computes, reads, writes and keeps live."""
+        return stats(self.bound().graph, OPS)
+
+    def verify(
+        self, *inputs: np.ndarray, oracle: Oracle | None = None, flavour: str = ""
+    ) -> list[Difference]:
+        """Runs the net on this machine and compares what every step makes.
+
+        The steps are those of ``compile``, with copies of their results in between.
+
+        Args:
+            inputs: as for the compiled net.
+            oracle: what to compare with; by default the ops' references.
+            flavour: of the C that is generated.
+
+        Returns:
+            The outputs, then what steps make in order of execution, as far as the
+            oracle knows it.
+        """
+        machine = find_target("host")
+        net = self.bound()
+        plan = net.plan(machine)
+        made = dict.fromkeys(value for step in plan.steps for value in step.writes)
+        named = dict(zip(net.graph.inputs, inputs, strict=True))
+        expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
+        program = tap(plan, lower(plan, net.graph.name), expected.keys())
+        library = build(program, flavour or machine.flavour)
+        names = [port.name for port in program.outputs]
+        return compare_all(dict(zip(names, library(*inputs), strict=True)), expected)
+
+    def _values(
+        self, inputs: Mapping[str, np.ndarray], values: Collection[str]
+    ) -> Mapping[str, np.ndarray]:
+        found = evaluate(self.graph, inputs, OPS, keep=True)
+        return {name: found[name] for name in values if name in found}
+
+    def with_outputs(self, values: Sequence[str]) -> Net:
+        """The net with other values as its outputs, for looking inside."""
+        missing = [value for value in values if value not in self.graph.types]
+        if missing:
+            raise UserError("outputs must be values of the graph", got=", ".join(missing))
+        return Net(replace(self.graph, outputs=tuple(values)))
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Types of the inputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Types of the outputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.outputs}
+
+
+@dataclass(frozen=True)
+class CompiledNet:
+    """A net that was built for this machine.
+
+    Any number of threads may call it at once.
+
+    Attributes:
+        net: what was built.
+        library: the loaded code.
+    """
+
+    net: Net
+    library: Library
+
+    def __call__(self, *inputs: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Runs the net; one array if it has one output, else a tuple.
+
+        Args:
+            inputs: C-contiguous arrays of the inputs' types, in order; not copied.
+        """
+        outputs = self.library(*inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
