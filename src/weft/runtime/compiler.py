@@ -99,7 +99,7 @@ def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
     Results may be contracted into fused multiply-adds; nothing else about arithmetic
     changes: infinities, NaNs and signed zeros stay.
     """
-    flags = [f"-std={flavour.standard}", "-O3"]
+    flags = [f"-std={flavour.standard}", "-O2"]
     if compiler.kind == "other":
         return flags
     flags += ["-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
