@@ -29,9 +29,13 @@ from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
 
-MAX_NODES = 300_000
+MAX_NODES = 100_000
 """Nodes after functions are inlined and loops unrolled: a bound on work, not on models."""
 SPARSE_BYTES = 1 << 20
+
+
+class TooManyNodesError(UserError):
+    """The import is given up; the other errors are noted, and the import goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class Importer:
         for node in in_order(nodes):
             self._count += 1
             if self._count > MAX_NODES:
-                raise UserError(
+                raise TooManyNodesError(
                     f"onnx: a model has at most {MAX_NODES} nodes, functions and loops unrolled"
                 )
             self._node(node, scope)
@@ -216,6 +220,8 @@ class Importer:
         label = node.name or next((name for name in node.output if name), "") or node.op_type
         try:
             results = self._results(node, scope, label)
+        except TooManyNodesError:
+            raise
         except UserError as error:
             needs = error.value if isinstance(error, NeedsValue) else ""
             name = scope.sources[0] if scope.sources else label

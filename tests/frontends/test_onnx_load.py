@@ -1,0 +1,316 @@
+"""What the importer makes of sound models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.frontends.models import model, node
+from weft.errors import UserError
+from weft.frontends.onnx import RefusedError, import_model, load
+from weft.ir.types import Symbol
+from weft.ir.verify import verify
+from weft.ops.evaluate import evaluate
+from weft.ops.table import OPS
+
+RNG = np.random.default_rng(0)
+
+
+def run(source: onnx.ModelProto, *inputs: np.ndarray, **options: object) -> list[np.ndarray]:
+    graph = import_model(source, **options)
+    verify(graph)
+    found = evaluate(graph, dict(zip(graph.inputs, inputs, strict=True)), OPS)
+    return [found[name] for name in graph.outputs]
+
+
+def ops_of(source: onnx.ModelProto, **options: object) -> list[str]:
+    graph = import_model(source, **options)
+    verify(graph)
+    return [each.op for each in graph.nodes]
+
+
+def flattened(*, batch: str | int | None = "batch") -> onnx.ModelProto:
+    """``x.view(x.size(0), -1)`` as PyTorch exports it."""
+    return model(
+        [
+            node("Relu", "x", "r", "relu"),
+            node("Shape", "r", "s"),
+            node("Gather", "s zero", "n", axis=0),
+            node("Unsqueeze", "n front", "u"),
+            node("Concat", "u rest", "to", axis=0),
+            node("Reshape", "r to", "y", "view"),
+        ],
+        {"x": [batch, 3, 4]},
+        constants={"zero": 0, "front": [0], "rest": [-1]},
+    )
+
+
+def test_shape_arithmetic_leaves_no_trace() -> None:
+    graph = import_model(flattened(batch=2))
+    assert [each.op for each in graph.nodes] == ["Relu", "Reshape"]
+    assert graph.nodes[1].attributes.shape == (2, -1)
+    assert graph.types["y"].dims == (2, 12)
+
+
+def test_batch_stays_symbolic_through_shape_arithmetic() -> None:
+    graph = import_model(flattened())
+    verify(graph)
+    assert graph.types["y"].shape == (Symbol("batch"), 12)
+    assert [each.op for each in graph.nodes] == ["Relu", "Reshape"]
+
+
+def test_unnamed_batch_is_n() -> None:
+    assert import_model(flattened(batch=None)).types["y"].shape == (Symbol("N"), 12)
+
+
+def test_batch_made_concrete() -> None:
+    graph = import_model(flattened(), {"x": (5, 3, 4)})
+    assert graph.types["y"].dims == (5, 12)
+
+
+def test_inputs_share_named_sizes() -> None:
+    source = model([node("Add", "a b", "y")], {"a": ["k", "m"], "b": ["k", "m"]})
+    assert import_model(source, {"a": (2, 3)}).types["b"].dims == (2, 3)
+
+
+def test_node_names_and_origin() -> None:
+    graph = import_model(flattened())
+    assert [each.name for each in graph.nodes] == ["relu", "view"]
+    assert graph.nodes[1].origin.sources == ("view",)
+
+
+def test_a_node_gives_way_to_a_value_of_its_name() -> None:
+    source = model([node("Relu", "x", "y", "y")], {"x": [2]})
+    graph = import_model(source)
+    assert (graph.nodes[0].name, graph.nodes[0].outputs) == ("y_", ("y",))
+
+
+def test_initializers_may_be_listed_as_inputs() -> None:
+    source = model(
+        [node("Add", "x w", "y")], {"x": [2], "w": [2]}, constants={"w": np.ones(2, "f")}
+    )
+    assert import_model(source).inputs == ("x",)
+
+
+def test_an_input_with_a_default_can_be_made_an_input() -> None:
+    source = model(
+        [node("Add", "x w", "y")], {"x": [2], "w": [2]}, constants={"w": np.ones(2, "f")}
+    )
+    assert import_model(source, {"w": (2,)}).inputs == ("x", "w")
+
+
+def test_constants_for_inputs() -> None:
+    source = model(
+        [node("Reshape", "x s", "y")], {"x": [6], "s": [2]}, types={"s": onnx.TensorProto.INT64}
+    )
+    with pytest.raises(RefusedError) as error:
+        import_model(source)
+    assert error.value.needed == ("s",)
+    graph = import_model(source, constants={"s": np.array([2, 3])})
+    assert graph.inputs == ("x",)
+    assert graph.types["y"].dims == (2, 3)
+
+
+def test_outputs_keep_their_names() -> None:
+    source = model([node("Identity", "x", "y")], {"x": [2]}, ["y", "x"])
+    assert import_model(source).outputs == ("y", "x")
+
+
+def test_constant_output() -> None:
+    source = model([node("Constant", "", "y", value_floats=[1.0, 2.0])], {"x": [2]})
+    graph = import_model(source)
+    assert graph.nodes == ()
+    np.testing.assert_array_equal(graph.constants["y"], np.array([1, 2], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wanted"),
+    [
+        ({"value_float": 1.5}, np.float32(1.5)),
+        ({"value_int": 3}, np.int64(3)),
+        ({"value_ints": [1, 2]}, np.array([1, 2])),
+        ({"value": numpy_helper.from_array(np.array([[7]], np.uint8))}, np.array([[7]], np.uint8)),
+    ],
+)
+def test_constant_nodes(attributes: dict[str, object], wanted: np.ndarray) -> None:
+    source = model([node("Constant", "", "y", **attributes)], {})
+    found = import_model(source).constants["y"]
+    assert found.dtype == np.asarray(wanted).dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_sparse_initializer() -> None:
+    source = model([node("Add", "x w", "y")], {"x": [2, 3]})
+    values = numpy_helper.from_array(np.array([5, 7], np.float32), "w")
+    places = numpy_helper.from_array(np.array([[0, 2], [1, 0]]), "places")
+    source.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
+    found = import_model(source).constants["w"]
+    np.testing.assert_array_equal(found, np.array([[0, 0, 5], [7, 0, 0]], np.float32))
+
+
+def test_if_on_a_constant_takes_its_branch() -> None:
+    source = model([if_node("condition")], {"x": [2]}, constants={"condition": True})
+    assert ops_of(source) == ["Relu", "Identity"]
+
+
+def test_if_on_a_computed_condition_selects() -> None:
+    source = model(
+        [if_node("condition")],
+        {"x": [2], "condition": []},
+        types={"condition": onnx.TensorProto.BOOL},
+    )
+    x = np.array([-1, 2], np.float32)
+    np.testing.assert_array_equal(run(source, x, np.array(True))[0], [0, 2])
+    np.testing.assert_array_equal(run(source, x, np.array(False))[0], [1, -2])
+
+
+def if_node(condition: str) -> onnx.NodeProto:
+    branches = {
+        name: helper.make_graph(
+            [node(op, "x", name)], name, [], [helper.make_tensor_value_info(name, 1, None)]
+        )
+        for name, op in (("then_branch", "Relu"), ("else_branch", "Neg"))
+    }
+    return node("If", condition, "y", "choice", **branches)
+
+
+def loop(trips: int, *, stop: bool = False) -> onnx.ModelProto:
+    """``s = s + x`` in each round; gives ``s`` and its history."""
+    done = node("Less", "total limit", "on") if stop else node("Identity", "go", "on")
+    body = helper.make_graph(
+        [node("Add", "sum x", "total"), done],
+        "body",
+        [
+            helper.make_tensor_value_info("round", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sum", 1, []),
+        ],
+        [
+            helper.make_tensor_value_info(name, kind, None)
+            for name, kind in (("on", onnx.TensorProto.BOOL), ("total", 1))
+        ],
+    )
+    if not stop:
+        body.output.append(helper.make_tensor_value_info("total", 1, None))
+    outputs = "y" if stop else "y history"
+    return model(
+        [node("Loop", "trips yes start", outputs, "loop", body=body)],
+        {"x": []},
+        outputs.split(),
+        constants={
+            "trips": trips,
+            "yes": True,
+            "start": np.float32(1),
+            "limit": np.float32(7),
+        },
+    )
+
+
+def test_short_loops_are_unrolled() -> None:
+    assert "Scan" not in ops_of(loop(2))
+    y, history = run(loop(2), np.float32(2))
+    assert y == 5
+    np.testing.assert_array_equal(history, [3, 5])
+
+
+def test_long_loops_become_a_scan() -> None:
+    assert "Scan" in ops_of(loop(10))
+    y, history = run(loop(10), np.float32(2))
+    assert y == 21
+    np.testing.assert_array_equal(history, np.arange(3, 22, 2))
+
+
+def test_a_computed_condition_freezes_the_state() -> None:
+    assert run(loop(10, stop=True), np.float32(2))[0] == 7
+
+
+def test_functions_are_inlined_with_their_attributes() -> None:
+    inner = helper.make_function(
+        "local", "scaled", ["a"], ["b"],
+        [node("LeakyRelu", "a", "b")], [helper.make_opsetid("", 18)], ["slope"],
+    )  # fmt: skip
+    inner.node[0].attribute.append(
+        onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    )
+    calls = [
+        node("scaled", "x", "t", "first", domain="local", slope=0.5),
+        node("scaled", "t", "y", "second", domain="local", slope=0.25),
+    ]
+    source = model(calls, {"x": [2]}, functions=[inner])
+    graph = import_model(source)
+    assert [each.attributes.alpha for each in graph.nodes[:2]] == [0.5, 0.25]
+    assert graph.nodes[0].origin.sources == ("first",)
+    np.testing.assert_allclose(run(source, np.array([-8, 8], np.float32))[0], [-1, 8])
+
+
+def test_sequences_leave_no_trace() -> None:
+    source = model(
+        [
+            node("SplitToSequence", "x", "parts", axis=0),
+            node("SequenceAt", "parts one", "part"),
+            node("SequenceInsert", "parts part", "more"),
+            node("ConcatFromSequence", "more", "y", axis=0),
+        ],
+        {"x": [2, 3]},
+        constants={"one": 1},
+    )
+    x = RNG.standard_normal((2, 3)).astype(np.float32)
+    np.testing.assert_array_equal(run(source, x)[0], x[[0, 1, 1]])
+
+
+def test_nodes_in_any_order() -> None:
+    source = model([node("Neg", "t", "y"), node("Relu", "x", "t")], {"x": [2]})
+    assert ops_of(source) == ["Relu", "Neg"]
+
+
+def external(folder: Path, location: str, **more: str) -> Path:
+    """A model whose weights are said to be elsewhere."""
+    source = model([node("Add", "x w", "y")], {"x": [4]}, constants={"w": np.zeros(4, "f")})
+    tensor = source.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, **more}.items():
+        tensor.external_data.add(key=key, value=value)
+    path = folder / "model.onnx"
+    path.write_bytes(source.SerializeToString())
+    return path
+
+
+def test_external_data(tmp_path: Path) -> None:
+    weights = np.arange(6, dtype=np.float32)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "weights.bin").write_bytes(weights.tobytes())
+    graph = load(external(tmp_path, "sub/weights.bin", offset="8", length="16"))
+    np.testing.assert_array_equal(graph.constants["w"], weights[2:])
+    assert not graph.constants["w"].flags.writeable
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "link", "a/../../secret", ""])
+def test_external_data_outside(tmp_path: Path, location: str) -> None:
+    (tmp_path / "secret").write_bytes(bytes(16))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    with pytest.raises(RefusedError) as error:
+        load(external(folder, location))
+    assert str(error.value) == (
+        "onnx: 1 node cannot be imported:\n"
+        "  w (initializer): onnx: external data must lie in the folder of the model; "
+        f"got location {location!r}"
+    )
+
+
+def test_external_data_past_the_end(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(bytes(16))
+    with pytest.raises(UserError, match="lies past the end of its file; got offset 4, length 16"):
+        load(external(tmp_path, "weights", offset="4"))
+
+
+def test_external_data_of_another_length(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(bytes(64))
+    with pytest.raises(UserError, match="of w must have 16 bytes for its shape; got length 20"):
+        load(external(tmp_path, "weights", length="20"))
