@@ -24,7 +24,7 @@ from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Root, Storage, View, assign
-from weft.plan.tensors import Opaque, own_outputs, tensor_program
+from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 ALIGNMENT = 64
 
@@ -107,7 +107,7 @@ def make(graph: Graph, ops: Mapping[str, Op], implement: Implement) -> Plan:
             got=", ".join(f"{name} {graph.types[name]}" for name in symbolic),
             fix=f"Give it with --input {symbolic[0]}=SHAPE",
         )
-    graph = own_outputs(graph)
+    graph = own_outputs(only_used(graph))
     program = tensor_program(graph, ops)
     return _Planner(graph, ops, implement, assign(program, form(program))).plan()
 

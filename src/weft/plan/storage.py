@@ -17,9 +17,9 @@ from math import prod
 from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
+from weft.loops.affine import affine
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Load, Reduce, Var
-from weft.loops.affine import affine
 from weft.loops.walk import loads
 from weft.plan.group import Group, contraction
 from weft.plan.program import Region
@@ -406,7 +406,7 @@ def _images(graph: Graph) -> set[str]:
         if node.op in _SPATIAL:
             found.add(node.inputs[0])
         elif node.op not in _AXIS_CHANGING and any(value in found for value in node.outputs):
-            shape = graph.types[node.outputs[0]].shape
+            shape = graph.types[next(filter(None, node.outputs))].shape
             found.update(
                 value
                 for value in node.inputs

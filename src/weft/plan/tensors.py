@@ -14,11 +14,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from weft.errors import InternalError
+from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
+from weft.loops.affine import affine
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Const, Expr, Load, Var
-from weft.loops.affine import affine
 from weft.loops.walk import map_expr, rename_loads
 from weft.ops.evaluate import call_of
 from weft.ops.record import Control, Define, Extern, Op
@@ -162,6 +163,17 @@ class _Builder:
 
         return map_expr(body, literal)
 
+    def with_outputs(self, node: Node) -> Node:
+        """The node with a value for every output: a C body writes all of them."""
+        if all(node.outputs):
+            return node
+        types = self.ops[node.op].infer(call_of(node, self.types))
+        outputs: list[str] = []
+        for value, type in zip(node.outputs, types, strict=False):
+            outputs.append(value or self.fresh(f"{node.name}_unused"))
+            self.types[outputs[-1]] = type
+        return replace(node, outputs=tuple(outputs))
+
     def add(self, node: Node) -> None:
         match self.ops[node.op].compute:
             case _ if node.op == "Concat":
@@ -169,7 +181,7 @@ class _Builder:
             case Define() as function:
                 self.define(node, function)
             case Extern():
-                self.items.append(Opaque(node, "extern"))
+                self.items.append(Opaque(self.with_outputs(node), "extern"))
             case Control():
                 self.items.append(Opaque(node, "control"))
             case other:
@@ -235,6 +247,21 @@ def _owners(graph: Graph, ops: Mapping[str, Op]) -> _Owners:
             if part not in of_part and _ownable(graph, ops, part):
                 of_part[part] = (whole, place)
     return _Owners(of_part, windows)
+
+
+def only_used(graph: Graph) -> Graph:
+    """Without what no output depends on; nodes keep the places of their unused outputs."""
+    graph = prune(graph)
+    used = {value for node in graph.nodes for value in node.inputs} | set(graph.outputs)
+    if all(value in used for value in graph.producers):
+        return graph
+    nodes = tuple(
+        replace(node, outputs=tuple(value if value in used else "" for value in node.outputs))
+        for node in graph.nodes
+    )
+    kept = used.union(graph.inputs)
+    types = {value: type for value, type in graph.types.items() if value in kept}
+    return replace(graph, nodes=nodes, types=types)
 
 
 def own_outputs(graph: Graph) -> Graph:
