@@ -1,0 +1,73 @@
+"""The MLPerf Tiny models through compiled C, against their golden data and onnxruntime."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import weft
+from tests.models import tiny
+from weft.api import CompiledNet
+from weft.runtime.compare import compare
+
+pytestmark = tiny.needed
+
+# The golden data of kws_float were made from a file with int8 weights.
+WITH_GOLDEN = tuple(name for name in tiny.NAMES if name != "kws")
+
+# Rounding differs from onnxruntime's where it multiplies in int8 with its own scales; these are
+# a little more than the spread that onnxruntime and TFLite have between them.
+LEAST_BITS = {"ad": 4, "ic": 8, "kws": 5, "vww": 2}
+
+
+@cache
+def compiled(name: str, kind: str) -> CompiledNet:
+    return weft.load(tiny.model(name, kind)).compile()
+
+
+def found(name: str, kind: str) -> np.ndarray:
+    run = compiled(name, kind)
+    return np.stack([run(x) for x in tiny.golden(name, kind)[0]])
+
+
+def by_onnxruntime(name: str, kind: str) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        tiny.model(name, kind), options, providers=["CPUExecutionProvider"]
+    )
+    port = session.get_inputs()[0].name
+    return np.stack([session.run(None, {port: x})[0] for x in tiny.golden(name, kind)[0]])
+
+
+@pytest.mark.parametrize("name", WITH_GOLDEN)
+def test_float_models_give_their_golden_data(name: str) -> None:
+    expected = tiny.golden(name)[1]
+    assert compare(name, found(name, "float"), expected).relative <= 1e-5
+
+
+@pytest.mark.parametrize("name", tiny.NAMES)
+def test_float_models_agree_with_onnxruntime(name: str) -> None:
+    expected = by_onnxruntime(name, "float")
+    assert compare(name, found(name, "float"), expected).relative <= 1e-5
+
+
+@pytest.mark.parametrize("name", tiny.NAMES)
+def test_int8_models_agree_with_onnxruntime(name: str) -> None:
+    expected = by_onnxruntime(name, "int8")
+    assert compare(name, found(name, "int8"), expected).largest <= LEAST_BITS[name]
+
+
+@pytest.mark.parametrize("name", tiny.NAMES)
+def test_int8_models_agree_with_tflite(name: str) -> None:
+    expected = tiny.golden(name, "int8")[1]
+    assert compare(name, found(name, "int8"), expected).largest <= LEAST_BITS[name]
+
+
+@pytest.mark.parametrize("name", tiny.NAMES)
+def test_arenas_are_near_the_lower_bound(name: str) -> None:
+    plan = weft.load(tiny.model(name)).plan()
+    assert plan.lower_bound <= plan.arena_bytes <= 1.05 * plan.lower_bound
