@@ -41,11 +41,12 @@ def model(
             helper.make_tensor_value_info(name, (types or {}).get(name, FLOAT), shape)
             for name, shape in inputs.items()
         ],
-        [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
         [
             numpy_helper.from_array(np.asarray(value), name)
             for name, value in (constants or {}).items()
         ],
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=functions)
+    # IR 10: the newest that every supported onnxruntime reads.
+    return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=10)

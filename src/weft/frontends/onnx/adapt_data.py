@@ -82,13 +82,28 @@ def reshape(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=(data, changed), drop=("allowzero",))
 
 
+def resize_10(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+    """Version 10 had one way only: nearest was the floor enlarging, the ceiling reducing."""
+    scales = request.numbers(1)
+    if scales is None:
+        raise request.error("scales are required")
+    request = request.but(coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    if request.get("mode") != "nearest" or scales.min(initial=1) >= 1:
+        return request
+    reducing = request.but(nearest_mode="ceil")
+    if scales.max(initial=1) <= 1:
+        return reducing
+    larger = lowering.call(
+        request,
+        "Resize",
+        (request.value(0), None, known(np.maximum(scales, 1), "scales")),
+        **request.attributes,
+    )
+    return reducing.but(inputs=(*larger, known(np.minimum(scales, 1), "scales")))
+
+
 def resize(request: Request, lowering: Lowering) -> Request:
-    """Empty ``roi``, ``scales`` and ``sizes`` are absent; version 10 had one way only."""
-    if request.version == 10:
-        return request.but(
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
+    """Empty ``roi``, ``scales`` and ``sizes`` are absent."""
     inputs = [
         None if place and isinstance(value, Known) and value.array.size == 0 else value
         for place, value in enumerate(request.inputs)
