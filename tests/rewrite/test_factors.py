@@ -233,3 +233,22 @@ def test_powers(power: str, after: str) -> None:
         after,
         {"expand-power": 1},
     )
+
+
+def test_a_factor_after_a_bias_multiplies_both() -> None:
+    check(
+        FOLD,
+        """(%x: f32[1,2,3]) -> (%y) {
+            const %w: f32[3,4]
+            const %j: f32[4]
+            const %k: f32[4]
+            %c: f32[1,2,4] = MatMul(%x, %w)
+            %a: f32[1,2,4] = Add(%j, %c)
+            %y: f32[1,2,4] = Mul(%a, %k)
+        }""",
+        """
+        %mul_out: f32[1,2,4] = MatMul(%x, %w_1)
+        %y: f32[1,2,4] = Add(%mul_out, %j_1)
+        """,
+        {"multiply-before-add": 1, "fold-multiply": 1},
+    )

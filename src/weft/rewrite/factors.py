@@ -126,6 +126,12 @@ def _merge(op: str) -> Rule:
     )
 
 
+def _distributed(match: Match, builder: GraphBuilder) -> str:
+    k, dtype = match.array("k").astype(np.float64), match.type("y").dtype.numpy
+    term = builder.constant((match.array("j") * k).astype(dtype), match["j"])
+    return builder.op("Add", builder.op("Mul", match["c"], match["k"]), term)
+
+
 def _not_float(match: Match) -> str | None:
     return None if match.type("y").dtype.is_float else ""
 
@@ -181,6 +187,18 @@ FOLD: tuple[Rule, ...] = (
     _into_output("Add"),
     _into_input("Mul"),
     _into_input("Add"),
+    Rule(
+        name="multiply-before-add",
+        before=f"""
+            c = {layers("[users=1]")}
+            a = Add{{c, const j}} [users=1]
+            y = Mul{{a, const k}}
+        """,
+        where=_grows,
+        after=_distributed,
+        exactness=Exactness.REASSOCIATING,
+        doc="A factor after a layer and its bias multiplies both, so that the layer can take it.",
+    ),
     Rule(
         name="matmul-add-to-gemm",
         before="p = MatMul(a, b) [users=1]\ny = Add{p, const k}",

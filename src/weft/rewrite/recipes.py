@@ -15,6 +15,7 @@ from weft.rewrite import (
     factors,
     identities,
     padding,
+    slices,
     transposes,
     views,
 )
@@ -52,6 +53,7 @@ PIPELINE: tuple[Stage, ...] = (
             *batchnorm.FOLD,
             *views.RULES,
             *transposes.RULES,
+            *slices.RULES,
             *activations.RULES,
             *factors.FOLD,
         ),
