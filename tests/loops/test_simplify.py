@@ -87,6 +87,7 @@ def test_index_forms(ranges, text, expected):
         ("a < 5 and a > 7", "false"),
         ("a < 5 or a < 10", "true"),
         ("not (not (a < 5))", "a < 5"),
+        ("not (a < 5 and (a == 3 or x[a] > 2))", "a >= 5 or a != 3 and x[a] <= 2"),
         ("a < 5 and x[a] > 0 and a < 7", "a < 5 and x[a] > 0"),
     ],
 )
@@ -146,6 +147,13 @@ def test_a_cast_that_c_leaves_undefined_is_left_alone():
         assert isinstance(simplify(Cast(DType.I32, f32(value))), Cast)
 
 
+def test_not_less_is_not_at_least_for_floats():
+    less = Binary("lt", X, f32(1.0))
+    assert simplify(Unary("not", less)) == Unary("not", less)
+    equal = Binary("eq", X, f32(1.0))
+    assert simplify(Unary("not", equal)) == Binary("ne", X, f32(1.0))
+
+
 def test_equal_sides_of_a_selection_become_one_unless_zeros_may_differ():
     condition = condition_of("x[0] < 3")
     assert simplify(Select(condition, Var("a"), Var("a"))) == Var("a")
@@ -176,7 +184,7 @@ kernel k(x: f32[8] read, y: f32[8] write) {
     y[i] = x[i]
     y[i] = x[i]
     y[i] = x[i]
-    if not(i == 2) {
+    if i != 2 {
       y[i] = 3.0
     }
     if i < 5 {

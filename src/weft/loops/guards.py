@@ -31,7 +31,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.simplify import emit, simplify, simplify_kernel
+from weft.loops.simplify import emit, negated, simplify, simplify_kernel
 from weft.loops.walk import children, dtype_of, free_vars, index, loads, map_expr
 
 _REDUCTION = {binary: reduction for reduction, binary in COMBINE.items()}
@@ -102,8 +102,7 @@ def _guarded(value: Expr, start: Const) -> tuple[Expr, Expr] | None:
         if simplify(_replaced(value, select, select.otherwise)) == start:
             return select.condition, _replaced(value, select, select.then)
         if simplify(_replaced(value, select, select.then)) == start:
-            opposite = Unary("not", select.condition)
-            return opposite, _replaced(value, select, select.otherwise)
+            return negated(select.condition), _replaced(value, select, select.otherwise)
     return None
 
 

@@ -32,6 +32,8 @@ _I64 = DType.I64.limits
 _FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 # How many linear facts may be combined to bound one expression: one per tensor dimension.
 _DEPTH = 4
+# How often facts are put to one another: real guards settle in two rounds.
+_ROUNDS = 3
 
 
 class Linear(NamedTuple):
@@ -56,8 +58,10 @@ class Facts:
 
     __slots__ = (
         "_atoms",
+        "_busy",
         "_linear",
         "_memo",
+        "_narrowed",
         "checked",
         "form",
         "forms",
@@ -75,12 +79,17 @@ class Facts:
         self.simplified: dict[int, tuple[Expr, object]] = {}
         self.checked: dict[int, Expr] = {}
         self.impossible = False
+        # Selections whose intervals are being computed, here or in what was derived from here.
+        self._busy: set[int] = set()
+        # How often a range has become narrower.
+        self._narrowed = 0
 
     def _copy(self) -> Facts:
         child = Facts()
         child._atoms = dict(self._atoms)
         child._linear = self._linear
         child.form = self.form
+        child._busy = self._busy
         child.impossible = self.impossible
         return child
 
@@ -121,6 +130,8 @@ class Facts:
         postponed = [part for part in parts if not self._assume_one(*part)]
         if postponed and len(postponed) < len(parts):
             self._assume_all(postponed)
+        elif self._linear:
+            self._settle()
 
     def _assume_one(self, condition: Expr, holds: bool) -> bool:
         """Takes in one comparison; false where it could not be used."""
@@ -199,17 +210,30 @@ class Facts:
         if not terms:
             self.impossible |= low > 0
             return
+        self._propagate(terms, low)
+        if len(terms) > 1:
+            self._remember(terms, low)
+        self._undivided(terms, low)
+
+    def _propagate(self, terms: Mapping[Expr, int], low: int) -> None:
+        """Narrows each atom of a ``sum >= low`` by the most that the others can be."""
         for atom, coefficient in terms.items():
-            # coefficient * atom >= low - (the most that the others can be)
             others = self._sum({a: c for a, c in terms.items() if a is not atom}, 0)[1]
             least, most = self._atom(atom)
             if coefficient > 0:
                 self._narrow(atom, -((others - low) // coefficient), most)
             else:
                 self._narrow(atom, least, (low - others) // coefficient)
-        if len(terms) > 1:
-            self._remember(terms, low)
-        self._undivided(terms, low)
+
+    def _settle(self) -> None:
+        """What one fact says of an atom may let another say more."""
+        for _ in range(_ROUNDS):
+            before = self._narrowed
+            for terms, low, high in self._linear:
+                self._propagate(terms, low)
+                self._propagate({atom: -factor for atom, factor in terms.items()}, -high)
+            if self._narrowed == before:
+                return
 
     def _undivided(self, terms: dict[Expr, int], low: int) -> None:
         """``sum >= low`` without its first quotient: ``e - d + 1 <= d * (e // d) <= e``."""
@@ -245,6 +269,7 @@ class Facts:
         low, high = max(low, old_low), min(high, old_high)
         if (low, high) != (old_low, old_high):
             self._atoms[atom] = (low, high)
+            self._narrowed += 1
             self.impossible |= low > high
             self._memo.clear()
             if low <= high:
@@ -409,8 +434,8 @@ class Facts:
                 return (int(value), int(value))
             case Binary(op, lhs, rhs) if op in OPERATIONS and dtype_of(lhs).is_integer:
                 found = OPERATIONS[op](self.range(lhs), self.range(rhs)) or limits
-            case Select(condition, then, otherwise):
-                return self._either(condition, then, otherwise)
+            case Select():
+                found = self._selected(atom, limits)
             case Unary("abs", x):
                 low, high = self.range(x)
                 found = (max(low, -high, 0), max(abs(low), abs(high)))
@@ -423,6 +448,15 @@ class Facts:
                 pass
         inside = limits[0] <= found[0] and found[1] <= limits[1]
         return found if inside else limits
+
+    def _selected(self, select: Select, limits: Interval) -> Interval:
+        """``_either``, but for a selection that a fact of its own condition asks for."""
+        if id(select) in self._busy:
+            return limits
+        self._busy.add(id(select))
+        found = self._either(select.condition, select.then, select.otherwise)
+        self._busy.remove(id(select))
+        return found
 
     def _either(self, condition: Expr, then: Expr, otherwise: Expr) -> Interval:
         """The interval of a selection: each side where its condition allows it."""

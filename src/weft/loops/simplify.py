@@ -102,7 +102,7 @@ def _if(stmt: If, facts: Facts) -> tuple[Stmt, ...]:
     if not then and not otherwise:
         return ()
     if not then:
-        return (If(_negated(condition), otherwise),)
+        return (If(negated(condition), otherwise),)
     return (If(condition, then, otherwise),)
 
 
@@ -169,8 +169,27 @@ def _same(lhs: Expr, rhs: Expr) -> bool:
     return lhs is rhs or (dtype_of(lhs).is_integer and lhs == rhs)
 
 
-def _negated(condition: Expr) -> Expr:
-    return condition.x if isinstance(condition, Unary) else Unary("not", condition)
+_FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+_SWAPPED = {"eq": "ne", "ne": "eq"}
+_DUAL = {"and": "or", "or": "and"}
+
+
+def negated(condition: Expr) -> Expr:
+    """The opposite of a condition, with ``not`` only where nothing else says it."""
+    match condition:
+        case Const(value=value):
+            return FALSE if value else TRUE
+        case Unary("not", x):
+            return x
+        case Binary(op, lhs, rhs) if op in _SWAPPED:
+            return Binary(_SWAPPED[op], lhs, rhs)
+        case Binary(op, lhs, rhs) if op in _FLIPPED and not dtype_of(lhs).is_float:
+            # Of floats, "not less" is not "at least": one may be NaN.
+            return Binary(_FLIPPED[op], lhs, rhs)
+        case Binary(op, lhs, rhs) if op in _DUAL:
+            return Binary(_DUAL[op], negated(lhs), negated(rhs))
+        case _:
+            return Unary("not", condition)
 
 
 # --- i64 arithmetic -------------------------------------------------------------------------
@@ -342,8 +361,8 @@ def _fold(expr: Expr, facts: Facts) -> Expr:
                 return TRUE if decided else FALSE
         case Binary("or", lhs, rhs) if dtype_of(lhs) is DType.BOOL:
             return _or(expr, lhs, rhs)
-        case Unary("not", Unary("not", x)):
-            return x
+        case Unary("not", x) if dtype_of(x) is DType.BOOL:
+            return negated(x)
         case Cast(dtype, x) if dtype_of(x) is dtype:
             return x
         case Binary("mul", lhs, rhs) if _is_zero(lhs) or _is_zero(rhs):
