@@ -80,7 +80,7 @@ def test_spans_lie_in_the_arena_and_apart(plan):
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(0, "0"), (99_999, "99,999"), (102_400, "100.0 KiB"), (3 << 20, "3.00 MiB")],
+    [(0, "0 B"), (99_999, "99,999 B"), (102_400, "100.0 KiB"), (3 << 20, "3.00 MiB")],
 )
 def test_sizes_for_people(count, shown):
     assert size(count) == shown

@@ -169,9 +169,9 @@ def spans(plan: Plan) -> list[Span]:
 
 
 def size(count: int) -> str:
-    """Bytes for people: ``3,072`` or ``1.50 MiB``."""
+    """Bytes for people: ``3,072 B`` or ``1.50 MiB``."""
     if count < 100_000:
-        return f"{count:,}"
+        return f"{count:,} B"
     if count < 1 << 20:
         return f"{count / 1024:.1f} KiB"
     return f"{count / (1 << 20):.2f} MiB"

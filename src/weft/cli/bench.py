@@ -1,0 +1,107 @@
+"""``weft bench``: how long one run takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import click
+import numpy as np
+
+from weft.cli.common import Model, State, json_option, model_options, table, working, write_json
+from weft.cli.files import random_inputs
+from weft.frontends.onnx.session import Session
+from weft.runtime.compiler import find_compiler
+
+_WARM_UPS = 3
+_AT_LEAST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Microseconds of single runs.
+
+    Attributes:
+        what: what was run.
+        least: the fastest run.
+        median: half of the runs were faster.
+        most: the 95th percentile.
+        runs: how many there were.
+    """
+
+    what: str
+    least: float
+    median: float
+    most: float
+    runs: int
+
+
+def measure(what: str, function: Callable[[], object], seconds: float) -> Timing:
+    """Runs a function again and again for about so long."""
+    for _ in range(_WARM_UPS):
+        function()
+    times: list[int] = []
+    end = time.perf_counter() + seconds
+    while len(times) < _AT_LEAST or time.perf_counter() < end:
+        start = time.perf_counter_ns()
+        function()
+        times.append(time.perf_counter_ns() - start)
+    least, median, most = (float(value) / 1000 for value in np.percentile(times, [0, 50, 95]))
+    return Timing(what, least, median, most, len(times))
+
+
+def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
+    rate = 2 * macs / timing.median / 1000 if timing.median else 0.0
+    return (
+        timing.what,
+        f"{timing.least:,.1f}",
+        f"{timing.median:,.1f}",
+        f"{timing.most:,.1f}",
+        f"{timing.runs:,}",
+        f"{rate:.2f}",
+    )
+
+
+@click.command(short_help="Measure how long one run takes.")
+@model_options
+@click.option("--seconds", default=2.0, show_default=True, help="How long to measure each.")
+@click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
+@click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@json_option
+@click.pass_obj
+def bench(
+    state: State,
+    model: Model,
+    seconds: float,
+    flavours: Sequence[str],
+    rival: bool,
+    seed: int,
+) -> None:
+    """Compiles MODEL for this machine and measures single runs on one thread."""
+    inputs = random_inputs(model.net.inputs, seed)
+    arrays = tuple(inputs.values())
+    timings: list[Timing] = []
+    for flavour in flavours or ("",):
+        start = time.perf_counter()
+        with working("compiling"):
+            library = model.net.compile(flavour=flavour).library
+        built = time.perf_counter() - start
+        outputs = library(*arrays)
+        with working("measuring"):
+            call = partial(library, *arrays, out=outputs)
+            timings.append(measure(f"weft {library.files.flavour.name}", call, seconds))
+        click.echo(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
+    if rival:
+        session = Session(model.path)
+        given = {**model.constants, **inputs}
+        with working("measuring onnxruntime"):
+            timings.append(measure("onnxruntime", partial(session, given), seconds))
+    macs = model.net.stats().macs
+    if state.json:
+        write_json({"macs": macs, "timings": [asdict(each) for each in timings]})
+        return
+    headings = ("", "least µs", "median µs", "95 % µs", "runs", "GFLOP/s")
+    table(headings, [_cells(each, macs) for each in timings], range(1, 6))

@@ -1,0 +1,250 @@
+"""What the commands share: options, the model, progress, tables, errors."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from weft import api
+from weft.errors import InternalError, UserError, WeftError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Exit(IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    USER = 1
+    USAGE = 2
+    CHECK = 3
+    BUG = 70
+
+
+@dataclass
+class State:
+    """What one run of the command line knows.
+
+    Attributes:
+        json: results and errors are written as JSON.
+    """
+
+    json: bool = False
+
+
+def output() -> Console:
+    """Where results go; as wide as it takes unless a person is watching."""
+    console = Console(highlight=False, markup=False, soft_wrap=False)
+    return (
+        console
+        if console.is_terminal
+        else Console(highlight=False, markup=False, width=10_000, no_color=True)
+    )
+
+
+def progress() -> Console:
+    """Where progress and errors go."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def working(what: str) -> Generator[None]:
+    """Says what takes so long, while it does and if a person is watching."""
+    console = progress()
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(Text(f"{what} ...")):
+        yield
+
+
+def write_json(data: object) -> None:
+    """A result for scripts."""
+    click.echo(json.dumps(data, indent=2, default=_plain))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic):
+        array: Any = value
+        return array.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise InternalError(f"{type(value).__name__} is no JSON")
+
+
+# Escape sequences in names from a model must not reach the terminal.
+def clean(text: str) -> str:
+    """Text without control characters, except for line ends."""
+    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:
+    """Writes a table; ``numbers`` are the columns that are flush right."""
+    built = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for place, heading in enumerate(headings):
+        built.add_column(heading, justify="right" if place in numbers else "left", overflow="fold")
+    for row in rows:
+        built.add_row(*(Text(clean(cell)) for cell in row))
+    console = output()
+    with console.capture() as captured:
+        console.print(built)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def show_error(error: WeftError, state: State) -> None:
+    """Says what is wrong, and what to do about it."""
+    if state.json:
+        click.echo(json.dumps({"error": _error_record(error)}, indent=2), err=True)
+        return
+    console = progress()
+    if not isinstance(error, UserError):
+        console.print(Text("bug: ", style="bold red") + Text(clean(str(error))))
+        return
+    console.print(Text("error: ", style="bold red") + Text(clean(error.rule)))
+    for label, text in (("got", error.got), ("at", error.where), ("fix", error.fix)):
+        if text:
+            console.print(Text(f"  {label}: ", style="bold") + Text(clean(text)))
+
+
+def _error_record(error: WeftError) -> dict[str, str]:
+    if isinstance(error, UserError):
+        return {
+            "kind": "user",
+            "rule": error.rule,
+            "got": error.got,
+            "where": error.where,
+            "fix": error.fix,
+        }
+    return {"kind": "bug", "message": str(error)}
+
+
+# --- options --------------------------------------------------------------------------------
+
+
+def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj.json = True
+
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_json,
+    help="Write results and errors as JSON.",
+)
+
+target_option = click.option(
+    "--target", default="host", show_default=True, help="The machine (see `weft targets`)."
+)
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``name=1x3x224x224`` or ``name=1,3,224,224``; ``name=`` is a scalar."""
+    name, equals, sizes = text.rpartition("=")
+    parts = [part for part in sizes.replace("x", ",").split(",") if part.strip()]
+    if not name or not equals or not all(part.strip().isdecimal() for part in parts):
+        raise UserError(
+            "--input must say NAME=SHAPE", got=text, fix="For example: --input image=1x3x224x224"
+        )
+    return name, tuple(int(part) for part in parts)
+
+
+def parse_constant(text: str) -> tuple[str, np.ndarray]:
+    """``name=[1, 2]`` in JSON, or ``name=@file.npy``."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UserError(
+            "--constant must say NAME=VALUE", got=text, fix="For example: --constant k=[5]"
+        )
+    try:
+        if value.startswith("@"):
+            return name, np.load(value[1:], allow_pickle=False)
+        return name, np.array(json.loads(value))
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(
+            "the value of a constant must be JSON, or @FILE with an array of NumPy's",
+            got=f"{text}: {error}",
+        ) from None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model that a command works on, read when it is asked for.
+
+    Attributes:
+        path: the file.
+        shapes: what was said about the shapes of inputs.
+        constants: inputs whose values were given.
+        batch: size of an open leading dimension.
+    """
+
+    path: Path
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    batch: int = 1
+
+    @functools.cached_property
+    def source(self) -> api.Net:
+        """The model as it was imported."""
+        with working(f"reading {self.path.name}"):
+            return api.load(self.path, self.shapes, self.constants)
+
+    @functools.cached_property
+    def net(self) -> api.Net:
+        """The model with its batch known."""
+        return self.source.bound(self.batch)
+
+
+def model_options(function: Function) -> Function:
+    """The argument MODEL and the options that say how to read it."""
+
+    @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.option(
+        "--input",
+        "shapes",
+        multiple=True,
+        metavar="NAME=SHAPE",
+        help="Shape of an input, as 1x3x224x224; may be given for each.",
+    )
+    @click.option(
+        "--constant",
+        "constants",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Value of an input that is always the same: JSON, or @FILE.npy.",
+    )
+    @click.option(
+        "--batch",
+        default=1,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Size of a leading dimension that the model leaves open.",
+    )
+    @functools.wraps(function)
+    def wrapped(
+        model: Path, shapes: Sequence[str], constants: Sequence[str], batch: int, **rest: Any
+    ) -> Any:
+        chosen = Model(
+            model,
+            dict(parse_shape(each) for each in shapes),
+            dict(parse_constant(each) for each in constants),
+            batch,
+        )
+        return function(model=chosen, **rest)
+
+    return wrapped  # type: ignore[return-value]

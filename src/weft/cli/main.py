@@ -1,0 +1,75 @@
+"""The group of all commands, and what happens to errors."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from weft.cli import bench, cache, figures, run, show, tables, verify
+from weft.cli.common import Exit, State, show_error
+from weft.errors import InternalError, UserError
+
+COMMANDS = (
+    show.show,
+    figures.stats,
+    figures.plan,
+    run.run,
+    verify.verify,
+    bench.bench,
+    cache.cache,
+    tables.ops,
+    tables.rules,
+    tables.targets,
+)
+
+
+class Commands(click.Group):
+    """Lists the commands in the order of the table and turns errors into messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command."""
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            show_error(error, ctx.obj)
+            ctx.exit(Exit.USER)
+        except InternalError as error:
+            show_error(error, ctx.obj)
+            ctx.exit(Exit.BUG)
+        except BrokenPipeError:
+            # Whoever read the output had enough; nothing may be written to it at exit either.
+            sys.stdout = None
+            ctx.exit(Exit.DONE)
+
+
+def _version() -> str:
+    try:
+        return version("weft")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=(
+        "Exit codes: 0 done; 1 the input or the request is at fault; 2 wrong usage; "
+        "3 a check failed; 70 a bug in Weft."
+    ),
+)
+@click.version_option(_version(), prog_name="weft")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Compiles neural networks into plain, dependency-free C."""
+    ctx.obj = State()
+
+
+for command in COMMANDS:
+    main.add_command(command)

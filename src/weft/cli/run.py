@@ -1,0 +1,117 @@
+"""``weft run``: one run on given data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from weft.cli.common import Model, State, json_option, model_options, working, write_json
+from weft.cli.files import Pixels, gather_inputs, random_inputs, save_arrays
+from weft.errors import UserError
+
+_FEW = 10
+_BEST = 5
+
+
+def _numbers(text: str, what: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--{what} must be numbers with commas between", got=text) from None
+
+
+def _labels(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError("labels must be a text file, one a line", got=f"{path}: {error}") from None
+
+
+def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]:
+    """An output for people: all of a few elements, the largest of a vector, or a summary."""
+    lines = [f"{name}  {array.dtype}{list(array.shape)}"]
+    flat = array.reshape(-1)
+    if flat.size == 0:
+        return lines
+    if flat.size <= _FEW and not labels:
+        return [*lines, "  " + " ".join(f"{value:.6g}" for value in flat.tolist())]
+    if flat.size == max(array.shape, default=1):
+        best = np.argsort(-flat.astype(np.float64), kind="stable")[:_BEST]
+        for place in best.tolist():
+            label = f"  {labels[place]}" if place < len(labels) else ""
+            lines.append(f"  {place:6d}  {flat[place]:.6g}{label}")
+        return lines
+    wide = flat.astype(np.float64)
+    return [*lines, f"  least {wide.min():.6g}, mean {wide.mean():.6g}, most {wide.max():.6g}"]
+
+
+@click.command(short_help="Run a model on arrays or images.")
+@model_options
+@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
+@click.option("--random", "chance", is_flag=True, help="Random inputs instead of files.")
+@click.option("--seed", default=0, show_default=True, help="Of --random.")
+@click.option("--scale", default=1 / 255, help="What pixels are multiplied by [default: 1/255].")
+@click.option("--mean", default="0", show_default=True, help="Subtracted then; R,G,B or one.")
+@click.option("--std", default="1", show_default=True, help="Divided by then; R,G,B or one.")
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Names of the classes, one a line.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the outputs to this .npz (or .npy, for one output).",
+)
+@json_option
+@click.pass_obj
+def run(
+    state: State,
+    model: Model,
+    data: tuple[str, ...],
+    chance: bool,
+    seed: int,
+    scale: float,
+    mean: str,
+    std: str,
+    labels: Path | None,
+    output: Path | None,
+) -> None:
+    """Compiles MODEL for this machine and runs it once.
+
+    Data are .npy and .npz files of NumPy's, or images for inputs that hold one. A file
+    goes to the input that it is named for, else to the next one.
+    """
+    types = model.net.inputs
+    if chance:
+        inputs = random_inputs(types, seed)
+    else:
+        pixels = Pixels(scale, _numbers(mean, "mean"), _numbers(std, "std"))
+        inputs = gather_inputs(data, types, pixels)
+    names = _labels(labels)
+    with working("compiling"):
+        compiled = model.net.compile()
+    results = compiled.library(*inputs.values())
+    found = dict(zip(model.net.graph.outputs, results, strict=True))
+    if output is not None:
+        save_arrays(output, found)
+    if state.json:
+        write_json(
+            {
+                "outputs": {
+                    name: {"shape": array.shape, "values": array.reshape(-1)}
+                    for name, array in found.items()
+                }
+            }
+        )
+        return
+    for name, array in found.items():
+        click.echo("\n".join(_described(name, array, names)))
+    if output is not None:
+        click.echo(f"written: {output}")

@@ -1,0 +1,118 @@
+"""``weft show``: the graph after any pass, the kernels, the C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from weft.cli.common import (
+    Model,
+    State,
+    clean,
+    json_option,
+    model_options,
+    target_option,
+    working,
+    write_json,
+)
+from weft.errors import UserError
+from weft.ir.diff import diff
+from weft.ir.edit import prune
+from weft.ir.graph import Graph
+from weft.ir.text import show as show_graph
+from weft.loops.nodes import Kernel
+from weft.loops.text import show as show_kernel
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.rewrite.engine import rewrite
+from weft.rewrite.recipes import PIPELINE, tidy
+
+IMPORTED, EXPANDED, KERNELS, SOURCE = "import", "expand", "kernels", "c"
+GRAPHS = (IMPORTED, *(stage.name for stage in PIPELINE), EXPANDED)
+PASSES = (*GRAPHS, KERNELS, SOURCE)
+
+
+def graphs(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """The graph after each pass, first to last."""
+    yield IMPORTED, graph
+    graph = prune(graph)
+    for stage in PIPELINE:
+        graph = stage.before(graph) if stage.before is not None else graph
+        graph, _ = rewrite(graph, stage.rules)
+        yield stage.name, graph
+    yield EXPANDED, tidy(expand(graph, OPS))
+
+
+@click.command(short_help="The graph after any pass, the kernels, the C.")
+@model_options
+@target_option
+@click.option(
+    "--after",
+    type=click.Choice(PASSES),
+    default=EXPANDED,
+    show_default=True,
+    help="The pass after which to look; `kernels` are loops, `c` is what is compiled.",
+)
+@click.option("--diff", "compare", is_flag=True, help="Only what changed since --since.")
+@click.option(
+    "--since",
+    type=click.Choice(GRAPHS),
+    help="With --diff: the pass to compare with [default: the one before].",
+)
+@click.option("--flavour", default="", help="With --after c: c89, c99 or gnu.")
+@json_option
+@click.pass_obj
+def show(
+    state: State,
+    model: Model,
+    target: str,
+    after: str,
+    compare: bool,
+    since: str | None,
+    flavour: str,
+) -> None:
+    """Prints MODEL after a pass.
+
+    Every line is one node: what it makes, of which type, by which op, from what. The same
+    text can be read back (see docs/cli.md).
+    """
+    if after in (KERNELS, SOURCE):
+        if compare or since:
+            raise UserError(f"--diff compares graphs: {', '.join(GRAPHS)}", got=f"--after {after}")
+        _show_code(state, model, target, after, flavour)
+        return
+    with working("applying rules"):
+        found = dict(graphs(model.net.graph))
+    graph = found[after]
+    if not compare and since is None:
+        _write(state, after, show_graph(graph))
+        return
+    place = GRAPHS.index(after)
+    earlier = since or GRAPHS[max(0, place - 1)]
+    lines = list(diff(found[earlier], graph).lines())
+    _write(state, after, "\n".join(lines or [f"no difference since {earlier}"]), lines)
+
+
+def _show_code(state: State, model: Model, target: str, after: str, flavour: str) -> None:
+    if after == SOURCE:
+        with working("planning and generating"):
+            files = model.net.source(target, flavour=flavour)
+        pairs = [files.header, *files.private, *files.sources]
+        if state.json:
+            write_json({"pass": after, "files": dict(pairs)})
+            return
+        click.echo("\n".join(f"/* ---- {name} ---- */\n{text}" for name, text in pairs))
+        return
+    with working("planning"):
+        functions = model.net.program(target).functions
+    kernels = [each for each in functions if isinstance(each, Kernel)]
+    _write(state, after, "\n\n".join(show_kernel(each) for each in kernels))
+
+
+def _write(state: State, after: str, text: str, lines: list[str] | None = None) -> None:
+    if state.json:
+        key = "text" if lines is None else "diff"
+        write_json({"pass": after, key: text if lines is None else lines})
+    else:
+        click.echo(clean(text))

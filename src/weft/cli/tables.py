@@ -1,0 +1,83 @@
+"""``weft ops``, ``weft rules`` and ``weft targets``: what there is."""
+
+from __future__ import annotations
+
+import click
+
+from weft.cli.common import State, json_option, table, write_json
+from weft.ops.record import NoGrad, Op
+from weft.ops.table import OPS
+from weft.rewrite.recipes import RULES
+from weft.targets.table import TARGETS, host, target
+from weft.targets.target import Target
+
+
+def _op(op: Op) -> dict[str, str | bool]:
+    return {
+        "name": op.name,
+        "computed": type(op.compute).__name__.lower(),
+        "gradient": not isinstance(op.grad, NoGrad),
+        "doc": op.doc,
+    }
+
+
+@click.command(short_help="The ops that Weft knows.")
+@json_option
+@click.pass_obj
+def ops(state: State) -> None:
+    """Lists the ops.
+
+    `define` is computed by an index expression, `expand` by other ops, `extern` by a C
+    body, `control` runs a body graph.
+    """
+    found = [_op(OPS[name]) for name in sorted(OPS)]
+    if state.json:
+        write_json(found)
+        return
+    rows = [(str(op["name"]), str(op["computed"]), str(op["doc"])) for op in found]
+    table(("op", "computed", "what"), rows, ())
+
+
+@click.command(short_help="The rewrite rules.")
+@json_option
+@click.pass_obj
+def rules(state: State) -> None:
+    """Lists the rules that every model goes through, in the order in which they are tried."""
+    if state.json:
+        write_json(
+            [
+                {"name": rule.name, "exactness": rule.exactness.value, "doc": rule.doc}
+                for rule in RULES
+            ]
+        )
+        return
+    rows = [(rule.name, rule.exactness.value, rule.doc) for rule in RULES]
+    table(("rule", "exactness", "what"), rows, ())
+
+
+def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:
+    return {
+        "name": name,
+        "vector_bytes": machine.vector_bytes,
+        "registers": machine.registers,
+        "flavour": machine.flavour,
+        "flags": list(machine.flags),
+        "doc": machine.doc,
+    }
+
+
+@click.command(short_help="The machines that Weft generates code for.")
+@json_option
+@click.pass_obj
+def targets(state: State) -> None:
+    """Lists the targets; `host` is this machine."""
+    found = [_target(name, target(name)) for name in TARGETS]
+    found.append(_target("host", host()))
+    if state.json:
+        write_json(found)
+        return
+    rows = [
+        (str(each["name"]), str(each["vector_bytes"]), str(each["flavour"]), str(each["doc"]))
+        for each in found
+    ]
+    table(("target", "vector bytes", "C", "what"), rows, (1,))

@@ -1,0 +1,140 @@
+"""``weft verify``: the compiled code against another implementation, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+
+from weft.api import Oracle
+from weft.cli.common import (
+    Exit,
+    Model,
+    State,
+    json_option,
+    model_options,
+    table,
+    working,
+    write_json,
+)
+from weft.cli.files import gather_inputs, random_inputs
+from weft.errors import UserError
+from weft.frontends.onnx.session import Session, has_onnxruntime
+from weft.runtime.compare import Difference
+
+ORT, REFERENCE = "onnxruntime", "reference"
+
+
+def _chosen(model: Model, against: str) -> str:
+    """What to compare with."""
+    is_onnx = model.path.suffix == ".onnx"
+    if against == "auto":
+        return ORT if is_onnx and has_onnxruntime() else REFERENCE
+    if against == ORT and not is_onnx:
+        raise UserError("onnxruntime runs ONNX files", got=model.path.name)
+    return against
+
+
+def _onnxruntime(model: Model) -> Oracle:
+    def oracle(
+        inputs: Mapping[str, np.ndarray], values: Collection[str]
+    ) -> Mapping[str, np.ndarray]:
+        session = Session(model.path, frozenset(values))
+        found = session({**model.constants, **inputs})
+        return {name: found[name] for name in values if name in found}
+
+    return oracle
+
+
+def _cells(difference: Difference, tolerance: float) -> tuple[str, ...]:
+    return (
+        "ok" if difference.relative <= tolerance else "DIFFERS",
+        difference.value,
+        difference.type,
+        f"{difference.largest:.3g}",
+        f"{difference.relative:.3g}",
+        f"{difference.elements:,} of {difference.size:,}",
+    )
+
+
+def _report(state: State, against: str, tolerance: float, found: list[Difference]) -> None:
+    worst = max((each.relative for each in found), default=0.0)
+    if state.json:
+        write_json(
+            {
+                "against": against,
+                "tolerance": tolerance,
+                "passed": worst <= tolerance,
+                "worst": worst,
+                "layers": [each.record() for each in found],
+            }
+        )
+        return
+    headings = ("", "value", "type", "largest", "relative", "elements")
+    table(headings, [_cells(each, tolerance) for each in found], (3, 4, 5))
+    verdict = "agrees with" if worst <= tolerance else "differs from"
+    click.echo(
+        f"\n{verdict} {against}: {len(found)} values, largest difference over range "
+        f"{worst:.3g}, allowed {tolerance:g}"
+    )
+
+
+@click.command(short_help="Compare with onnxruntime or the reference, step by step.")
+@model_options
+@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs without data.")
+@click.option(
+    "--against",
+    type=click.Choice(["auto", ORT, REFERENCE]),
+    default="auto",
+    show_default=True,
+    help="`auto` is onnxruntime where it is installed, else the NumPy reference.",
+)
+@click.option(
+    "--tolerance",
+    default=1e-4,
+    show_default=True,
+    help="Largest difference allowed, as a part of the value's range.",
+)
+@click.option(
+    "--expect",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Compare the outputs with the arrays of their names in this .npz instead.",
+)
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    model: Model,
+    data: tuple[str, ...],
+    seed: int,
+    against: str,
+    tolerance: float,
+    expect: Path | None,
+) -> None:
+    """Runs MODEL's compiled code and compares what every step makes.
+
+    The steps are exactly those of the compiled network; their results are copied out in
+    between. Exits with 3 if any differs by more than the tolerance.
+    """
+    types = model.net.inputs
+    inputs = gather_inputs(data, types) if data else random_inputs(types, seed)
+    oracle: Oracle | None = None
+    if expect is not None:
+        chosen, oracle = expect.name, _recorded(model, expect)
+    else:
+        chosen = _chosen(model, against)
+        oracle = _onnxruntime(model) if chosen == ORT else None
+    with working(f"compiling, and running {chosen}"):
+        found = model.net.verify(*inputs.values(), oracle=oracle)
+    _report(ctx.obj, chosen, tolerance, found)
+    # Comparisons with NaN are false, so this is not written as `>`.
+    if not all(each.relative <= tolerance for each in found):
+        ctx.exit(Exit.CHECK)
+
+
+def _recorded(model: Model, path: Path) -> Oracle:
+    expected = gather_inputs([str(path)], model.net.outputs)
+    return lambda inputs, values: expected

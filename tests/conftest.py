@@ -1,0 +1,34 @@
+"""Where tests find what is not in the repository; they skip, saying so, where it is absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of trained public models: ``$WEFT_MODELS``, else beside the repository."""
+    folder = Path(os.environ.get("WEFT_MODELS") or ROOT.parent / "shared" / "models")
+    if not folder.is_dir():
+        pytest.skip(f"the trained public models are not at {folder} (or $WEFT_MODELS)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def zoo() -> Path:
+    """The folder of exported networks: ``$WEFT_ZOO``, else the user's cache."""
+    folder = Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
+    if not folder.is_dir():
+        pytest.skip(f"no exported networks at {folder} (or $WEFT_ZOO): run `make zoo-export`")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def digits() -> Path:
+    """The small trained network of the demo."""
+    return ROOT / "examples" / "digits" / "digits.onnx"

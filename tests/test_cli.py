@@ -1,0 +1,326 @@
+"""The command line: results, JSON, error messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from weft.api import load
+from weft.cli import main
+from weft.cli.show import GRAPHS, graphs
+from weft.errors import InternalError
+from weft.ir.text import parse
+from weft.ops.table import OPS
+from weft.rewrite.recipes import simplify
+
+
+def weft(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def good(*arguments: object) -> str:
+    result = weft(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def record(*arguments: object) -> dict:
+    return json.loads(good(*arguments, "--json"))
+
+
+@pytest.fixture(scope="module")
+def doubled(tmp_path_factory) -> Path:
+    """A model with an open batch, an input that fixes a shape, and weights."""
+    weight = numpy_helper.from_array(np.full((4, 2), 2, np.float32), "w")
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["product"], name="multiply"),
+            helper.make_node("Reshape", ["product", "shape"], ["y"], name="reshape"),
+        ],
+        "doubled",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4]),
+            helper.make_tensor_value_info("shape", TensorProto.INT64, None),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path_factory.mktemp("model") / "doubled.onnx"
+    onnx.save(model, path)
+    return path
+
+
+# --- show -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", GRAPHS)
+def test_show_prints_what_can_be_read_back(digits, after):
+    text = good("show", digits, "--after", after)
+    weights = {}
+    from_file = onnx.load(digits)
+    assert text.startswith("graph digits(%image: f32[1,1,8,8]) -> (%scores) {")
+    if after == "import":
+        for each in from_file.graph.initializer:
+            weights[each.name] = numpy_helper.to_array(each)
+        graph = parse(text, lambda op: OPS[op].attributes, weights)
+        assert [node.op for node in graph.nodes] == [node.op_type for node in from_file.graph.node]
+
+
+def test_show_diff(digits):
+    lines = good("show", digits, "--after", "fold", "--since", "import", "--diff").splitlines()
+    gone = [line for line in lines if line.startswith("-") and "= BatchNormalization(" in line]
+    assert len(gone) == 4
+    same = good("show", digits, "--after", "expand", "--diff")
+    assert same == f"no difference since {GRAPHS[-2]}\n"
+    assert record("show", digits, "--after", "expand", "--diff") == {"pass": "expand", "diff": []}
+
+
+def test_show_goes_the_way_that_every_model_goes(digits):
+    graph = load(digits).graph
+    passes = dict(graphs(graph))
+    assert tuple(passes) == GRAPHS
+    assert passes[GRAPHS[-2]] == simplify(graph)[0]
+    assert passes["expand"] == load(digits).expanded().graph
+
+
+def test_show_kernels_and_c(digits):
+    assert "kernel conv" in good("show", digits, "--after", "kernels")
+    found = record("show", digits, "--after", "c", "--target", "generic")["files"]
+    assert sorted(found) == ["digits.c", "digits.h"]
+    assert "int digits_run(const float *image, float *scores, void *arena);" in found["digits.h"]
+
+
+def test_show_refuses_the_diff_of_code(digits):
+    result = weft("show", digits, "--after", "c", "--diff")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: --diff compares graphs: {', '.join(GRAPHS)}\n  got: --after c\n"
+    )
+
+
+# --- figures --------------------------------------------------------------------------------
+
+
+def test_stats(digits):
+    found = record("stats", digits)
+    assert found["macs"] == 90_624
+    assert sum(layer["macs"] for layer in found["layers"]) == 90_624
+    text = good("stats", digits)
+    assert text.splitlines()[0].split()[:3] == ["node", "op", "makes"]
+    assert "90,624 MACs" in text.splitlines()[-1]
+    assert len(record("stats", digits, "--raw")["layers"]) > len(found["layers"])
+
+
+def test_plan_and_its_picture(digits, tmp_path):
+    picture = tmp_path / "map.svg"
+    found = record("plan", digits, "--target", "generic", "--svg", picture)
+    assert found["target"] == "generic"
+    assert found["arena_bytes"] <= 1.05 * found["lower_bound"]
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    text = good("plan", digits, "--target", "generic")
+    assert f"arena {found['arena_bytes']:,} bytes" in text.splitlines()[-1]
+
+
+def test_plan_cannot_write(digits, tmp_path):
+    result = weft("plan", digits, "--svg", tmp_path / "none" / "map.svg")
+    assert result.exit_code == 1
+    where = tmp_path / "none" / "map.svg"
+    assert result.stderr == (
+        f"error: the output must be writable\n  got: {where}: No such file or directory\n"
+    )
+
+
+# --- run ------------------------------------------------------------------------------------
+
+
+def test_run_on_arrays(doubled, tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "x.npy", x)
+    output = tmp_path / "y.npz"
+    options = ("--constant", "shape=[-1]", "--input", "x=3x4")
+    found = record("run", doubled, tmp_path / "x.npy", *options, "-o", output)
+    expected = (x @ np.full((4, 2), 2, np.float32)).reshape(-1)
+    assert found["outputs"]["y"]["values"] == expected.tolist()
+    np.testing.assert_array_equal(np.load(output)["y"], expected)
+    shape = ("--constant", "shape=[-1, 2]", "--batch", 3)
+    text = good("run", doubled, f"x={tmp_path / 'x.npy'}", *shape)
+    assert text == "y  float32[3, 2]\n  12 12 44 44 76 76\n"
+
+
+def test_run_on_an_image(digits, tmp_path):
+    pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 3
+    Image.fromarray(pixels).save(tmp_path / "digit.png")
+    np.save(tmp_path / "digit.npy", (pixels / np.float32(255)).astype(np.float32)[None, None])
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(f"digit {number}" for number in range(10)))
+    left = record("run", digits, tmp_path / "digit.png")["outputs"]["scores"]["values"]
+    right = record("run", digits, tmp_path / "digit.npy")["outputs"]["scores"]["values"]
+    np.testing.assert_allclose(left, right, rtol=1e-4)
+    best = good("run", digits, tmp_path / "digit.png", "--labels", labels).splitlines()[1]
+    assert best.endswith(f"digit {int(np.argmax(right))}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (),
+            "error: every input needs data\n  got: nothing for image f32[1,1,8,8]\n"
+            "  fix: Give NAME=FILE for each, or --random\n",
+        ),
+        (
+            ("TMP/wrong.npy",),
+            "error: input image must be f32[1,1,8,8]\n  got: float32[3]\n",
+        ),
+        (
+            ("TMP/integers.npy",),
+            "error: input image must be f32\n  got: int64[1, 1, 8, 8]\n",
+        ),
+        (
+            ("--random", "--input", "image"),
+            "error: --input must say NAME=SHAPE\n  got: image\n"
+            "  fix: For example: --input image=1x3x224x224\n",
+        ),
+        (
+            ("--random", "-o", "TMP/scores.txt"),
+            "error: outputs are written as .npz, or as .npy if there is one\n"
+            "  got: 1 outputs for scores.txt\n",
+        ),
+        (
+            ("--random", "--constant", "image=[1"),
+            "error: the value of a constant must be JSON, or @FILE with an array of NumPy's\n"
+            "  got: image=[1: Expecting ',' delimiter: line 1 column 3 (char 2)\n",
+        ),
+    ],
+)
+def test_run_says_what_is_wrong(digits, tmp_path, arguments, message):
+    np.save(tmp_path / "wrong.npy", np.zeros(3, np.float32))
+    np.save(tmp_path / "integers.npy", np.zeros((1, 1, 8, 8), np.int64))
+    result = weft("run", digits, *(each.replace("TMP", str(tmp_path)) for each in arguments))
+    assert result.exit_code == 1
+    assert result.stderr == message
+
+
+# --- verify ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("against", ["onnxruntime", "reference"])
+def test_verify_every_step(digits, against):
+    found = record("verify", digits, "--against", against)
+    assert found["passed"]
+    assert found["against"] == against
+    values = [layer["value"] for layer in found["layers"]]
+    assert values[0] == "scores"
+    assert "/block/Relu_1_output_0" in values
+    steps = record("plan", digits)["rows"]
+    assert len(values) == len(steps)
+
+
+def test_verify_recorded_outputs(digits, tmp_path):
+    x = np.zeros((1, 1, 8, 8), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    scores = np.array(record("run", digits, tmp_path / "x.npy")["outputs"]["scores"]["values"])
+    for offset, code, verdict in ((0, 0, "agrees with"), (1, 3, "differs from")):
+        np.savez(tmp_path / "y.npz", scores=(scores + offset).astype(np.float32)[None])
+        result = weft("verify", digits, tmp_path / "x.npy", "--expect", tmp_path / "y.npz")
+        assert result.exit_code == code
+        assert result.stdout.splitlines()[-1].startswith(f"{verdict} y.npz: 1 values")
+
+
+# --- bench, cache, lists --------------------------------------------------------------------
+
+
+def test_bench(digits):
+    found = record("bench", digits, "--seconds", 0.05, "--onnxruntime", "--flavour", "c99")
+    assert [each["what"] for each in found["timings"]] == ["weft c99", "onnxruntime"]
+    for each in found["timings"]:
+        assert 0 < each["least"] <= each["median"] <= each["most"]
+
+
+def test_cache(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    assert record("cache")["entries"] == []
+    good("run", digits, "--random")
+    entries = record("cache")["entries"]
+    assert sorted(Path(each["path"]).suffix for each in entries) == [".bin", ".so"]
+    assert record("cache", "--prune", "--keep", "1G")["removed"] == []
+    assert len(record("cache", "--prune")["removed"]) == 2
+    assert good("cache").splitlines()[-1] == f"0 entries, 0 B in {tmp_path / 'cache'}"
+    assert weft("cache", "--prune", "--keep", "much").stderr == (
+        "error: a size must be a number, with K, M or G if need be\n  got: much\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "one"), [("ops", "Conv"), ("rules", "fold-batch-norm"), ("targets", "host")]
+)
+def test_lists(name, one):
+    found = json.loads(good(name, "--json"))
+    assert one in {each["name"] for each in found}
+    assert len(good(name).splitlines()) == len(found) + 1
+
+
+# --- errors ---------------------------------------------------------------------------------
+
+
+def test_errors_as_json(digits):
+    result = weft("plan", digits, "--target", "cortex-m99", "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stderr)["error"]
+    assert (error["kind"], error["got"]) == ("user", "cortex-m99")
+
+
+def test_a_broken_file(tmp_path):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"\x08\x07nonsense")
+    result = weft("show", path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: onnx:")
+    assert "Traceback" not in result.output
+
+
+def test_wrong_usage():
+    assert weft("show").exit_code == 2
+    assert weft("weave").exit_code == 2
+    assert weft("show", "no-such-file.onnx").exit_code == 2
+
+
+def test_bugs_are_told_apart(digits, monkeypatch):
+    def fail(*_: object) -> None:
+        raise InternalError("two is one")
+
+    monkeypatch.setattr("weft.api.make", fail)
+    result = weft("plan", digits)
+    assert result.exit_code == 70
+    assert result.stderr == (
+        "bug: internal error: two is one. This is a bug in Weft; please report it\n"
+    )
+
+
+def test_names_of_a_model_cannot_steer_the_terminal(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["\x1b[2Jy"], name="\x1b[31mred")],
+        "escape",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("\x1b[2Jy", TensorProto.FLOAT, [2])],
+    )
+    path = tmp_path / "escape.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    for command in ("stats", "plan", "show", "verify"):
+        assert "\x1b" not in weft(command, path).output
+
+
+@pytest.mark.parametrize("command", ["show", "stats", "plan", "run", "verify", "bench", "cache"])
+def test_every_command_has_help(command):
+    text = good(command, "--help")
+    assert "Usage:" in text
+    assert "--json" in text
