@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 
 from tests.ops.samples import Bad, Sample, Typed, random
-from weft.ops.counted import NonMaxSuppressionAttributes, NonZeroAttributes, UniqueAttributes
+from weft.ops.counted import NonZeroAttributes, UniqueAttributes
+from weft.ops.suppression import NonMaxSuppressionAttributes
 
 GIVE = "Give the room for them with the attribute count, or make the inputs constant"
 BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 10, 1, 11], [1, 1, 0, 0]]], np.float32)

@@ -41,6 +41,7 @@ from weft.ops import (
     signal,
     slicing,
     softmax,
+    suppression,
 )
 from weft.ops.record import Op
 
@@ -78,6 +79,7 @@ FAMILIES = (
     signal,
     slicing,
     softmax,
+    suppression,
 )
 
 
