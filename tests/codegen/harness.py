@@ -65,9 +65,7 @@ def program_of(cases: Sequence[Case], name: str = "cases") -> tuple[Program, np.
     return program, data, written
 
 
-def check(
-    cases: Sequence[Case], flavour: str, folder: Path, flags: Sequence[str] = ()
-) -> None:
+def check(cases: Sequence[Case], flavour: str, folder: Path, flags: Sequence[str] = ()) -> None:
     """Asserts that generated C computes what the interpreter does."""
     program, data, written = program_of(cases)
     memory = np.zeros(written + 64, np.uint8)

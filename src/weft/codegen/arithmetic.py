@@ -41,6 +41,10 @@ def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
         kind = "int64_t"
         return _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, low, high)
     kind = "uint64_t" if dtype.bytes == 8 else "uint32_t"
+    for this, other in ((lhs, rhs), (rhs, lhs)):
+        if op == "mul" and this.low == this.high == most and KINDS[dtype] == kind:
+            # All ones: -1, which compilers fold to a negation and then warn of its sign.
+            return wrapped_negative(other, dtype)
     result = _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, least, most)
     if KINDS[dtype] == kind:
         inside = least <= low and high <= most
@@ -52,10 +56,19 @@ def wrapped_negative(x: Value, dtype: DType) -> Value:
     """``-x``, modulo the width of the type."""
     if x.promoted == "int" and x.low > INT_LIMITS[0] and dtype not in (DType.U32, DType.U64):
         return narrowed(Value(f"-{x.at(UNARY)}", NEGATIVE, "int", -x.high, -x.low), dtype)
-    zero = Value("0u" if KINDS[dtype] == "uint32_t" else "0", 16, "int", 0, 0)
-    if KINDS[dtype] == "uint32_t":
-        zero = zero._replace(kind="uint32_t")
+    zero = Value("0", 16, "int", 0, 0)
     return integer_binary("sub", zero, x, dtype)
+
+
+def inverted(x: Value, dtype: DType) -> Value:
+    """All bits of ``x`` flipped."""
+    kind = KINDS[dtype]
+    if kind.startswith("u"):
+        return Value(f"~{as_kind(kind, x).at(UNARY)}", UNARY, kind, *dtype.limits)
+    ones = dtype.limits[1] if not dtype.is_signed else -1
+    held = as_kind(kind, x) if dtype is DType.I64 and x.promoted != "int" else x
+    text = f"{ones} - {held.at(PRODUCT)}"
+    return Value(text, SUM, held.promoted, ones - x.high, ones - x.low)
 
 
 def _apply(op: str, lhs: Value, rhs: Value, kind: str, low: int, high: int) -> Value:

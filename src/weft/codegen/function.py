@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -11,7 +12,7 @@ from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names, identifier
 from weft.codegen.scalar import Scalar, Scope
 from weft.codegen.shapes import Mode, Shapes
-from weft.codegen.sharing import shared_nodes
+from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
 from weft.codegen.value import INT_LIMITS, PRIMARY, SUM, Value
 from weft.codegen.vector import Lanes, Vector, storage
@@ -33,6 +34,7 @@ from weft.loops.simplify import simplify_kernel
 BARRIER = '__asm__ volatile("" ::: "memory");'
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
+_TEMPORARY = re.compile(r"\s*const \w+ (t(?:_\d+)?) = ")
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
@@ -116,10 +118,11 @@ def kernel_function(
     writer = _FunctionWriter(simple, flavour)
     block = Block(1)
     writer.block(simple.body, block)
+    text = "\n".join(block.lines)
     for slot in writer.params:
-        if slot.name not in writer.scope.used:
+        if not re.search(rf"\b{slot.name}\b", text):
             block.statement(f"(void){slot.name};")
-    body = [*writer.loop_declarations(), *block.finished()]
+    body = [*writer.loop_declarations(text), *block.finished()]
     parameters = ", ".join(_parameter(slot, flavour, aliased) for slot in writer.params)
     signature = f"{linkage}void {name or identifier(kernel.name)}({parameters or 'void'})"
     return FunctionText(signature, ("{", *body, "}"), stack_of(simple.body))
@@ -151,6 +154,14 @@ def _parameter(slot: Slot, flavour: Flavour, aliased: frozenset[str]) -> str:
     const = "const " if slot.buffer.access is Access.READ else ""
     restrict = "" if slot.buffer.name in aliased else flavour.restrict
     return f"{const}{slot.ctype} *{restrict}{slot.name}"
+
+
+def _drop_unused(block: Block) -> None:
+    """Removes temporaries that nothing after them mentions."""
+    for place_ in reversed(range(len(block.lines))):
+        found = _TEMPORARY.match(block.lines[place_])
+        if found and not any(re.search(rf"\b{found[1]}\b", x) for x in block.lines[place_ + 1 :]):
+            del block.lines[place_]
 
 
 class _FunctionWriter:
@@ -276,6 +287,7 @@ class _FunctionWriter:
             if len(outside) >= _TILE and not inner.lines[-1].endswith(BARRIER):
                 inner.statement(BARRIER)
         if not inner.lines and not inner.pending:
+            self._names.release(name)
             return
         block.statement(f"for ({declared}{name} = {begin}; {test}; ++{name}) {{")
         block.lines += self._finish(inner)
@@ -295,10 +307,12 @@ class _FunctionWriter:
         self._loop_variables[name] = (var, kind)
         return name
 
-    def loop_declarations(self) -> list[str]:
-        """Declarations of the loop variables, where the dialect wants them up front."""
+    def loop_declarations(self, text: str) -> list[str]:
+        """Declarations of the loop variables used, where the dialect wants them up front."""
         by_kind: dict[str, list[str]] = {}
         for name, (_, kind) in self._loop_variables.items():
+            if f"for ({name} = " not in text:
+                continue
             by_kind.setdefault(kind, []).append(name)
         return [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
 
@@ -358,6 +372,10 @@ class _FunctionWriter:
 
     def _store(self, stmt: Store, block: Block) -> None:
         shared = shared_nodes(stmt.value)
+        if self._vector is None:
+            # Loaded whatever a condition says, where that is safe: a compiler cannot know.
+            guarded = [each for each in guarded_loads(stmt.value) if self._harmless(each)]
+            shared = [*guarded, *shared]
         if not shared:
             self._store_plain(stmt, block)
             return
@@ -366,12 +384,17 @@ class _FunctionWriter:
         for expr in shared:
             self._temporary(expr, inner)
         self._store_plain(stmt, inner)
+        _drop_unused(inner)
         self._vector = vector
         self.scope.temporaries.clear()
         self.scope.temporaries.update(known)
         block.statement("{")
         block.lines += self._finish(inner)
         block.add("}")
+
+    def _harmless(self, load: Load) -> bool:
+        slot = self.scope.slots[load.buffer]
+        return not slot.local and self.scalar.inside(load)
 
     def _temporary(self, expr: Expr, block: Block) -> None:
         """Computes a shared expression once."""
@@ -415,6 +438,8 @@ class _FunctionWriter:
         return (_ASSIGNED[value.op], value.rhs) if same else ("=", value)
 
     def _assign(self, target: str, operator: str, value: str, slot: Slot, block: Block) -> None:
+        if operator == "=" and value == target:
+            return
         if slot.registers:
             self._stored[-1].add(target)
         if target in block.pending and operator == "=" and block.head:

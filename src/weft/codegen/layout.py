@@ -135,9 +135,7 @@ def vector_types(text: str) -> list[str]:
         return []
     lines = [
         "/* Vectors: vNT is N lanes of type T; vNT_mem is one anywhere in memory. */",
-        "#if defined(__GNUC__) && !defined(__clang__)",
         '#pragma GCC diagnostic ignored "-Wpsabi"',
-        "#endif",
     ]
     for lanes, element in sorted(used):
         dtype = DType(element)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from weft.codegen.arithmetic import integer_binary, narrowed, wrapped_negative
+from weft.codegen.arithmetic import integer_binary, inverted, narrowed, wrapped_negative
 from weft.codegen.flavours import Flavour
 from weft.codegen.library import LIBRARY_OPS, library_call
 from weft.codegen.linear import Linear, atom, constant, print_linear, split
@@ -70,14 +70,12 @@ class Scope:
         values: what each loop variable is.
         slots: where each buffer is.
         temporaries: values of expressions computed before, by identity.
-        used: C names of the parameters that were mentioned.
     """
 
     flavour: Flavour
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     temporaries: dict[int, Value] = field(default_factory=dict[int, Value])
-    used: set[str] = field(default_factory=set[str])
 
 
 class Scalar:
@@ -246,10 +244,17 @@ class Scalar:
         return Value(text, PRIMARY, slot.ctype, low, high)
 
     def slot(self, name: str) -> Slot:
-        """Where a buffer is; notes that it is used."""
-        slot = self.scope.slots[name]
-        self.scope.used.add(slot.name)
-        return slot
+        """Where a buffer is."""
+        return self.scope.slots[name]
+
+    def inside(self, load: Load) -> bool:
+        """Whether an element is inside its buffer whatever a condition around says."""
+        shape = self.scope.slots[load.buffer].buffer.shape
+        for index, extent in zip(load.index, shape, strict=True):
+            low, high = self.linear(index).range()
+            if low < 0 or high >= extent:
+                return False
+        return True
 
     def _ternary(self, test: Value, yes: Value, no: Value, expr: Select) -> Value:
         kind = KINDS[dtype_of(expr)]
@@ -272,13 +277,7 @@ class Scalar:
 
     def _not(self, operand: Expr, x: Value, dtype: DType) -> Value:
         if dtype is not DType.BOOL:
-            if dtype in (DType.U32, DType.U64):
-                return Value(
-                    f"~{as_kind(KINDS[dtype], x).at(UNARY)}", UNARY, KINDS[dtype], *dtype.limits
-                )
-            x = as_kind(KINDS[dtype], x) if dtype is DType.I64 else x
-            inverse = Value(f"~{x.at(UNARY)}", UNARY, x.promoted, -1 - x.high, -1 - x.low)
-            return narrowed(inverse, dtype)
+            return inverted(x, dtype)
         if isinstance(operand, Binary) and operand.op in COMPARISONS:
             lhs, rhs = operand.lhs, operand.rhs
             if not dtype_of(lhs).is_float and id(operand) not in self.scope.temporaries:
@@ -352,9 +351,14 @@ class Scalar:
             if decided is not None:
                 return decided
         lhs, rhs = self.value(left), self.value(right)
-        if not dtype.is_float and lhs.promoted != rhs.promoted:
-            kind = KINDS[dtype]
-            lhs, rhs = as_kind(kind, lhs), as_kind(kind, rhs)
+        if not dtype.is_float:
+            ends = (lhs.low - rhs.high, lhs.high - rhs.low)
+            outcome = _DECISIONS[op](*((0, 0) if lhs.text == rhs.text else ends))
+            if outcome is not None:
+                return _truth_value(outcome)
+            if lhs.promoted != rhs.promoted:
+                kind = KINDS[dtype]
+                lhs, rhs = as_kind(kind, lhs), as_kind(kind, rhs)
         level = EQUALITY if op in ("eq", "ne") else RELATION
         text = f"{lhs.at(SUM)} {_RELATIONS[op]} {rhs.at(SUM)}"
         return Value(text, level, "int", *_BOOL_RANGE)
@@ -365,9 +369,7 @@ class Scalar:
             return None
         low, high = lhs.plus(rhs, -1).range()
         outcome = _DECISIONS[op](low, high)
-        if outcome is None:
-            return None
-        return Value("1" if outcome else "0", PRIMARY, "int", int(outcome), int(outcome))
+        return None if outcome is None else _truth_value(outcome)
 
     def _logical(self, op: str, lhs: Value, rhs: Value) -> Value:
         if op in ("min", "max"):
@@ -400,6 +402,10 @@ class Scalar:
         if not kind.startswith(("float", "double")):
             pick = min if op == "min" else max
             ends = pick(lhs.low, rhs.low), pick(lhs.high, rhs.high)
+            if lhs.high <= rhs.low:
+                return lhs if op == "min" else rhs
+            if rhs.high <= lhs.low:
+                return rhs if op == "min" else lhs
         if len(lhs.text) + len(rhs.text) < _SHORT and "(" not in lhs.text + rhs.text:
             first, second = (rhs, lhs) if op == "min" else (lhs, rhs)
             text = f"{first.at(SUM)} < {second.at(SUM)} ? {rhs.at(OR)} : {lhs.at(OR)}"
@@ -533,6 +539,10 @@ def _closes_last(text: str) -> bool:
         if depth == 0 and char == ")":
             return place_ == len(text) - 1
     return False
+
+
+def _truth_value(truth: bool) -> Value:
+    return Value("1" if truth else "0", PRIMARY, "int", int(truth), int(truth))
 
 
 def _opaque(value: Value) -> Linear:

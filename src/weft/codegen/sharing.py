@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Cast, Expr, Select, Unary
-from weft.loops.walk import children, dtype_of, loads
+from weft.loops.nodes import Binary, Cast, Expr, Load, Select, Unary
+from weft.loops.walk import children, dtype_of, loads, walk
 
 
 def shared_nodes(root: Expr) -> list[Expr]:
@@ -28,6 +28,15 @@ def shared_nodes(root: Expr) -> list[Expr]:
         and dtype_of(node) is not DType.I64
         and (id(node) in always or not any(loads(node)))
     ]
+
+
+def guarded_loads(root: Expr) -> list[Load]:
+    """Loads that only one side of a selection asks for."""
+    if not any(isinstance(node, Select) for node in walk(root)):
+        return []
+    always: set[int] = set()
+    _reach(root, always)
+    return [load for load in loads(root) if id(load) not in always]
 
 
 def _count(node: Expr, parents: dict[int, int], order: list[Expr]) -> None:

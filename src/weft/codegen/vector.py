@@ -376,13 +376,7 @@ class Vector:
 
     def _harmless(self, expr: Expr) -> bool:
         """Whether every load is inside its buffer whatever a condition around says."""
-        for load in loads(expr):
-            slot = self.scope.slots[load.buffer]
-            for index, extent in zip(load.index, slot.buffer.shape, strict=True):
-                low, high = self.scalar.linear(index).range()
-                if low < 0 or high >= extent:
-                    return False
-        return True
+        return all(self.scalar.inside(load) for load in loads(expr))
 
     def _cast(self, expr: Cast) -> Lanes | None:
         source, target = dtype_of(expr.x), expr.dtype
