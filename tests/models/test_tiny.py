@@ -18,9 +18,11 @@ pytestmark = tiny.needed
 # The golden data of kws_float were made from a file with int8 weights.
 WITH_GOLDEN = tuple(name for name in tiny.NAMES if name != "kws")
 
-# Rounding differs from onnxruntime's where it multiplies in int8 with its own scales; these are
-# a little more than the spread that onnxruntime and TFLite have between them.
-LEAST_BITS = {"ad": 4, "ic": 8, "kws": 5, "vww": 2}
+# In least significant bits. What onnxruntime computes in float between the quantizers may round to
+# the other side; ic's softmax makes several bits of one. TFLite has integer arithmetic throughout:
+# onnxruntime is as far from it.
+FROM_ONNXRUNTIME = {"ad": 1, "ic": 8, "kws": 1, "vww": 1}
+FROM_TFLITE = {"ad": 3, "ic": 8, "kws": 5, "vww": 1}
 
 
 @cache
@@ -58,13 +60,13 @@ def test_float_models_agree_with_onnxruntime(name: str) -> None:
 @pytest.mark.parametrize("name", tiny.NAMES)
 def test_int8_models_agree_with_onnxruntime(name: str) -> None:
     expected = by_onnxruntime(name, "int8")
-    assert compare(name, found(name, "int8"), expected).largest <= LEAST_BITS[name]
+    assert compare(name, found(name, "int8"), expected).largest <= FROM_ONNXRUNTIME[name]
 
 
 @pytest.mark.parametrize("name", tiny.NAMES)
 def test_int8_models_agree_with_tflite(name: str) -> None:
     expected = tiny.golden(name, "int8")[1]
-    assert compare(name, found(name, "int8"), expected).largest <= LEAST_BITS[name]
+    assert compare(name, found(name, "int8"), expected).largest <= FROM_TFLITE[name]
 
 
 @pytest.mark.parametrize("name", tiny.NAMES)
