@@ -75,10 +75,9 @@ def write_json(data: object) -> None:
     click.echo(json.dumps(data, indent=2, default=_plain))
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, np.ndarray | np.generic):
-        array: Any = value
-        return array.tolist()
+def _plain(value: Any) -> object:
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return value.tolist()
     if isinstance(value, Path):
         return str(value)
     raise InternalError(f"{type(value).__name__} is no JSON")
