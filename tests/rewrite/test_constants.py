@@ -163,3 +163,32 @@ def test_equal_constants_become_one() -> None:
     assert sorted(shared.constants) == ["k1", "k3", "k4"]
     assert_same(graph, shared, Exactness.BIT_EXACT)
     assert share_constants(shared) is shared
+
+
+def test_quantized_weights_of_a_quantized_op_stay_quantized() -> None:
+    check_refused(
+        RULES,
+        """(%x: i8[2,2]) -> (%y) {
+            const %q: i8[2,2] = [1, 2, 3, 4]
+            const %s: f32[] = [0.5]
+            %a: f32[2,2] = DequantizeLinear(%x, %s)
+            %d: f32[2,2] = DequantizeLinear(%q, %s)
+            %y: f32[2,2] = MatMul(%a, %d)
+        }""",
+        ["fold-constants at d was not applied: integer kernels want the quantized constant"],
+    )
+
+
+def test_quantized_weights_of_a_float_op_become_floats() -> None:
+    graph, _ = check(
+        RULES,
+        """(%x: f32[1,64]) -> (%y) {
+            const %q: i8[64,64]
+            const %s: f32[] = [0.5]
+            %d: f32[64,64] = DequantizeLinear(%q, %s)
+            %y: f32[1,64] = MatMul(%x, %d)
+        }""",
+        "%y: f32[1,64] = MatMul(%x, %d)",
+        {"fold-constants": 1},
+    )
+    assert list(graph.constants) == ["d"]

@@ -48,7 +48,7 @@ def test_to_a_fixed_point_with_names_and_history() -> None:
     )
     done, log = rewrite(graph, [NEGATIONS])
     assert nodes_of(done) == ["%a: f32[2] = Abs(%x)", "%f: f32[2] = Exp(%a)"]
-    assert done.history == ("cancel-negations: 2 times",)
+    assert done.history == ("rewrite: cancel-negations (2)",)
     assert [str(each) for each in log.fired] == [
         "cancel-negations at c (bit-exact)",
         "cancel-negations at e (bit-exact)",
@@ -300,3 +300,28 @@ def test_the_pipeline_is_about_linear() -> None:
     seconds(10)
     # Ten times the nodes: a quadratic pass would take a hundred times as long.
     assert seconds(3000) < 30 * max(seconds(300), 0.01)
+
+
+def test_bodies_are_simplified_too() -> None:
+    graph, log = simplified(
+        """(%x: f32[3,4], %h: f32[4]) -> (%last, %all) {
+            %last: f32[4], %all: f32[3,4] = Scan(%h, %x) {
+              num_states=1, num_scan_inputs=1,
+              body=graph step(%s: f32[4], %e: f32[4]) -> (%t, %u) {
+                const %two: f32[] = [2.0]
+                %i: f32[4] = Identity(%e)
+                %g: f32[4] = Sigmoid(%i)
+                %m: f32[4] = Mul(%i, %g)
+                %t: f32[4] = Add(%s, %m)
+                %u: f32[4] = Div(%t, %two)
+              }
+            }  # scan
+        }"""
+    )
+    body = graph.nodes[0].attributes.body
+    assert nodes_of(body) == [
+        "%m: f32[4] = Swish(%e)",
+        "%t: f32[4] = Add(%s, %m)",
+        "%u: f32[4] = Mul(%t, %two_1)",
+    ]
+    assert log.counts() == {"remove-no-op": 1, "form-swish": 1, "divide-by-power-of-two": 1}

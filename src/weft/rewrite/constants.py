@@ -21,7 +21,9 @@ LARGEST_FOLDED = 64 << 20
 ALWAYS_FOLDED = 4 << 10
 """Up to this many bytes a constant may be any times larger than what it is made from."""
 LARGEST_GROWTH = 2
-"""Beyond that a constant may be so many times larger than what it is made from,"""
+"""Beyond that a constant may be so many times larger than what it is made from"""
+LARGEST_DEQUANTIZED = 4
+"""(so many times for weights that are stored as integers and used as floats),"""
 LARGEST_SHARE = 64
 """or a part of all the model's constants, this many of which are the whole."""
 
@@ -48,6 +50,8 @@ def _not_foldable(match: Match) -> str | None:
         return ""
     if node.op in IMPURE or isinstance(OPS[node.op].compute, Control):
         return ""
+    if _is_quantized_operand(match):
+        return "integer kernels want the quantized constant"
     made = [match.view.types[value] for value in node.outputs if value]
     if not all(type.is_static for type in made):
         return "the size of the result is not known"
@@ -55,11 +59,24 @@ def _not_foldable(match: Match) -> str | None:
     read = sum(constants[value].nbytes for value in given)
     if size > LARGEST_FOLDED:
         return f"the result would have {size} bytes, more than {LARGEST_FOLDED}"
-    if size <= max(ALWAYS_FOLDED, LARGEST_GROWTH * read):
+    growth = LARGEST_DEQUANTIZED if node.op == "DequantizeLinear" else LARGEST_GROWTH
+    if size <= max(ALWAYS_FOLDED, growth * read):
         return None
     if size * LARGEST_SHARE <= sum(array.nbytes for array in constants.values()):
         return None
     return f"the result would have {size} bytes, what it is made from has {read}"
+
+
+def _is_quantized_operand(match: Match) -> bool:
+    """Whether this dequantizes for an op that another input is dequantized for."""
+    if match.root.op != "DequantizeLinear":
+        return False
+    view, own = match.view, match.root.outputs[0]
+    others = [v for user in view.readers(own) for v in user.inputs if v and v != own]
+    makers = [view.producers[value] for value in others if value in view.producers]
+    return any(
+        maker.op == "DequantizeLinear" and maker.inputs[0] not in view.constants for maker in makers
+    )
 
 
 def _fold(match: Match, builder: GraphBuilder) -> tuple[str, ...]:

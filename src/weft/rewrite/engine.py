@@ -104,9 +104,9 @@ def rewrite(
     log = Log(tuple(run.fired), tuple(run.refused.values()))
     if not run.fired:
         return graph, log
-    lines = [f"{name}: {count} times" for name, count in log.counts().items()]
+    counts = ", ".join(f"{name} ({count})" for name, count in log.counts().items())
     done = run.state.finished()
-    return changed(done, history=(*graph.history, *lines)), log
+    return changed(done, history=(*graph.history, f"rewrite: {counts}")), log
 
 
 def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace as changed
 
 from weft.ir.edit import prune
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
+from weft.ir.verify import bodies
 from weft.rewrite import (
     activations,
     batchnorm,
@@ -79,7 +81,7 @@ RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rul
 
 
 def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tuple[Graph, Log]:
-    """Apply the pipeline.
+    """Apply the pipeline, to the bodies of control flow too.
 
     Args:
         graph: any graph whose ops are in the table.
@@ -88,8 +90,7 @@ def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tup
     Returns:
         The simplified graph, and what was done and refused.
     """
-    graph = prune(graph)
-    log = Log()
+    graph, log = _simplify_bodies(prune(graph), allow)
     for stage in PIPELINE:
         if stage.before is not None:
             graph = stage.before(graph)
@@ -101,3 +102,17 @@ def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tup
 def tidy(graph: Graph) -> Graph:
     """Undo what an expansion leaves behind; composite ops are not formed again."""
     return rewrite(constants.share_constants(prune(graph)), CLEAN)[0]
+
+
+def _simplify_bodies(graph: Graph, allow: Exactness) -> tuple[Graph, Log]:
+    log = Log()
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        for name, body in bodies(node):
+            done, inner = simplify(body, allow=allow)
+            log = log + inner
+            if done is not body:
+                node = changed(node, attributes=changed(node.attributes, **{name: done}))
+        nodes.append(node)
+    same = all(new is old for new, old in zip(nodes, graph.nodes, strict=True))
+    return (graph if same else changed(graph, nodes=tuple(nodes))), log
