@@ -1,0 +1,156 @@
+"""Compiles digits.onnx to C, builds it, runs it on the held-out digits and reports.
+
+`make demo` calls it.  What runs is the exported C, built with the compiler that is found: the
+system's, else the one of the `ziglang` package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from data import split
+
+import weft
+from weft.codegen.emit import Files
+from weft.plan.report import report, size
+from weft.runtime.compiler import (
+    Compiler,
+    compile_object,
+    find_compiler,
+    host_flags,
+    link_library,
+)
+
+HERE = Path(__file__).parent
+TOOLKIT = HERE.parents[1] / "build" / "digits"
+RUNS = 20_000
+BATCHES = 20
+
+
+@dataclass(frozen=True)
+class Built:
+    """The exported C, built as a shared library.
+
+    Attributes:
+        compiler: what built it.
+        seconds: how long that took.
+        flash: bytes of code and constants.
+        library: where it is.
+    """
+
+    compiler: Compiler
+    seconds: float
+    flash: int
+    library: Path
+
+
+def export(net: weft.Net, folder: Path) -> Files:
+    """Writes the network as C for this machine."""
+    files = net.source("host", name="digits")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (files.header, *files.private, *files.sources):
+        (folder / name).write_text(text)
+    return files
+
+
+def loaded_bytes(path: Path) -> int:
+    """Code and constants in a 64-bit ELF object: its sections that are loaded and not zero."""
+    data = path.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        raise SystemExit(f"{path} is not a 64-bit ELF object")
+    (table,) = struct.unpack_from("<Q", data, 40)
+    entry, count = struct.unpack_from("<HH", data, 58)
+    total = 0
+    for number in range(count):
+        kind, flags = struct.unpack_from("<IQ", data, table + number * entry + 4)
+        (length,) = struct.unpack_from("<Q", data, table + number * entry + 32)
+        allocated, without_data = flags & 2, kind == 8
+        total += length if allocated and not without_data else 0
+    return total
+
+
+def build(files: Files, folder: Path) -> Built:
+    """Compiles what `export` wrote."""
+    compiler = find_compiler()
+    source, library = folder / files.sources[0][0], folder / "libdigits.so"
+    start = time.perf_counter()
+    compile_object(compiler, host_flags(compiler, files.flavour), source, source.with_suffix(".o"))
+    link_library(compiler, [source.with_suffix(".o")], library)
+    seconds = time.perf_counter() - start
+    return Built(compiler, seconds, loaded_bytes(source.with_suffix(".o")), library)
+
+
+class Digits:
+    """The C function, called in place on NumPy's memory."""
+
+    def __init__(self, library: Path, arena_bytes: int) -> None:
+        self.run = ctypes.CDLL(str(library))["digits_run"]
+        self.run.argtypes = [ctypes.c_void_p] * 3
+        memory = np.empty(arena_bytes + 64, np.uint8)
+        self.arena = memory[-memory.ctypes.data % 64 :]
+
+    def scores(self, images: np.ndarray) -> np.ndarray:
+        found = np.empty((len(images), 10), np.float32)
+        for image, row in zip(images, found, strict=True):
+            if self.run(image.ctypes.data, row.ctypes.data, self.arena.ctypes.data) != 0:
+                raise SystemExit("digits_run refused its arguments")
+        return found
+
+    def microseconds(self, image: np.ndarray) -> float:
+        """The time of one run: the median over batches of runs."""
+        row = np.empty(10, np.float32)
+        arguments = (image.ctypes.data, row.ctypes.data, self.arena.ctypes.data)
+        times: list[float] = []
+        for _ in range(BATCHES):
+            start = time.perf_counter()
+            for _ in range(RUNS // BATCHES):
+                self.run(*arguments)
+            times.append((time.perf_counter() - start) / (RUNS // BATCHES))
+        return float(np.median(times)) * 1e6
+
+
+def right(scores: np.ndarray, labels: np.ndarray) -> str:
+    count = int((scores.argmax(axis=1) == labels).sum())
+    return f"{count} of {len(labels)} right ({100 * count / len(labels):.2f} %)"
+
+
+def main() -> None:
+    _, (images, labels) = split()
+    net = weft.load(HERE / "digits.onnx")
+    planned = report(net.plan("host"))
+    figures = net.simplified().stats()
+    files = export(net, TOOLKIT)
+    built = build(files, TOOLKIT)
+    digits = Digits(built.library, planned.arena_bytes)
+
+    scores = digits.scores(images)
+    expected = np.concatenate([net.reference(image[None])[0] for image in images])
+    gap = float(np.abs(scores - expected).max())
+    span = float(expected.max() - expected.min())
+
+    shown = TOOLKIT.relative_to(Path.cwd()) if TOOLKIT.is_relative_to(Path.cwd()) else TOOLKIT
+    names = ", ".join(sorted(each.name for each in TOOLKIT.iterdir()))
+    lines = {
+        "network": f"{figures.parameters:,} parameters, {figures.macs:,} multiply-accumulates",
+        "built": f"in {built.seconds:.1f} s by {built.compiler.version}",
+        "compiled C": right(scores, labels),
+        "reference": right(expected, labels),
+        "difference": f"at most {gap:.1e}, {gap / span:.1e} of the scores' range",
+        "latency": f"{digits.microseconds(images[0]):.1f} µs, one thread, called from Python",
+        "arena": f"{size(planned.arena_bytes)}; no placement could do with less than "
+        f"{size(planned.lower_bound)}",
+        "flash": f"{size(built.flash)}, of which weights {size(planned.weight_bytes)}",
+        "stack": f"at most {size(files.stack_bytes)}",
+        "toolkit": f"{shown}: {names}",
+    }
+    for name, text in lines.items():
+        print(f"{name:12}{text}")
+
+
+if __name__ == "__main__":
+    main()
