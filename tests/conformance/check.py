@@ -82,7 +82,7 @@ def check(case: Case, backend: Backend) -> Outcome:
     constants: list[str] = []
     net: Net | None = None
     for inputs, wanted in case.data:
-        values = [_array(value) for value in inputs]
+        values = [as_array(value) for value in inputs]
         names = names[: len(values)]
         if net is None or constants:
             try:
@@ -95,7 +95,7 @@ def check(case: Case, backend: Backend) -> Outcome:
         assert graph is not None
         feeds = dict(flat(zip(names, values, strict=True)))
         found = net({name: feeds[name] for name in graph.inputs})
-        reason = difference(case, graph, found, [_array(value) for value in wanted])
+        reason = difference(case, graph, found, [as_array(value) for value in wanted])
         if reason:
             return Outcome(case.name, case.kind, case.ops, "failed", reason, tuple(constants))
     assert graph is not None
@@ -146,9 +146,10 @@ def flat(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, np.ndarray]]:
             yield name, value
 
 
-def _array(value: Any) -> Any:
+def as_array(value: Any) -> Any:
+    """A test's value as an array, or a list of arrays."""
     if isinstance(value, list | tuple):
-        return [_array(item) for item in value]
+        return [as_array(item) for item in value]
     if isinstance(value, np.generic):
         return np.asarray(value)
     if hasattr(value, "SerializeToString"):

@@ -159,7 +159,7 @@ CASES = [
         ((5, 2, 3), (2, 4, 3), (2, 4, 4)),
         {"hidden_size": 4, "direction": "bidirectional"},
         outputs=2,
-    ),  # fmt: skip
+    ),
 ]
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.conformance.cases import model_cases, node_cases
+from tests.conformance.cases import Case, model_cases, node_cases
+from tests.conformance.check import as_array, imported, names_of
 
 NODE_TESTS = """
 averagepool_2d_same_upper basic_conv_with_padding batchnorm_example clip concat_3d_axis_1
@@ -29,11 +30,23 @@ def seed_models() -> Iterator[tuple[str, bytes]]:
     for name in NODE_TESTS:
         case = cases.get(f"test_{name}")
         if case is not None:
-            yield name, case.model.SerializeToString()
+            yield name, _closed(case).SerializeToString()
     for name, case in list(model_cases("pytorch-converted").items())[::6]:
         yield name, case.model.SerializeToString()
-    for model in (_shapes(), _nested(), _stored()):
+    for model in (_shapes(), _nested(), _stored(), _heavy()):
         yield model.graph.name, model.SerializeToString()
+
+
+def _closed(case: Case) -> onnx.ModelProto:
+    """The test's model, with inputs that fix shapes given as initializers."""
+    names, values = names_of(case), [as_array(value) for value in case.data[0][0]]
+    _, constants = imported(case, names[: len(values)], values)
+    found = onnx.ModelProto.FromString(case.model.SerializeToString())
+    given = dict(zip(names, values, strict=False))
+    for name in constants:
+        if isinstance(given[name], np.ndarray):
+            found.graph.initializer.append(numpy_helper.from_array(given[name], name))
+    return found
 
 
 def _shapes() -> onnx.ModelProto:
@@ -98,6 +111,22 @@ def _stored() -> onnx.ModelProto:
     model = _model("stored", nodes, {}, [6], [6])
     model.graph.sparse_initializer.append(sparse)
     return model
+
+
+def _heavy() -> onnx.ModelProto:
+    """Weights large enough to be read past protobuf."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.standard_normal((64, 32)).astype(np.float32),
+        "b": rng.standard_normal(64).astype(np.float32),
+        "v": rng.standard_normal((8, 64, 3)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["h"], "gemm", transB=1),
+        helper.make_node("Unsqueeze", ["h", "axes"], ["u"], "unsqueeze"),
+        helper.make_node("Conv", ["u", "v"], ["y"], "conv", pads=[1, 1]),
+    ]
+    return _model("heavy", nodes, {**weights, "axes": [2]}, [2, 32], [2, 8, 1])
 
 
 def _model(name, nodes, weights, shape, result, functions=()) -> onnx.ModelProto:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from weft.errors import UserError
@@ -32,6 +34,7 @@ from weft.ops.record import Op
 MAX_NODES = 100_000
 """Nodes after functions are inlined and loops unrolled: a bound on work, not on models."""
 SPARSE_BYTES = 1 << 20
+NO_LARGE: Mapping[int, np.ndarray] = MappingProxyType({})
 
 
 class TooManyNodesError(UserError):
@@ -79,15 +82,30 @@ class Importer:
 
     # --- graphs -----------------------------------------------------------------------------
 
-    def constants(self, graph: GraphProto, scope: Scope, skip: frozenset[str]) -> None:
-        """Define the initializers of a graph."""
-        for tensor in graph.initializer:
+    def constants(
+        self,
+        graph: GraphProto,
+        scope: Scope,
+        skip: frozenset[str] = frozenset(),
+        large: Mapping[int, np.ndarray] = NO_LARGE,
+    ) -> None:
+        """Define the initializers of a graph.
+
+        Args:
+            graph: the graph.
+            scope: gets the values.
+            skip: names of those to be left out.
+            large: raw bytes that were left out of the graph, by position.
+        """
+        for place, tensor in enumerate(graph.initializer):
             if tensor.name in skip:
                 continue
             check_text(tensor.name)
             if not tensor.name:
                 raise UserError("onnx: an initializer has no name")
-            scope.define(tensor.name, self.initializer(tensor, scope.wish(tensor.name)))
+            scope.define(
+                tensor.name, self.initializer(tensor, scope.wish(tensor.name), large.get(place))
+            )
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             check_text(name)
@@ -95,10 +113,10 @@ class Importer:
             array = dense_of(sparse, self.external, limit)
             scope.define(name, Known((array,), scope.wish(name)))
 
-    def initializer(self, tensor: TensorProto, wish: str) -> Value:
+    def initializer(self, tensor: TensorProto, wish: str, raw: np.ndarray | None) -> Value:
         """The value of an initializer; ``Unknown`` if its element type is."""
         try:
-            return Known((array_of(tensor, self.external),), wish)
+            return Known((array_of(tensor, self.external, raw),), wish)
         except UserError as error:
             self.refusals.append(Refusal(tensor.name, "initializer", _reason(error)))
             return Unknown()
@@ -131,7 +149,7 @@ class Importer:
         check_text(graph.name, *(each.name for each in (*graph.input, *graph.output)))
         for formal, value in zip(graph.input, arguments, strict=True):
             inner.define(formal.name, value)
-        self.constants(graph, inner, frozenset())
+        self.constants(graph, inner)
         self.nodes(graph.node, inner)
         return tuple(self.result(inner, each.name) for each in graph.output)
 

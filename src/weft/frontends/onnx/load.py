@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from onnx import ModelProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.importer import Importer, Refusal, domain_of
+from weft.frontends.onnx.importer import NO_LARGE, Importer, Refusal, domain_of
 from weft.frontends.onnx.inputs import Given, Inputs, Shape, check_names, flat_names, identifier
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
@@ -55,9 +56,8 @@ def load(
         The graph, its batch symbolic where the file says so and ``inputs`` does not.
     """
     path = Path(path)
-    return import_model(
-        read_model(path), inputs, constants, folder=path.parent, name=path.stem, ops=OPS
-    )
+    model, large = read_model(path)
+    return import_model(model, inputs, constants, folder=path.parent, name=path.stem, large=large)
 
 
 def import_model(
@@ -68,6 +68,7 @@ def import_model(
     folder: Path | None = None,
     name: str = "",
     ops: Mapping[str, Op] = OPS,
+    large: Mapping[int, np.ndarray] = NO_LARGE,
 ) -> Graph:
     """Import a parsed model; see ``load``.
 
@@ -78,6 +79,7 @@ def import_model(
         folder: where external data may lie.
         name: of the graph; the model's own if not given.
         ops: the op table.
+        large: raw bytes of initializers that were left out of the model, by position.
     """
     shapes, values = dict(inputs or {}), dict(constants or {})
     source = model.graph
@@ -87,7 +89,7 @@ def import_model(
     importer = Importer(ops, model, ExternalData(folder), symbols)
     builder = GraphBuilder(ops, identifier(name or source.name))
     scope = Scope(Frame(builder, _value_names(model)), _opsets(model))
-    importer.constants(source, scope, frozenset(shapes) | frozenset(values))
+    importer.constants(source, scope, frozenset(shapes) | frozenset(values), large)
     formal = [each for each in source.input if each.name not in scope.values]
     reader = Inputs(builder, symbols, formal, shapes, values)
     reader.check_closed()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from weft.errors import UserError
+from weft.frontends.onnx.tensors import map_file
+from weft.frontends.onnx.wire import without_large
 
 MAX_FILE_BYTES = (1 << 31) - 1
 """Protobuf's own limit; larger models keep their weights in external data."""
@@ -27,8 +31,13 @@ def parse_model(data: bytes, where: str = "") -> ModelProto:
     return model
 
 
-def read_model(path: Path) -> ModelProto:
-    """Read an ONNX file."""
+def read_model(path: Path) -> tuple[ModelProto, Mapping[int, np.ndarray]]:
+    """Read an ONNX file.
+
+    Returns:
+        The model without the bytes of large initializers, and these bytes by position
+        among the initializers, mapped from the file.
+    """
     where = f"file {path.name}"
     try:
         size = path.stat().st_size
@@ -39,9 +48,10 @@ def read_model(path: Path) -> ModelProto:
                 fix="Save the weights as external data",
                 where=where,
             )
-        data = path.read_bytes()
+        data = map_file(path)
     except OSError as error:
         raise UserError(
             "onnx: the file cannot be read", got=error.strerror or str(error), where=where
         ) from error
-    return parse_model(data, where)
+    text, large = without_large(data)
+    return parse_model(text, where), large

@@ -189,8 +189,16 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
     return int(text)
 
 
-def array_of(tensor: TensorProto, external: ExternalData) -> np.ndarray:
-    """The values of a tensor, not writable; external data are mapped, not copied."""
+def array_of(
+    tensor: TensorProto, external: ExternalData, raw: np.ndarray | None = None
+) -> np.ndarray:
+    """The values of a tensor, not writable; external data are mapped, not copied.
+
+    Args:
+        tensor: the tensor.
+        external: where external data are found.
+        raw: its raw bytes, if they were left out of it; these are copied.
+    """
     where = f"tensor {tensor.name}" if tensor.name else ""
     dtype = dtype_of(tensor.data_type, where)
     shape = checked_shape(tuple(tensor.dims), dtype, where)
@@ -199,6 +207,8 @@ def array_of(tensor: TensorProto, external: ExternalData) -> np.ndarray:
     count = prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
+    elif raw is not None:
+        flat = _from_raw(raw, dtype, count, where).copy()
     elif tensor.HasField("raw_data"):
         flat = _from_raw(tensor.raw_data, dtype, count, where)
     else:
@@ -212,7 +222,7 @@ def _little(dtype: DType) -> np.dtype:
     return dtype.numpy.newbyteorder("<") if dtype is not DType.BF16 else dtype.numpy
 
 
-def _from_raw(raw: bytes, dtype: DType, count: int, where: str) -> np.ndarray:
+def _from_raw(raw: bytes | np.ndarray, dtype: DType, count: int, where: str) -> np.ndarray:
     if len(raw) != count * dtype.bytes:
         raise _mismatch(f"{len(raw)} bytes", f"{count * dtype.bytes} bytes", where)
     if dtype is DType.BOOL:
