@@ -19,7 +19,7 @@ help:
 	@echo 'make check       format, lint, types, layers, generated documents'
 	@echo 'make format      write the format that `make check` asks for'
 	@echo 'make node-tests  the official ONNX node and model tests through compiled C'
-	@echo 'make fuzz        random graphs against the reference, FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
 
@@ -47,10 +47,10 @@ format: $(VENV)/.weft-dev
 	$(VENV)/bin/ruff check --fix .
 
 node-tests: $(VENV)/.weft-test
-	$(PYTEST) -n $(JOBS) tests/onnx_backend
+	$(PY) -m tests.conformance --out docs/onnx-coverage.md
 
 fuzz: $(VENV)/.weft-test
-	$(PY) scripts/fuzz.py --seconds $(FUZZ_SECONDS)
+	$(PY) scripts/fuzz_onnx.py --seconds $(FUZZ_SECONDS)
 
 zoo-export: $(VENV)/.weft-zoo
 	$(PY) -m bench.zoo

@@ -57,8 +57,12 @@ def run_all(cases: Sequence[Case], backend: str, jobs: int) -> list[Outcome]:
     """Check all cases in parallel; forked workers share them."""
     _CASES[:] = cases
     with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
-        places = range(len(cases))
-        return list(pool.map(run, places, [backend] * len(cases), chunksize=CHUNK))
+        found: list[Outcome] = []
+        for each in pool.map(run, range(len(cases)), [backend] * len(cases), chunksize=CHUNK):
+            found.append(each)
+            if sys.stderr.isatty():
+                print(f"\r{len(found)} of {len(cases)} ", end="", file=sys.stderr, flush=True)
+        return found
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ def compiled(graph: Graph) -> Net:
     net = WeftNet(graph).compile()
 
     def run(inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        arrays = [np.ascontiguousarray(inputs[name]) for name in graph.inputs]
+        arrays = [np.asarray(inputs[name], order="C") for name in graph.inputs]
         return dict(zip(names, net.library(*arrays), strict=True))
 
     return run

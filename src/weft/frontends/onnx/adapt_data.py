@@ -97,6 +97,7 @@ def resize_10(request: Request, lowering: Lowering) -> Request | tuple[Value, ..
         request,
         "Resize",
         (request.value(0), None, known(np.maximum(scales, 1), "scales")),
+        1,
         **request.attributes,
     )
     return reducing.but(inputs=(*larger, known(np.minimum(scales, 1), "scales")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import index
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +27,14 @@ def identifier(name: str) -> str:
     """A C identifier as near to a name as possible."""
     found = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "net"
     return f"net_{found}" if found[0].isdigit() else found
+
+
+def plain_shape(shape: Shape) -> Shape:
+    """The shape with plain numbers, whatever kind of integers it came with."""
+    return tuple(
+        tuple(index(size) for size in each) if isinstance(each, Sequence) else index(each)
+        for each in shape
+    )  # pyright: ignore[reportReturnType]
 
 
 def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:

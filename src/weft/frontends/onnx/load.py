@@ -10,7 +10,15 @@ from onnx import ModelProto
 
 from weft.errors import UserError
 from weft.frontends.onnx.importer import NO_LARGE, Importer, Refusal, domain_of
-from weft.frontends.onnx.inputs import Given, Inputs, Shape, check_names, flat_names, identifier
+from weft.frontends.onnx.inputs import (
+    Given,
+    Inputs,
+    Shape,
+    check_names,
+    flat_names,
+    identifier,
+    plain_shape,
+)
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
 from weft.frontends.onnx.scope import Frame, Scope
@@ -81,7 +89,8 @@ def import_model(
         ops: the op table.
         large: raw bytes of initializers that were left out of the model, by position.
     """
-    shapes, values = dict(inputs or {}), dict(constants or {})
+    shapes = {key: plain_shape(shape) for key, shape in (inputs or {}).items()}
+    values = dict(constants or {})
     source = model.graph
     check_names(source.input, shapes, values)
     check_text(source.name, *(each.domain for each in model.opset_import))
