@@ -34,6 +34,8 @@ _FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "e
 _DEPTH = 4
 # How often facts are put to one another: real guards settle in two rounds.
 _ROUNDS = 3
+# How deep selections inside selections are told apart by their conditions.
+_NESTED = 2
 
 
 class Linear(NamedTuple):
@@ -57,6 +59,7 @@ class Facts:
     """
 
     __slots__ = (
+        "_atom_memo",
         "_atoms",
         "_busy",
         "_linear",
@@ -74,6 +77,7 @@ class Facts:
         self._linear: tuple[Linear, ...] = ()
         # Remembered by identity; the expression is kept so that its identity stays its own.
         self._memo: dict[int, tuple[Expr, Interval]] = {}
+        self._atom_memo: dict[int, tuple[Expr, Interval]] = {}
         self.form = Forms()
         self.forms: dict[int, tuple[Expr, Affine]] = {}
         self.simplified: dict[int, tuple[Expr, object]] = {}
@@ -262,7 +266,7 @@ class Facts:
                 kept.append(fact)
         self.impossible |= low > high
         self._linear = (*kept, Linear(terms, low, high))
-        self._memo.clear()
+        self._forget()
 
     def _narrow(self, atom: Expr, low: int, high: int) -> None:
         old_low, old_high = self._atom(atom)
@@ -271,7 +275,7 @@ class Facts:
             self._atoms[atom] = (low, high)
             self._narrowed += 1
             self.impossible |= low > high
-            self._memo.clear()
+            self._forget()
             if low <= high:
                 self._congruent(atom, low, high)
 
@@ -297,6 +301,11 @@ class Facts:
                 return (dividend, int(value)) if self.fits(dividend) else None
             case _:
                 return None
+
+    def _forget(self) -> None:
+        """What was remembered may be known better now."""
+        self._memo.clear()
+        self._atom_memo.clear()
 
     # --- asking ---------------------------------------------------------------------------
 
@@ -369,9 +378,21 @@ class Facts:
 
     def bounds(self, form: Affine) -> Interval:
         """The interval of an affine form, computed without wrapping."""
-        if len(form.terms) < 2 or not self._linear:
+        if len(form.terms) < 2:
             return self._sum(form.terms, form.const)
-        return self._combine(form.terms, form.const, self._linear, _DEPTH)
+        facts = (*self._quotients(form.terms), *self._linear)
+        return self._combine(form.terms, form.const, facts, _DEPTH)
+
+    def _quotients(self, terms: Mapping[Expr, int]) -> list[Linear]:
+        """``e - d + 1 <= d * (e // d) <= e`` of the quotients of a sum that are so scaled."""
+        found: list[Linear] = []
+        for atom, coefficient in terms.items():
+            parts = self._by_constant(atom, "floordiv")
+            if parts is not None and coefficient % parts[1] == 0:
+                dividend, divisor = parts
+                between = Affine({atom: divisor}, 0).plus(Affine(dividend.terms, 0), -1)
+                found.append(Linear(between.terms, dividend.const - divisor + 1, dividend.const))
+        return found
 
     def fits(self, form: Affine, limits: Interval = _I64) -> bool:
         """Whether an affine form stays in its type when computed without wrapping."""
@@ -417,13 +438,19 @@ class Facts:
 
     def _atom(self, atom: Expr) -> Interval:
         """The interval of what is not affine."""
-        known = self._atoms.get(atom)
         if isinstance(atom, Var):
-            return known or _I64
+            return self._atoms.get(atom, _I64)
+        found = self._atom_memo.get(id(atom))
+        if found is not None:
+            return found[1]
         limits = dtype_of(atom).limits
+        # As in ``range``: asked again on the way, it is only known to be of its type.
+        self._atom_memo[id(atom)] = (atom, limits)
         low, high = self._computed(atom, limits)
+        known = self._atoms.get(atom)
         if known is not None:
             low, high = max(low, known[0]), min(high, known[1])
+        self._atom_memo[id(atom)] = (atom, (low, high))
         return (low, high)
 
     def _computed(self, atom: Expr, limits: Interval) -> Interval:
@@ -450,9 +477,12 @@ class Facts:
         return found if inside else limits
 
     def _selected(self, select: Select, limits: Interval) -> Interval:
-        """``_either``, but for a selection that a fact of its own condition asks for."""
+        """The interval of a selection; a fact of its own condition may ask for it again."""
         if id(select) in self._busy:
             return limits
+        if len(self._busy) == _NESTED:
+            sides = self.range(select.then), self.range(select.otherwise)
+            return _hull(sides)
         self._busy.add(id(select))
         found = self._either(select.condition, select.then, select.otherwise)
         self._busy.remove(id(select))
@@ -464,7 +494,7 @@ class Facts:
         reached = [facts.range(side) for facts, side in sides if not facts.impossible]
         if not reached:
             return dtype_of(then).limits
-        return (min(low for low, _ in reached), max(high for _, high in reached))
+        return _hull(reached)
 
     def describe(self, show: Callable[[Expr], str] = repr) -> str:
         """The facts as text, for error messages; ``show`` prints an expression."""
@@ -473,6 +503,10 @@ class Facts:
             total = " + ".join(f"{factor}*{show(atom)}" for atom, factor in terms.items())
             lines.append(f"{low} <= {total} <= {high}")
         return ", ".join(lines) or "nothing"
+
+
+def _hull(intervals: Sequence[Interval]) -> Interval:
+    return (min(low for low, _ in intervals), max(high for _, high in intervals))
 
 
 def _to_residue(residue: int, low: int, high: int, divisor: int) -> int:
