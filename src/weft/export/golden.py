@@ -1,0 +1,72 @@
+"""Golden data: inputs, the outputs that they must give, and how far off those may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.dtypes import DType
+
+# Relative to the range of an output; what a 32-bit float network may lose to another order
+# of summation, and what coarser types lose to their own rounding.
+_RELATIVE = {DType.F64: 1e-9, DType.F32: 1e-4, DType.F16: 2e-2, DType.BF16: 1e-1}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One array of golden data.
+
+    Attributes:
+        array: the data.
+        tolerance: how far an element may be off.
+    """
+
+    array: np.ndarray
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Inputs and outputs of one run."""
+
+    inputs: tuple[Vector, ...]
+    outputs: tuple[Vector, ...]
+
+
+def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golden:
+    """Golden data with the tolerances that the outputs' types deserve."""
+    return Golden(
+        tuple(Vector(np.ascontiguousarray(each)) for each in inputs),
+        tuple(Vector(np.ascontiguousarray(each), tolerance(each)) for each in outputs),
+    )
+
+
+def tolerance(output: np.ndarray) -> float:
+    """How far an output may be off: nothing for integers, part of the range for floats."""
+    dtype = DType.of(output.dtype)
+    if not dtype.is_float:
+        return 0.0
+    finite = output[np.isfinite(output)].astype(np.float64)
+    spread = float(finite.max() - finite.min()) if finite.size else 0.0
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    return _RELATIVE[dtype] * max(spread, largest, 1e-6)
+
+
+def sample_inputs(
+    ports: Sequence[tuple[DType, tuple[int, ...]]], seed: int = 0
+) -> list[np.ndarray]:
+    """Inputs to make golden data from where the user gives none."""
+    random = np.random.default_rng(seed)
+    found: list[np.ndarray] = []
+    for dtype, shape in ports:
+        if dtype.is_float:
+            found.append(random.normal(0, 1, shape).astype(dtype.numpy))
+        elif dtype is DType.BOOL:
+            found.append(random.integers(0, 2, shape).astype(np.bool_))
+        else:
+            low, high = dtype.limits
+            values = random.integers(max(low, -128), min(high, 127), shape, endpoint=True)
+            found.append(values.astype(dtype.numpy))
+    return found

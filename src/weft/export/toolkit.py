@@ -1,0 +1,270 @@
+"""The Software Toolkit: a network as C with all that it takes to build, check and ship it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from weft.codegen.emit import Files
+from weft.codegen.literals import array_lines, storage_of
+from weft.codegen.naming import STORAGE, comment_text
+from weft.errors import InternalError, UserError
+from weft.export.golden import Golden, Vector
+from weft.plan.draw import Span, memory_map
+from weft.plan.report import Report, size
+
+MARKER = "toolkit.json"
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """What goes into a toolkit.
+
+    Attributes:
+        files: the generated C.
+        report: the plan in figures.
+        spans: what lies in the arena when and where.
+        golden: inputs and the outputs that they must give.
+        model: what was compiled, for people (``resnet18.onnx``).
+        target: name of the target.
+        flags: compiler flags of the target.
+    """
+
+    files: Files
+    report: Report
+    spans: Sequence[Span]
+    golden: Golden
+    model: str
+    target: str
+    flags: Sequence[str] = ()
+
+
+def write(toolkit: Toolkit, folder: Path) -> list[str]:
+    """Writes a toolkit: all of its files, or nothing where something fails.
+
+    Args:
+        toolkit: what to write.
+        folder: where; must be absent, empty, or an earlier toolkit, which is replaced.
+
+    Returns:
+        Names of the files written.
+    """
+    folder = folder.resolve()
+    _refuse_foreign(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as parent:
+            fresh = Path(parent) / "new"
+            fresh.mkdir()
+            names = _fill(toolkit, fresh)
+            if folder.exists():
+                folder.rename(Path(parent) / "old")
+            fresh.rename(folder)
+    except OSError as error:
+        raise UserError(
+            "the output folder must be writable",
+            got=f"{folder}: {error.strerror or error}",
+        ) from error
+    return names
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.is_dir():
+        if any(folder.iterdir()) and not (folder / MARKER).is_file():
+            raise UserError(
+                "the output folder must be empty or hold an earlier toolkit",
+                got=str(folder),
+                fix="Name another folder.",
+            )
+    elif folder.exists():
+        raise UserError("the output folder must be a folder", got=str(folder))
+
+
+def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
+    names: list[str] = []
+    for name, text in _texts(toolkit):
+        _write_text(folder, name, text)
+        names.append(name)
+    blob = toolkit.files.blob
+    if blob is not None:
+        name = f"{toolkit.files.name}.bin"
+        with (folder / name).open("wb") as stream:
+            for piece in blob.pieces():
+                stream.write(piece)
+        names.append(name)
+    return sorted(names)
+
+
+def _write_text(folder: Path, name: str, text: str) -> None:
+    if Path(name).name != name:
+        raise InternalError(f"a file of a toolkit would be written to {name!r}")
+    (folder / name).write_text(text, newline="\n")
+
+
+def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
+    files, report = toolkit.files, toolkit.report
+    yield files.header
+    yield from files.private
+    yield from files.sources
+    yield f"{files.name}_golden.h", golden_header(toolkit)
+    facts = _facts(toolkit)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    for template, name in (
+        ("test.c.jinja", f"{files.name}_test.c"),
+        ("Makefile.jinja", "Makefile"),
+        ("README.md.jinja", "README.md"),
+        ("report.md.jinja", "report.md"),
+        ("NOTICE.jinja", "NOTICE"),
+    ):
+        yield name, environment.get_template(template).render(facts)
+    yield (
+        "memory.svg",
+        memory_map(
+            files.name, toolkit.spans, len(report.rows), report.arena_bytes, report.lower_bound
+        ),
+    )
+    yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
+
+
+def _facts(toolkit: Toolkit) -> dict[str, Any]:
+    """What the templates speak of."""
+    files, report, golden = toolkit.files, toolkit.report, toolkit.golden
+    return {
+        "name": files.name,
+        "prefix": files.interface.prefix,
+        "run": files.interface.function,
+        "model": comment_text(toolkit.model),
+        "target": toolkit.target,
+        "flavour": files.flavour,
+        "flags": " ".join(toolkit.flags),
+        "sources": [name for name, _ in files.sources],
+        "headers": [files.header[0], *(name for name, _ in files.private)],
+        "inputs": _ports(files, golden, outputs=False),
+        "outputs": _ports(files, golden, outputs=True),
+        "blob_bytes": files.blob.size if files.blob is not None else 0,
+        "blob": files.blob is not None,
+        "halves": any(
+            port["dtype"] in ("f16", "bf16") for port in _ports(files, golden, outputs=True)
+        ),
+        "report": report,
+        "rows": [_row(row) for row in report.rows],
+        "size": size,
+        "arena_bytes": report.arena_bytes,
+        "stack_bytes": files.stack_bytes,
+    }
+
+
+def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
+    named = files.interface.outputs if outputs else files.interface.inputs
+    vectors = golden.outputs if outputs else golden.inputs
+    found: list[dict[str, Any]] = []
+    for each, vector in zip(named, vectors, strict=True):
+        found.append(
+            {
+                "name": each.name,
+                "title": comment_text(each.port.name),
+                "dtype": each.port.dtype.value,
+                "ctype": STORAGE[each.port.dtype],
+                "shape": "x".join(map(str, each.port.shape)) or "scalar",
+                "count": max(1, vector.array.size),
+                "tolerance": repr(float(vector.tolerance)),
+            }
+        )
+    return found
+
+
+def _row(row: Any) -> dict[str, str]:
+    """One line of the report; what may hold Markdown's own characters is escaped."""
+    return {
+        "step": str(row.step),
+        "does": _cell(" + ".join(row.ops)),
+        "nodes": _cell(", ".join(row.nodes)),
+        "writes": _cell("; ".join(f"{place.value} {place.type}" for place in row.writes)),
+        "at": _cell(
+            "; ".join(
+                f"{place.region} {place.offset}" if place.region == "arena" else place.region
+                for place in row.writes
+            )
+        ),
+        "live": size(row.live),
+    }
+
+
+def _cell(text: str) -> str:
+    return comment_text(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _record(toolkit: Toolkit) -> Mapping[str, Any]:
+    """The figures, for scripts."""
+    files, report = toolkit.files, toolkit.report
+    return {
+        "name": files.name,
+        "model": toolkit.model,
+        "target": toolkit.target,
+        "flavour": files.flavour.name,
+        "arena_bytes": report.arena_bytes,
+        "arena_lower_bound": report.lower_bound,
+        "stack_bytes": files.stack_bytes,
+        "weight_bytes": report.weight_bytes,
+        "steps": len(report.rows),
+        "inputs": [_port_record(each.port) for each in files.interface.inputs],
+        "outputs": [_port_record(each.port) for each in files.interface.outputs],
+    }
+
+
+def _port_record(port: Any) -> Mapping[str, Any]:
+    return {"name": port.name, "dtype": port.dtype.value, "shape": list(port.shape)}
+
+
+def golden_header(toolkit: Toolkit) -> str:
+    """The golden data as C arrays."""
+    files, golden = toolkit.files, toolkit.golden
+    guard = f"{files.interface.prefix}_GOLDEN_H"
+    lines = [
+        "/* Inputs, and the outputs that they must give. Generated by Weft. Do not edit. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        f'#include "{files.header[0]}"',
+        "#include <math.h>",
+    ]
+    if files.flavour.c99_library:
+        lines.append("#include <stdint.h>")
+    lines.append("")
+    for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
+        for number, vector in enumerate(vectors):
+            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    return "\n".join([*lines, "#endif", ""])
+
+
+def _array(name: str, vector: Vector, c99: bool) -> list[str]:
+    array = vector.array if vector.array.size else np.zeros(1, vector.array.dtype)
+    return [
+        f"static const {storage_of(array)} {name}[{array.size}] = {{",
+        *array_lines(array, c99),
+        "};",
+        "",
+    ]
+
+
+def remove(folder: Path) -> None:
+    """Removes a toolkit, and nothing that is none."""
+    _refuse_foreign(folder)
+    if folder.is_dir():
+        shutil.rmtree(folder)
