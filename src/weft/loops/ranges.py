@@ -298,7 +298,9 @@ class Facts:
         match atom:
             case Binary(found, lhs, Const(value, DType.I64)) if found == op and value > 0:
                 dividend = self.form(lhs)
-                return (dividend, int(value)) if self.fits(dividend) else None
+                low, high = self._sum(dividend.terms, dividend.const)
+                fits = _I64[0] <= low and high <= _I64[1]
+                return (dividend, int(value)) if fits else None
             case _:
                 return None
 

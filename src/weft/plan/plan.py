@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.errors import UserError
@@ -120,46 +120,37 @@ class _Planner:
     storage: Storage
 
     def plan(self) -> Plan:
-        steps = [self.step(place, work) for place, work in enumerate(self.storage.steps)]
+        steps = [self.step(work) for work in self.storage.steps]
         raw = [self.order_step(step) for step in steps]
         sizes = {
             name: root.bytes
             for name, root in self.storage.roots.items()
             if root.region is Region.ARENA
         }
-        sequence = order.best_order(raw, sizes, frozenset())
-        shared = _Sharing(sequence, raw)
-        shared.decide()
-        live = order.intervals(
-            list(range(len(sequence))), [shared.renamed(raw[place]) for place in sequence], sizes
-        )
-        scratch = {
-            place: memory.Interval(f"scratch {place}", raw[old].scratch, place, place)
-            for place, old in enumerate(sequence)
-            if raw[old].scratch
-        }
-        placed = memory.place([*live, *scratch.values()], ALIGNMENT)
+        sequence = order.best_order(raw, sizes)
+        lives = order.lifetimes(sequence, raw, sizes)
+        placed = memory.place(lives.intervals, ALIGNMENT)
         return Plan(
             graph=self.graph,
             steps=tuple(
-                replace(steps[old], in_place=shared.taken.get(old, "")) for old in sequence
+                replace(steps[number], in_place=_taken(raw[number], lives)) for number in sequence
             ),
             views=self.storage.views,
             roots=self.storage.roots,
-            offsets={
-                name: placed.offsets[shared.memory_of(name)]
-                for name in sizes
-                if shared.memory_of(name) in placed.offsets
+            offsets={root: placed.offsets[home] for root, home in lives.home.items()},
+            scratch={
+                place: placed.offsets[lives.scratch[number]]
+                for place, number in enumerate(sequence)
+                if number in lives.scratch
             },
-            scratch={place: placed.offsets[each.name] for place, each in scratch.items()},
             arena_bytes=placed.bytes,
             lower_bound=placed.lower_bound,
             types=self.storage.types,
-            intervals=(*live, *scratch.values()),
+            intervals=lives.intervals,
             method=placed.method,
         )
 
-    def step(self, place: int, work: Group | Opaque) -> PlannedStep:
+    def step(self, work: Group | Opaque) -> PlannedStep:
         if isinstance(work, Group):
             constants = frozenset(self.graph.constants)
             name = function_name(work)
@@ -173,7 +164,7 @@ class _Planner:
         nested = make(expand(attributes.body, self.ops), self.ops, self.implement)
         states = attributes.num_states
         carried = sum(
-            _aligned(nested.types[value].bytes)
+            memory.aligned(nested.types[value].bytes, ALIGNMENT)
             for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
         )
         return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
@@ -187,7 +178,7 @@ class _Planner:
             reads=self.arena_roots(step.reads),
             writes=self.arena_roots(step.writes),
             in_place=tuple(self.in_place(step)),
-            scratch=_aligned(step.scratch),
+            scratch=memory.aligned(step.scratch, ALIGNMENT),
         )
 
     def arena_roots(self, values: Iterable[str]) -> tuple[str, ...]:
@@ -218,8 +209,12 @@ class _Planner:
                 yield root.value, source.root
 
 
-def _aligned(bytes: int) -> int:
-    return -(-bytes // ALIGNMENT) * ALIGNMENT
+def _taken(step: order.Step, lives: order.Lifetimes) -> str:
+    """The root whose memory the result of a step takes, if it takes any."""
+    for made, source in step.in_place:
+        if made != lives.home[made] == lives.home[source]:
+            return source
+    return ""
 
 
 def _same_place(source: View, view: View, group: Group) -> bool:
@@ -250,45 +245,6 @@ def _pointwise(group: Group, value: str) -> bool:
         for load in loads(group.compute.value)
         if load.buffer == value
     )
-
-
-class _Sharing:
-    """Decides which results take the memory of an operand that dies there."""
-
-    def __init__(self, sequence: Sequence[int], steps: Sequence[order.Step]) -> None:
-        self.sequence = sequence
-        self.steps = steps
-        self.parent: dict[str, str] = {}
-        self.taken: dict[int, str] = {}
-
-    def memory_of(self, root: str) -> str:
-        """The root whose memory a root lives in."""
-        while root in self.parent:
-            root = self.parent[root]
-        return root
-
-    def decide(self) -> None:
-        """Takes the first operand that is not needed after the step."""
-        last: dict[str, int] = {}
-        for place, number in enumerate(self.sequence):
-            for root in (*self.steps[number].reads, *self.steps[number].writes):
-                last[root] = place
-        for place, number in enumerate(self.sequence):
-            for made, source in self.steps[number].in_place:
-                if last[source] == place and made not in self.parent:
-                    self.parent[made] = source
-                    self.taken[number] = source
-                    break
-
-    def renamed(self, step: order.Step) -> order.Step:
-        """A step in terms of the shared memory."""
-        return order.Step(
-            before=frozenset(),
-            reads=tuple(dict.fromkeys(map(self.memory_of, step.reads))),
-            writes=tuple(dict.fromkeys(map(self.memory_of, step.writes))),
-            in_place=(),
-            scratch=0,
-        )
 
 
 def function_name(group: Group) -> str:
