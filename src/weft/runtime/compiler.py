@@ -108,6 +108,13 @@ def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
     return flags
 
 
+def sanitizer_flags(compiler: Compiler) -> list[str]:
+    """Flags for the address and undefined-behaviour sanitizers; none where there are none."""
+    if compiler.kind not in ("gcc", "clang"):
+        return []
+    return ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
 def compile_object(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
     """Compiles one source to position-independent object code."""
     _run(compiler, [*flags, "-fPIC", "-c", str(source), "-o", str(target)], source)

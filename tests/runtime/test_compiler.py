@@ -1,0 +1,92 @@
+"""Finding and calling C compilers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.codegen.flavours import FLAVOURS
+from weft.errors import InternalError, UserError
+from weft.runtime import compiler
+from weft.runtime.compiler import compile_object, find_compiler, host_flags, link_library
+
+
+def program(folder: Path, name: str, says: str) -> Path:
+    """An executable script that prints a version."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_cc_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = program(tmp_path, "mycc", "mycc 1.0 Free Software Foundation")
+    monkeypatch.setenv("CC", f"{mine} -m64")
+    found = find_compiler()
+    assert found.command == (str(mine), "-m64")
+    assert found.kind == "gcc"
+    assert str(found) == f"{mine} -m64 (mycc 1.0 Free Software Foundation)"
+
+
+def test_cc_must_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(UserError) as error:
+        find_compiler()
+    assert str(error.value) == (
+        "CC must name a C compiler that runs; got 'no-such-compiler'. "
+        "Unset CC to let Weft look for one."
+    )
+
+
+def test_the_path_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "clang", "clang version 19")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(compiler, "_CANDIDATES", ("clang",))
+    assert find_compiler().kind == "clang"
+
+
+def test_zig_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = find_compiler()
+    assert found.kind == "zig"
+    assert found.command[1:] == ("-m", "ziglang", "cc")
+
+
+def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UserError) as error:
+        find_compiler()
+    assert str(error.value) == (
+        "running a network needs a C compiler; got none of $CC, cc, gcc, clang and the ziglang "
+        "package. Install one, for example with: pip install ziglang"
+    )
+
+
+def test_flags_never_loosen_arithmetic() -> None:
+    for flavour in FLAVOURS.values():
+        flags = host_flags(find_compiler(), flavour)
+        assert f"-std={flavour.standard}" in flags
+        assert not {"-ffast-math", "-Ofast", "-ffinite-math-only"} & set(flags)
+
+
+def test_compiles_and_links(tmp_path: Path) -> None:
+    found = find_compiler()
+    source, library = tmp_path / "one.c", tmp_path / "one.so"
+    source.write_text("int one(void) { return 1; }\n")
+    compile_object(found, host_flags(found, FLAVOURS["c99"]), source, tmp_path / "one.o")
+    link_library(found, [tmp_path / "one.o"], library)
+    assert library.stat().st_size > 0
+
+
+def test_broken_code_is_our_bug(tmp_path: Path) -> None:
+    source = tmp_path / "bad.c"
+    source.write_text("int one(void) { return undeclared; }\n")
+    with pytest.raises(InternalError, match="failed on generated code") as error:
+        compile_object(find_compiler(), [], source, tmp_path / "bad.o")
+    assert "undeclared" in error.value.dump
