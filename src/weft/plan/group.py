@@ -13,7 +13,7 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from weft.ir.graph import Node
@@ -114,8 +114,8 @@ def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
 @dataclass
 class _Draft:
     compute: Compute
-    members: list[str] = field(default_factory=list)
-    contraction: Reduce | None = None
+    members: list[str]
+    contraction: Reduce | None
 
 
 class _Grouping:
@@ -204,8 +204,8 @@ class _Grouping:
         if any(load.index != uses[0][0].index for load, _ in uses):
             return False
         extents = {axis.var: axis.extent for axis in draft.compute.axes}
-        names: set[str] = set().union(*(free_vars(part) for part in uses[0][0].index))
-        if not names <= set(extents):
+        names = frozenset[str]().union(*map(free_vars, uses[0][0].index))
+        if not names <= extents.keys():
             return False
         return prod(extents[name] for name in names) <= max(size, 1)
 

@@ -14,10 +14,11 @@ from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.walk import map_expr, map_stmts
-from weft.ops.control import ScanAttributes, scan_length
-from weft.ops.evaluate import call_of
+from weft.ops.record import ExternBody
 from weft.plan.group import Group
-from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
+from weft.plan.implementation import Implementation, Operand, Packing
+from weft.plan.memory import aligned
+from weft.plan.plan import ALIGNMENT, Plan, PlannedStep, words
 from weft.plan.program import (
     Address,
     Advance,
@@ -31,6 +32,8 @@ from weft.plan.program import (
     Repeat,
     Step,
 )
+from weft.plan.scans import Scan, Slice, scan_of
+from weft.plan.tensors import Opaque
 
 
 def in_place(kernel: Kernel, parameter: str) -> Kernel:
@@ -70,12 +73,14 @@ def identifier(text: str) -> str:
 class _Lowering:
     """Collects functions and weights over a plan and the plans nested in it."""
 
-    functions: dict[object, Function] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
-    comments: dict[str, list[str]] = field(default_factory=dict)
-    weights: dict[str, np.ndarray] = field(default_factory=dict)
-    weight_names: dict[object, str] = field(default_factory=dict)
-    arrays: list[np.ndarray] = field(default_factory=list)
+    functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
+    names: set[str] = field(default_factory=set[str])
+    comments: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    weight_names: dict[tuple[int, Packing | None], str] = field(
+        default_factory=dict[tuple[int, Packing | None], str]
+    )
+    arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     loops: int = 0
 
     def unique(self, wish: str) -> str:
@@ -98,7 +103,7 @@ class _Lowering:
             self.comments[found.name].append(what)
         return found.name
 
-    def weight(self, value: str, array: np.ndarray, packing: object) -> str:
+    def weight(self, value: str, array: np.ndarray, packing: Packing | None) -> str:
         """The name of a weight, equal ones shared."""
         key = (id(array), packing)
         found = self.weight_names.get(key)
@@ -106,8 +111,25 @@ class _Lowering:
             found = self.unique(identifier(value))
             self.weight_names[key] = found
             self.arrays.append(array)  # its identity is a key, so it must stay alive
-            apply = getattr(packing, "apply", None)
-            self.weights[found] = np.ascontiguousarray(array) if apply is None else apply(array)
+            self.weights[found] = packing.apply(array) if packing else np.ascontiguousarray(array)
+        return found
+
+    def variable(self) -> str:
+        """A loop variable of its own."""
+        self.loops += 1
+        return f"t{self.loops}"
+
+
+@dataclass
+class _Room:
+    """Scratch memory that is handed out bit by bit, from an offset of the arena."""
+
+    free: int
+
+    def take(self, type: TensorType) -> Address:
+        """Memory for a packed tensor."""
+        found = Address(Region.ARENA, "", self.free)
+        self.free += aligned(type.bytes, ALIGNMENT)
         return found
 
 
@@ -124,12 +146,15 @@ class _Scope:
     def steps(self) -> tuple[Step, ...]:
         found: list[Step] = []
         for place, step in enumerate(self.plan.steps):
-            if isinstance(step.work, Group):
-                found.append(self.kernel_step(step, step.work))
-            elif step.nested is not None:
-                found.extend(self.scan_steps(place, step))
-            else:
-                found.append(self.extern_step(place, step))
+            match step:
+                case PlannedStep(Group() as group, Implementation() as made):
+                    found.append(self.kernel_step(group, made, step.in_place))
+                case PlannedStep(Opaque(node), nested=Plan() as body):
+                    found.extend(self.scan_steps(place, node, body))
+                case PlannedStep(Opaque(node), body=ExternBody() as body):
+                    found.append(self.extern_step(place, node, body))
+                case _:
+                    raise InternalError(f"nothing computes {', '.join(step.writes)}")
         return tuple(found)
 
     # --- addresses --------------------------------------------------------------------
@@ -141,12 +166,12 @@ class _Scope:
         offset = view.offset * self.plan.types[value].dtype.bytes
         match root.region:
             case Region.ARENA:
-                return Address(Region.ARENA, "", self.arena + self.plan.offsets[root.value] + offset)
+                start = self.arena + self.plan.offsets[root.value]
+                return Address(Region.ARENA, "", start + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                return Address(
-                    Region.WEIGHTS, self.lowering.weight(root.value, array, None), offset
-                )
+                name = self.lowering.weight(root.value, array, None)
+                return Address(Region.WEIGHTS, name, offset)
             case _:
                 port = self.ports[root.value]
                 return replace(port, offset=port.offset + offset)
@@ -157,38 +182,25 @@ class _Scope:
 
     # --- steps ------------------------------------------------------------------------
 
-    def kernel_step(self, step: PlannedStep, group: Group) -> CallStep:
-        made = step.implementation
-        if made is None:
-            raise InternalError(f"group {group.value} has no implementation")
+    def kernel_step(self, group: Group, made: Implementation, taken: str) -> CallStep:
         kernel, operands = made.kernel, list(made.operands)
-        if step.in_place:
-            merged = next(
-                place
-                for place, operand in enumerate(operands)
-                if self.plan.views[operand.value].root == step.in_place
-            )
+        if taken:
+            roots = [self.plan.views[operand.value].root for operand in operands]
+            merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
-        what = describe(group, self.plan.types)
-        name = self.lowering.function(kernel, what)
-        arguments = [
-            self.address(operand.value)
-            if operand.packing is None
-            else Address(
-                Region.WEIGHTS,
-                self.lowering.weight(
-                    operand.value, self.plan.graph.constants[operand.value], operand.packing
-                ),
-            )
-            for operand in operands
-        ]
-        return CallStep(name, (*arguments, self.address(group.value)), provenance(group))
+        name = self.lowering.function(kernel, describe(group, self.plan.types))
+        arguments = (*map(self.argument, operands), self.address(group.value))
+        return CallStep(name, arguments, provenance(group))
 
-    def extern_step(self, place: int, step: PlannedStep) -> CallStep:
-        node = step.work.node if not isinstance(step.work, Group) else step.work.nodes[0]
-        if step.body is None:
-            raise InternalError(f"{node.name} has no body")
+    def argument(self, operand: Operand) -> Address:
+        """What is passed for an operand of a kernel."""
+        if operand.packing is None:
+            return self.address(operand.value)
+        array = self.plan.graph.constants[operand.value]
+        return Address(Region.WEIGHTS, self.lowering.weight(operand.value, array, operand.packing))
+
+    def extern_step(self, place: int, node: Node, body: ExternBody) -> CallStep:
         parameters: list[Parameter] = []
         arguments: list[Address] = []
         for values, prefix, writes in ((node.inputs, "in", False), (node.outputs, "out", True)):
@@ -197,110 +209,58 @@ class _Scope:
                     dtype = self.plan.types[value].dtype
                     parameters.append(Parameter(f"{prefix}{number}", dtype, writes))
                     arguments.append(self.address(value))
-        if step.body.scratch_bytes:
+        if body.scratch_bytes:
             parameters.append(Parameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.op).lower()
-        function = ExternFunction(name, tuple(parameters), step.body.body)
+        function = ExternFunction(words(node.op), tuple(parameters), body.body)
         what = f"{node.op} {', '.join(str(self.plan.types[v]) for v in node.inputs if v)}"
-        return CallStep(
-            self.lowering.function(function, what), tuple(arguments), (f"{node.op} {node.name}",)
-        )
+        name = self.lowering.function(function, what)
+        return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))
 
-    def scan_steps(self, place: int, step: PlannedStep) -> list[Step]:
-        """A loop over the body's steps, the states carried in scratch memory."""
-        if isinstance(step.work, Group) or step.nested is None:
-            raise InternalError("a scan step without a body")
-        node, body = step.work.node, step.nested
-        scan = _Scan.of(node, body, self.plan.types)
-        self.lowering.loops += 1
-        var = f"t{self.lowering.loops}"
-        base = self.scratch(place)
-        free = base + body.arena_bytes
-        ports: dict[str, Address] = {}
-        found: list[Step] = []
-        after: list[Step] = []
-        for number, (inner, next_inner) in enumerate(
-            zip(scan.state_inputs, scan.state_outputs, strict=True)
-        ):
-            type = body.types[inner]
-            final = node.outputs[number] if number < len(node.outputs) else ""
-            if final:
-                state = self.address(final)
-            else:
-                state = Address(Region.ARENA, "", free)
-                free += _aligned(type.bytes)
-            following = Address(Region.ARENA, "", free)
-            free += _aligned(type.bytes)
-            ports[inner], ports[next_inner] = state, following
-            copy = self.lowering.function(copy_kernel(type), f"copies {type}")
-            found.append(CallStep(copy, (self.address(node.inputs[number]), state)))
-            after.append(CallStep(copy, (following, state)))
-        for inner, outer, reverse in scan.slices:
-            ports[inner] = self.slice(var, outer, scan.count, body.types[inner], reverse)
-        for inner, outer in scan.invariants:
-            ports[inner] = self.address(outer)
-        for inner, outer, reverse in scan.stacked:
-            if outer:
-                ports[inner] = self.slice(var, outer, scan.count, body.types[inner], reverse)
-            else:
-                ports[inner] = Address(Region.ARENA, "", free)
-                free += _aligned(body.types[inner].bytes)
-        inside = _Scope(body, self.lowering, ports, base)
+    # --- scans ------------------------------------------------------------------------
+
+    def scan_steps(self, place: int, node: Node, body: Plan) -> tuple[Step, ...]:
+        """A loop over the body's steps, between copies of the states."""
+        scan = scan_of(node, body.graph, self.plan.types)
+        var = self.lowering.variable()
+        start = self.scratch(place)
+        room = _Room(start + body.arena_bytes)
+        ports, before, after = self.states(scan, body, room)
+        for each in (*scan.read, *scan.written):
+            type = body.types[each.inner]
+            ports[each.inner] = (
+                self.slice(var, each, scan.count, type) if each.outer else room.take(type)
+            )
+        ports |= {inner: self.address(outer) for inner, outer in scan.invariants}
+        inside = _Scope(body, self.lowering, ports, start)
         comment = (f"{node.op} {node.name}: {scan.count} iterations",)
-        found.append(Repeat(var, scan.count, (*inside.steps(), *after), comment))
-        return found
+        return (*before, Repeat(var, scan.count, (*inside.steps(), *after), comment))
 
-    def slice(
-        self, var: str, value: str, count: int, type: TensorType, reverse: bool
-    ) -> Address:
+    def states(
+        self, scan: Scan, body: Plan, room: _Room
+    ) -> tuple[dict[str, Address], list[CallStep], list[CallStep]]:
+        """Where states live, and the copies before the loop and at the end of its body."""
+        ports: dict[str, Address] = {}
+        before: list[CallStep] = []
+        after: list[CallStep] = []
+        for state in scan.states:
+            type = body.types[state.before]
+            copy = self.lowering.function(copy_kernel(type), f"copies {type}")
+            held = self.address(state.final) if state.final else room.take(type)
+            # The body may read the old state until its last step.
+            following = room.take(type)
+            ports[state.before], ports[state.after] = held, following
+            before.append(CallStep(copy, (self.address(state.initial), held)))
+            after.append(CallStep(copy, (following, held)))
+        return ports, before, after
+
+    def slice(self, var: str, part: Slice, count: int, type: TensorType) -> Address:
         """One iteration's part of a value that is scanned over."""
-        base = self.address(value)
-        size = type.bytes
-        offset = base.offset + ((count - 1) * size if reverse else 0)
-        advance = Advance(var, -size if reverse else size)
-        return replace(base, offset=offset, advances=(*base.advances, advance))
-
-
-@dataclass(frozen=True)
-class _Scan:
-    """The operands of a scan, paired with the inputs and outputs of its body."""
-
-    count: int
-    state_inputs: tuple[str, ...]
-    state_outputs: tuple[str, ...]
-    slices: tuple[tuple[str, str, bool], ...]
-    invariants: tuple[tuple[str, str], ...]
-    stacked: tuple[tuple[str, str, bool], ...]
-
-    @staticmethod
-    def of(node: Node, body: Plan, types: Mapping[str, TensorType]) -> _Scan:
-        a: ScanAttributes = node.attributes
-        states, end = a.num_states, a.num_states + a.num_scan_inputs
-        inner, made = body.graph.inputs, body.graph.outputs
-        outer = (*node.outputs, *([""] * (len(made) - len(node.outputs))))
-        return _Scan(
-            scan_length(call_of(node, types)),
-            inner[:states],
-            made[:states],
-            tuple(
-                (name, value, bool(direction))
-                for name, value, direction in zip(
-                    inner[states:end], node.inputs[states:end], a.input_directions, strict=True
-                )
-            ),
-            tuple(zip(inner[end:], node.inputs[end:], strict=True)),
-            tuple(
-                (name, value, bool(direction))
-                for name, value, direction in zip(
-                    made[states:], outer[states:], a.output_directions, strict=True
-                )
-            ),
-        )
-
-
-def _aligned(bytes: int) -> int:
-    return -(-bytes // ALIGNMENT) * ALIGNMENT
+        base = self.address(part.outer)
+        step = -type.bytes if part.backward else type.bytes
+        first = (count - 1) * type.bytes if part.backward else 0
+        advances = (*base.advances, Advance(var, step))
+        return replace(base, offset=base.offset + first, advances=advances)
 
 
 def copy_kernel(type: TensorType) -> Kernel:

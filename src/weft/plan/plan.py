@@ -249,10 +249,10 @@ def _pointwise(group: Group, value: str) -> bool:
 
 def function_name(group: Group) -> str:
     """A C identifier that says what a group does: ``conv_add_relu``."""
-    words = dict.fromkeys(_words(node.op) for node in group.nodes)
-    return "_".join(words)[:40].rstrip("_")
+    found = dict.fromkeys(words(node.op) for node in group.nodes)
+    return "_".join(found)[:40].rstrip("_")
 
 
-def _words(op: str) -> str:
+def words(op: str) -> str:
     """An op's name as a C identifier: ``MaxPool`` becomes ``max_pool``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()

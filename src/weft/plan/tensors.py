@@ -8,7 +8,7 @@ a control-flow op).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -84,7 +84,7 @@ class TensorProgram:
     graph: Graph
     items: tuple[Item, ...]
     types: Mapping[str, TensorType]
-    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray]
 
 
 def copy_of(value: str, source: str, type: TensorType, node: Node) -> Defined:
