@@ -12,9 +12,9 @@ from weft.dtypes import DType
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
+from weft.ops.expand import expand
 from weft.ops.record import Extern
 from weft.ops.table import OPS
-from weft.ops.expand import expand
 
 MACHINES = ("generic", "x86-sse2", "x86-avx512")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.dtypes import DType
+from weft.loops.affine import Affine, affine
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
-from weft.loops.affine import Affine, affine
 from weft.loops.walk import dtype_of
 
 
@@ -122,9 +122,7 @@ def _guard(condition: Expr, outer: frozenset[str], taps: frozenset[str]) -> Guar
     inner = [name for name in names if name in taps]
     if len(names) != len(form.terms) or len(outs) != 1 or len(inner) != 1 or len(names) != 2:
         return None
-    return Guard(
-        outs[0], form.terms[Var(outs[0])], inner[0], form.terms[Var(inner[0])], form.const
-    )
+    return Guard(outs[0], form.terms[Var(outs[0])], inner[0], form.terms[Var(inner[0])], form.const)
 
 
 def _nonnegative(condition: Expr) -> Affine | None:

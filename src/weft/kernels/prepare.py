@@ -96,9 +96,7 @@ def _drop_dimensions(task: Task) -> Task:
         for buffer in task.inputs
     }
     for load in loads(task.compute.value):
-        droppable[load.buffer] -= {
-            axis for axis, part in enumerate(load.index) if part != _ZERO
-        }
+        droppable[load.buffer] -= {axis for axis, part in enumerate(load.index) if part != _ZERO}
     return _without(task, droppable)
 
 
@@ -139,9 +137,9 @@ def _merge_all(task: Task) -> Task:
     return task
 
 
-def _dimensions(buffer: Buffer, index: tuple[Expr, ...], slow: Axis, fast: Axis) -> (
-    tuple[int, int] | None
-):
+def _dimensions(
+    buffer: Buffer, index: tuple[Expr, ...], slow: Axis, fast: Axis
+) -> tuple[int, int] | None:
     """Where two axes index a buffer plainly and as one; ``(-1, -1)`` where neither does."""
     found = [
         [axis for axis, part in enumerate(index) if part == Var(each.var)] for each in (slow, fast)
@@ -184,7 +182,8 @@ def _merged(task: Task, place: int) -> Task | None:
         return node
 
     inputs = tuple(
-        _joined(buffer, *where[buffer.name]) if where.get(buffer.name, (-1, -1)) != (-1, -1)
+        _joined(buffer, *where[buffer.name])
+        if where.get(buffer.name, (-1, -1)) != (-1, -1)
         else buffer
         for buffer in task.inputs
     )

@@ -18,13 +18,14 @@ loops compute plain elementwise definitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.guards import Guard, unguarded
 from weft.kernels.task import Task
+from weft.loops.affine import affine
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     Access,
@@ -43,7 +44,6 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.affine import affine
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of, free_vars, loads, map_expr, substitute, walk
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -165,9 +165,9 @@ def _packable(task: Task, value: Expr | None, lanes: Axis | None) -> str | None:
         plain = all(isinstance(part, Var) for part in load.index)
         distinct = len(set(load.index)) == len(load.index) and len(load.index) > 1
         once = len(by_buffer[load.buffer]) == 1
-        if load.buffer in task.constants and plain and distinct and once:
-            if Var(lanes.var) in load.index:
-                return load.buffer
+        packable = load.buffer in task.constants and plain and distinct and once
+        if packable and Var(lanes.var) in load.index:
+            return load.buffer
     return None
 
 
@@ -193,7 +193,8 @@ def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:
     width = lanes * vectors
     full = extent // width
     found = [Block(0, full, (lanes,) * vectors)] if full else []
-    rest, widths = extent - full * width, []
+    rest = extent - full * width
+    widths: list[int] = []
     step = lanes
     while rest:
         while rest >= step:
@@ -249,9 +250,9 @@ class Tile:
     count: int
 
 
-def tiles_of(extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int]) -> (
-    list[Tile]
-):
+def tiles_of(
+    extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int]
+) -> list[Tile]:
     """Cuts the tiled axis so that looped tiles need no guard."""
 
     def free(position: int) -> bool:
@@ -275,8 +276,8 @@ def tiles_of(extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[st
     return found
 
 
-def _clear(tile: Tile, free: object) -> bool:
-    return callable(free) and bool(free(tile.start)) and bool(free(tile.start + tile.size - 1))
+def _clear(tile: Tile, free: Callable[[int], bool]) -> bool:
+    return free(tile.start) and free(tile.start + tile.size - 1)
 
 
 # --- statements ---------------------------------------------------------------------------
@@ -287,9 +288,9 @@ class _Writer:
     """Writes the loops of one task."""
 
     parts: Parts
-    params: list[Buffer] = field(default_factory=list)
-    operands: list[Operand] = field(default_factory=list)
-    packed: dict[int, str] = field(default_factory=dict)
+    params: list[Buffer] = field(default_factory=list[Buffer])
+    operands: list[Operand] = field(default_factory=list[Operand])
+    packed: dict[int, str] = field(default_factory=dict[int, str])
 
     def __post_init__(self) -> None:
         for buffer in self.parts.task.inputs:
@@ -302,7 +303,8 @@ class _Writer:
     def pack(self, block: Block) -> str:
         """The parameter that holds the weights of a block, lanes innermost."""
         parts = self.parts
-        assert parts.weight and parts.lanes and parts.reduce
+        assert parts.weight
+        assert parts.lanes
         name = f"{parts.weight}_{len(self.packed)}" if self.packed else parts.weight
         index = self.weight_index()
         order = self.weight_order()
@@ -503,7 +505,8 @@ class _Cell:
     def update(self, position: Expr, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
         """``acc = acc + value`` for all lanes of a position."""
         parts = self.writer.parts
-        assert parts.reduce is not None and parts.value is not None
+        assert parts.reduce is not None
+        assert parts.value is not None
         combine = COMBINE[parts.reduce.op]
         dtype = dtype_of(parts.reduce.value)
         found: list[Stmt] = []
@@ -628,4 +631,3 @@ def generate(task: Task) -> Implementation | None:
     writer = _Writer(parts)
     kernel = writer.kernel()
     return Implementation(kernel, tuple(writer.operands), "tiled")
-

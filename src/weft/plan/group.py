@@ -82,8 +82,7 @@ def _product(value: Expr) -> Binary | None:
 
 def _costly(value: Expr) -> bool:
     return any(
-        isinstance(node, (Unary, Binary))
-        and (node.op in _COSTLY or node.op == "div")
+        isinstance(node, (Unary, Binary)) and (node.op in _COSTLY or node.op == "div")
         for node in walk(value)
     )
 

@@ -427,4 +427,3 @@ def _spatial(group: Group) -> bool:
 def assign(program: TensorProgram, groups: Mapping[str, Group]) -> Storage:
     """Gives every materialised value a place."""
     return _Storage(program, groups).run()
-
