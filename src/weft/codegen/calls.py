@@ -133,7 +133,10 @@ def describe(address: Address, formal: Formal) -> str:
     """``x at arena 128..4224`` for the comment above a call."""
     end = f"..{address.offset + formal.span}" if formal.span else ""
     where = f"{address.region.value} {address.name}".strip()
-    if address.region in (Region.INPUT, Region.OUTPUT, Region.WEIGHTS) and not address.offset:
+    if address.region is not Region.ARENA and not address.offset and not address.advances:
         return f"{formal.name}: {where}"
-    moves = "".join(f" + {each.bytes}*{each.var}" for each in address.advances)
+    moves = "".join(
+        f" {'-' if each.bytes < 0 else '+'} {abs(each.bytes)}*{each.var}"
+        for each in address.advances
+    )
     return f"{formal.name}: {where} {address.offset}{end}{moves}"
