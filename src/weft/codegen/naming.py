@@ -19,8 +19,23 @@ _KEYWORDS = frozenset(
     "static_assert static_cast template this thread_local throw true try typeid typename using "
     "virtual wchar_t xor xor_eq "
     # Macros and functions of the headers that generated code includes, and of old systems.
-    "NULL EOF linux unix errno main y0 y1 yn j0 j1 jn gamma index abs div exp log pow sin cos "
-    "tan sqrt floor ceil erf round trunc fabs fmod time signal near far".split()
+    "NULL EOF linux unix errno main y0 y1 yn j0 j1 jn gamma lgamma index rindex abs labs div ldiv "
+    "time signal near far malloc calloc realloc free abort exit atexit system getenv rand srand "
+    "bsearch qsort atof atoi atol strtod strtol memchr memcmp memcpy memmove memset bcmp bcopy "
+    "bzero strcat strchr strcmp strcoll strcpy strcspn strerror strlen strncat strncmp strncpy "
+    "strpbrk strrchr strspn strstr strtok strxfrm remove rename printf scanf puts gets".split()
+)
+# Of <math.h>, each with its f and l; compilers know them even where it is not included.
+_MATH = frozenset(
+    f"{name}{kind}"
+    for kind in ("", "f", "l")
+    for name in (
+        "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp "
+        "exp10 exp2 expm1 fabs fdim finite floor fma fmax fmin fmod frexp hypot ilogb isinf isnan "
+        "ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint "
+        "nextafter pow pow10 remainder remquo rint round roundeven scalb scalbln scalbn "
+        "significand sin sincos sinh sqrt tan tanh tgamma trunc"
+    ).split()
 )
 STORAGE: dict[DType, str] = {
     DType.F64: "double",
@@ -45,7 +60,7 @@ def identifier(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "value"
     if name[0].isdigit():
         name = f"v{name}"
-    return f"{name}_" if name in _KEYWORDS or name.endswith("_t") else name
+    return f"{name}_" if name in _KEYWORDS or name in _MATH or name.endswith("_t") else name
 
 
 class Names:

@@ -371,8 +371,14 @@ class Vector:
         size = max(yes.mask, no.mask)
         if size:
             yes, no = self.resized(yes, size), self.resized(no, size)
-        text = f"{condition.at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}"
-        return Lanes(text, TERNARY, held_as(dtype), size)
+        held = held_as(dtype)
+        # What is read from memory has a type of its own, and gcc wants one type here.
+        first, second = yes.at(UNARY), no.at(UNARY)
+        if not size and "_mem" in first + second:
+            first, second = f"({self.type(held)}){first}", f"({self.type(held)}){second}"
+        else:
+            first, second = yes.at(OR), no.at(TERNARY)
+        return Lanes(f"{condition.at(OR)} ? {first} : {second}", TERNARY, held, size)
 
     def _harmless(self, expr: Expr) -> bool:
         """Whether every load is inside its buffer whatever a condition around says."""
