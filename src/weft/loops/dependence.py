@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 from typing import NamedTuple, assert_never
 
 from weft.loops.affine import Affine, affine
+from weft.loops.intervals import Interval
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -130,13 +132,15 @@ def _apart(
 ) -> bool:
     """Whether one dimension's indices keep iterations apart.
 
-    They do when each is ``c*var + common + rest``, where ``common`` is the same number in
-    all iterations and ``rest`` spans less than ``c``.
+    They do when each is ``common + m*outer + c*var + rest``, where ``common`` is the same
+    number in all iterations, ``rest`` spans less than ``c``, and ``c*var + rest`` less than
+    ``m``: then equal indices have equal ``outer``, and so equal ``var``.
     """
     factors: set[int] = set()
     commons: list[dict[Expr, int]] = []
-    least: list[int] = []
-    most: list[int] = []
+    rests: list[Interval] = []
+    blocks: list[Interval] = []
+    modulus = 0
     for position, touch in zip(positions, touches, strict=True):
         form = affine(position)
         if not touch.facts.fits(form):
@@ -144,14 +148,21 @@ def _apart(
         common, rest = _parts(form, var, varying)
         if any(var in free_vars(atom) for atom in rest.terms):
             return False
-        low, high = touch.facts.bounds(rest)
-        factors.add(form.terms.get(Var(var), 0))
+        factor = form.terms.get(Var(var), 0)
+        outer = {atom: c for atom, c in rest.terms.items() if abs(c) > abs(factor)}
+        inner = Affine({a: c for a, c in rest.terms.items() if a not in outer}, rest.const)
+        modulus = gcd(modulus, *outer.values())
+        factors.add(factor)
         commons.append(common)
-        least.append(low)
-        most.append(high)
+        rests.append(touch.facts.bounds(inner))
+        blocks.append(touch.facts.bounds(inner.plus(Affine({Var(var): 1}, 0), factor)))
     if len(factors) != 1 or any(common != commons[0] for common in commons):
         return False
-    return max(most) - min(least) < abs(factors.pop())
+    return _span(rests) < abs(factors.pop()) and (not modulus or _span(blocks) < modulus)
+
+
+def _span(intervals: Sequence[Interval]) -> int:
+    return max(high for _, high in intervals) - min(low for low, _ in intervals)
 
 
 def _parts(form: Affine, var: str, varying: set[str]) -> tuple[dict[Expr, int], Affine]:

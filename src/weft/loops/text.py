@@ -382,7 +382,7 @@ class _Parser:
         return Load(name, self._exprs("]"), dtype)
 
     def _call(self, name: str, token: _Token) -> Expr:
-        if name in REDUCTIONS and self._tokens[self._next + 1].text == ":":
+        if name in REDUCTIONS and self._at_axes():
             return self._reduce(name)
         args = self._exprs(")")
         match len(args):
@@ -397,6 +397,11 @@ class _Parser:
             case count:
                 self._next = self._tokens.index(token)
                 raise self._error(f"a function of {count} arguments")
+
+    def _at_axes(self) -> bool:
+        """Whether axes follow: ``k:8`` or none, and not a literal with its type, ``8:i32``."""
+        first, second = self._tokens[self._next : self._next + 2]
+        return first.text == "|" or (first.kind == "name" and second.text == ":")
 
     def _reduce(self, op: str) -> Reduce:
         axes: list[Axis] = []
