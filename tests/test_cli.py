@@ -236,6 +236,54 @@ def test_verify_recorded_outputs(digits, tmp_path):
         assert result.stdout.splitlines()[-1].startswith(f"{verdict} y.npz: 1 values")
 
 
+# --- export ---------------------------------------------------------------------------------
+
+
+def test_export(digits, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 1, 8, 8), np.float32))
+    folder = tmp_path / "toolkit"
+    options = ("--target", "generic", "--flavour", "c89", "--name", "reader")
+    found = record("export", digits, tmp_path / "x.npy", "-o", folder, *options)
+    assert found["files"] == sorted(each.name for each in folder.iterdir())
+    kept = json.loads((folder / "toolkit.json").read_text())
+    assert (kept["name"], kept["flavour"], kept["target"]) == ("reader", "c89", "generic")
+    assert kept["arena_bytes"] == found["arena_bytes"]
+    golden = (folder / "reader_golden.h").read_text()
+    assert "golden_input_0[64] = {" in golden
+    given = golden.split("golden_input_0[64] = {")[1].split("}")[0]
+    assert [float(each.rstrip("f")) for each in given.split(",")] == [1.0] * 64
+    split = record("export", digits, "-o", folder, "--split", "--weights", "blob")["files"]
+    assert "digits.bin" in split
+    assert "reader.c" not in split
+    assert len([name for name in split if name.endswith(".c")]) > 5
+
+
+def test_export_into_a_folder_of_others(digits, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    result = weft("export", digits, "-o", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: the output folder must be empty or hold an earlier toolkit\n"
+        f"  got: {tmp_path}\n  fix: Name another folder.\n"
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "rule"),
+    [
+        ("--ram", "arena, stack, inputs and outputs must fit into 4,096 bytes of RAM"),
+        ("--flash", "the weights must fit into 4,096 bytes of flash"),
+    ],
+)
+def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):
+    result = weft("export", digits, "-o", tmp_path / "out", option, "4K")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {rule}\n  got: ")
+    assert not (tmp_path / "out").exists()
+    assert weft("export", digits, "-o", tmp_path / "out", option, "1M").exit_code == 0
+
+
 # --- bench, cache, lists --------------------------------------------------------------------
 
 
@@ -319,7 +367,9 @@ def test_names_of_a_model_cannot_steer_the_terminal(tmp_path):
         assert "\x1b" not in weft(command, path).output
 
 
-@pytest.mark.parametrize("command", ["show", "stats", "plan", "run", "verify", "bench", "cache"])
+@pytest.mark.parametrize(
+    "command", ["show", "stats", "plan", "export", "run", "verify", "bench", "cache"]
+)
 def test_every_command_has_help(command):
     text = good(command, "--help")
     assert "Usage:" in text

@@ -1,4 +1,4 @@
-"""Compiles digits.onnx to C, builds it, runs it on the held-out digits and reports.
+"""Exports digits.onnx as a toolkit, builds it, runs it on the held-out digits and reports.
 
 `make demo` calls it.  What runs is the exported C, built with the compiler that is found: the
 system's, else the one of the `ziglang` package.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from data import split
 
 import weft
 from weft.codegen.emit import Files
-from weft.plan.report import report, size
+from weft.plan.report import size
 from weft.runtime.compiler import (
     Compiler,
     compile_object,
@@ -49,15 +50,6 @@ class Built:
     library: Path
 
 
-def export(net: weft.Net, folder: Path) -> Files:
-    """Writes the network as C for this machine."""
-    files = net.source("host", name="digits")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (files.header, *files.private, *files.sources):
-        (folder / name).write_text(text)
-    return files
-
-
 def loaded_bytes(path: Path) -> int:
     """Code and constants in a 64-bit ELF object: its sections that are loaded and not zero."""
     data = path.read_bytes()
@@ -75,7 +67,7 @@ def loaded_bytes(path: Path) -> int:
 
 
 def build(files: Files, folder: Path) -> Built:
-    """Compiles what `export` wrote."""
+    """Compiles the sources of the toolkit."""
     compiler = find_compiler()
     source, library = folder / files.sources[0][0], folder / "libdigits.so"
     start = time.perf_counter()
@@ -122,9 +114,10 @@ def right(scores: np.ndarray, labels: np.ndarray) -> str:
 def main() -> None:
     _, (images, labels) = split()
     net = weft.load(HERE / "digits.onnx")
-    planned = report(net.plan("host"))
     figures = net.simplified().stats()
-    files = export(net, TOOLKIT)
+    toolkit = net.export(TOOLKIT, "host", inputs=[images[:1]], model="digits.onnx")
+    names = ", ".join(sorted(each.name for each in TOOLKIT.iterdir()))
+    files, planned = toolkit.files, toolkit.report
     built = build(files, TOOLKIT)
     digits = Digits(built.library, planned.arena_bytes)
 
@@ -134,7 +127,6 @@ def main() -> None:
     span = float(expected.max() - expected.min())
 
     shown = TOOLKIT.relative_to(Path.cwd()) if TOOLKIT.is_relative_to(Path.cwd()) else TOOLKIT
-    names = ", ".join(sorted(each.name for each in TOOLKIT.iterdir()))
     lines = {
         "network": f"{figures.parameters:,} parameters, {figures.macs:,} multiply-accumulates",
         "built": f"in {built.seconds:.1f} s by {built.compiler.version}",
@@ -146,10 +138,10 @@ def main() -> None:
         f"{size(planned.lower_bound)}",
         "flash": f"{size(built.flash)}, of which weights {size(planned.weight_bytes)}",
         "stack": f"at most {size(files.stack_bytes)}",
-        "toolkit": f"{shown}: {names}",
+        "toolkit": f"{shown} (`make test` there checks it anywhere): {names}",
     }
     for name, text in lines.items():
-        print(f"{name:12}{text}")
+        print(textwrap.fill(f"{name:12}{text}", 92, subsequent_indent=" " * 12))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ import numpy as np
 
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError
+from weft.export.golden import golden, sample_inputs
+from weft.export.limits import check_room
+from weft.export.toolkit import Toolkit
+from weft.export.toolkit import write as write_toolkit
 from weft.frontends.onnx import load as load_onnx
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
@@ -32,6 +36,7 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
+from weft.plan.report import report, spans
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
 from weft.rewrite.engine import Log
@@ -151,6 +156,85 @@ class Net:
         """
         machine = find_target(target) if isinstance(target, str) else target
         return emit(self.program(machine, name), flavour or machine.flavour, weights, parts)
+
+    def toolkit(
+        self,
+        target: str | Target = "host",
+        *,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+        inputs: Sequence[np.ndarray] | None = None,
+        model: str = "",
+    ) -> Toolkit:
+        """The net as C with its build file, self-test, memory map and report.
+
+        Args:
+            target: the machine.
+            name: prefix of everything public.
+            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources; 0 is one for each function.
+            inputs: for the self-test; seeded random ones if not given.
+            model: what was compiled, for people; the graph's name if not given.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        net = self.bound()
+        plan = net.plan(machine)
+        program = lower(plan, name or net.graph.name)
+        if inputs is None:
+            inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
+        return Toolkit(
+            files=emit(program, flavour or machine.flavour, weights, parts),
+            report=report(plan),
+            spans=spans(plan),
+            golden=golden(inputs, net.reference(*inputs)),
+            model=model or net.graph.name,
+            target=machine.name,
+            flags=machine.flags,
+        )
+
+    def export(
+        self,
+        folder: str | Path,
+        target: str | Target = "host",
+        *,
+        ram: int | None = None,
+        flash: int | None = None,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+        inputs: Sequence[np.ndarray] | None = None,
+        model: str = "",
+    ) -> Toolkit:
+        """Writes a Software Toolkit; see ``toolkit``.
+
+        Args:
+            folder: absent, empty, or an earlier toolkit, which is replaced.
+            target: the machine.
+            ram: bytes that arena, stack, inputs and outputs must fit into.
+            flash: bytes that the weights must fit into.
+            name: prefix of everything public.
+            flavour: dialect of C.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources.
+            inputs: for the self-test.
+            model: what was compiled, for people.
+        """
+        made = self.toolkit(
+            target,
+            name=name,
+            flavour=flavour,
+            weights=weights,
+            parts=parts,
+            inputs=inputs,
+            model=model,
+        )
+        check_room(made, ram, flash)
+        write_toolkit(made, Path(folder))
+        return made
 
     def compile(
         self,

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 import click
 
 from weft.cli.common import State, json_option, table, write_json
-from weft.errors import UserError
+from weft.cli.files import parse_bytes
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def parse_bytes(text: str) -> int:
-    """``500``, ``64K``, ``200M`` or ``1.5G``."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise UserError("a size must be a number, with K, M or G if need be", got=text)
-    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _record(entry: Entry) -> dict[str, str | int | float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,3 +223,16 @@ def random_inputs(types: Mapping[str, TensorType], seed: int) -> dict[str, np.nd
             array = generator.integers(max(low, -8), min(high, 8), type.dims, endpoint=True)
         found[name] = np.asarray(array).astype(type.dtype.numpy)
     return found
+
+
+# --- sizes ----------------------------------------------------------------------------------
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_bytes(text: str) -> int:
+    """``500``, ``64K``, ``200M`` or ``1.5G``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise UserError("a size must be a number, with K, M or G if need be", got=text)
+    return int(float(match[1]) * _UNITS[match[2].upper()])

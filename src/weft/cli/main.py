@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from weft.cli import bench, cache, figures, run, show, tables, verify
+from weft.cli import bench, cache, export, figures, run, show, tables, verify
 from weft.cli.common import Exit, State, show_error
 from weft.errors import InternalError, UserError
 
@@ -16,6 +16,7 @@ COMMANDS = (
     show.show,
     figures.stats,
     figures.plan,
+    export.export,
     run.run,
     verify.verify,
     bench.bench,

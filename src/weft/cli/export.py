@@ -1,0 +1,95 @@
+"""``weft export``: a Software Toolkit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weft.cli.common import (
+    Model,
+    State,
+    json_option,
+    model_options,
+    target_option,
+    working,
+    write_json,
+)
+from weft.cli.files import gather_inputs, parse_bytes
+from weft.codegen.flavours import FLAVOURS
+from weft.plan.report import size
+
+
+@click.command(short_help="Write C with build file, tests, memory map and report.")
+@model_options
+@target_option
+@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder: absent, empty, or an earlier toolkit, which is replaced.",
+)
+@click.option("--name", default="", help="Prefix of everything public [default: the model's name].")
+@click.option("--flavour", default="", help=f"{', '.join(FLAVOURS)} [default: the target's].")
+@click.option(
+    "--weights",
+    type=click.Choice(["arrays", "blob"]),
+    default="arrays",
+    show_default=True,
+    help="Constants in the source, or a binary file that the caller passes.",
+)
+@click.option("--split", is_flag=True, help="One source for each function.")
+@click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
+@click.option("--flash", help="Refuse what has more weights than this, as 1M.")
+@json_option
+@click.pass_obj
+def export(
+    state: State,
+    model: Model,
+    target: str,
+    data: tuple[str, ...],
+    output: Path,
+    name: str,
+    flavour: str,
+    weights: str,
+    split: bool,
+    ram: str | None,
+    flash: str | None,
+) -> None:
+    """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
+
+    The self-test runs on the data given (files as for `weft run`), else on seeded random
+    numbers, and compares with what the NumPy references say.
+    """
+    inputs = list(gather_inputs(data, model.net.inputs).values()) if data else None
+    with working("planning, generating and making golden data"):
+        made = model.net.export(
+            output,
+            target,
+            ram=None if ram is None else parse_bytes(ram),
+            flash=None if flash is None else parse_bytes(flash),
+            name=name,
+            flavour=flavour,
+            weights=weights,
+            parts=0 if split else 1,
+            inputs=inputs,
+            model=model.path.name,
+        )
+    names = sorted(each.name for each in output.iterdir())
+    figures = {
+        "arena_bytes": made.report.arena_bytes,
+        "lower_bound": made.report.lower_bound,
+        "weight_bytes": made.report.weight_bytes,
+        "stack_bytes": made.files.stack_bytes,
+    }
+    if state.json:
+        write_json({"folder": output, "target": made.target, "files": names, **figures})
+        return
+    click.echo(f"{output}: {', '.join(names)}")
+    click.echo(
+        f"arena {size(made.report.arena_bytes)} (at least {size(made.report.lower_bound)}), "
+        f"weights {size(made.report.weight_bytes)}, stack at most {size(made.files.stack_bytes)}"
+    )
+    click.echo(f"check it with: make -C {output} test")
