@@ -251,7 +251,7 @@ def test_export(digits, tmp_path):
     golden = (folder / "reader_golden.h").read_text()
     assert "golden_input_0[64] = {" in golden
     given = golden.split("golden_input_0[64] = {")[1].split("}")[0]
-    assert [float(each.rstrip("f")) for each in given.split(",")] == [1.0] * 64
+    assert [float(each.strip().rstrip("f")) for each in given.split(",")] == [1.0] * 64
     split = record("export", digits, "-o", folder, "--split", "--weights", "blob")["files"]
     assert "digits.bin" in split
     assert "reader.c" not in split
