@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from weft.frontends.onnx.adapt_counted import counted
 from weft.frontends.onnx.adapt_data import (
     clip,
     constant_of_shape,
@@ -86,6 +87,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Gemm", 1, 6, gemm_1),
     Entry("GroupNormalization", 18, 20, group_normalization_18),
     Entry("InstanceNormalization", 1, 5, drop_is_test),
+    Entry("NonMaxSuppression", 1, ANY, counted),
+    Entry("NonZero", 1, ANY, counted),
     Entry("Pad", 1, 1, pad_1),
     Entry("Pad", 18, ANY, pad_axes),
     Entry("PRelu", 1, 6, prelu_1),
@@ -96,6 +99,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Resize", 11, ANY, resize),
     Entry("Scatter", 1, ANY, scatter),
     Entry("Tile", 1, 5, tile_1),
+    Entry("Unique", 1, ANY, counted),
     Entry("Upsample", 1, ANY, upsample),
 )
 

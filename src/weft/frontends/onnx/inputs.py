@@ -8,7 +8,7 @@ from operator import index
 from typing import TypeAlias
 
 import numpy as np
-from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
@@ -35,6 +35,19 @@ def plain_shape(shape: Shape) -> Shape:
         tuple(index(size) for size in each) if isinstance(each, Sequence) else index(each)
         for each in shape
     )  # pyright: ignore[reportReturnType]
+
+
+def declared_shapes(graph: GraphProto) -> dict[str, tuple[int | None, ...]]:
+    """The shapes that a graph claims for its values, ``None`` where a size is open."""
+    found: dict[str, tuple[int | None, ...]] = {}
+    for each in (*graph.value_info, *graph.output):
+        declared = _tensor_type(each.type)
+        if declared is not None and declared.HasField("shape"):
+            found[each.name] = tuple(
+                dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+                for dim in declared.shape.dim
+            )
+    return found
 
 
 def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:

@@ -15,6 +15,7 @@ from weft.frontends.onnx.inputs import (
     Inputs,
     Shape,
     check_names,
+    declared_shapes,
     flat_names,
     identifier,
     plain_shape,
@@ -97,7 +98,8 @@ def import_model(
     symbols = Symbols()
     importer = Importer(ops, model, ExternalData(folder), symbols)
     builder = GraphBuilder(ops, identifier(name or source.name))
-    scope = Scope(Frame(builder, _value_names(model)), _opsets(model))
+    frame = Frame(builder, _value_names(model))
+    scope = Scope(frame, _opsets(model), declared=declared_shapes(source))
     importer.constants(source, scope, frozenset(shapes) | frozenset(values), large)
     formal = [each for each in source.input if each.name not in scope.values]
     reader = Inputs(builder, symbols, formal, shapes, values)

@@ -101,6 +101,20 @@ class Lowering:
                 return folded
         return self._node(request, op, kept, structural)
 
+    def outputs(self, request: Request) -> Sequence[np.ndarray]:
+        """What an op gives whose inputs are all known and do not depend on the batch."""
+        op = self.ops[request.op]
+        structural = self._structural(request, op)
+        attributes = self._attributes(request, op, structural, None)
+        arrays = [
+            request.numbers(place)
+            for place in range(len(request.inputs))
+            if place not in structural.values()
+        ]
+        if sum(array.size for array in arrays if array is not None) > FOLD_ELEMENTS:
+            raise request.error("the inputs are too large to count the results now")
+        return _compute(request, op, attributes, arrays)
+
     # --- attributes -------------------------------------------------------------------------
 
     def _structural(self, request: Request, op: Op) -> dict[str, int]:
@@ -226,19 +240,29 @@ def _evaluate(
     arrays: Sequence[np.ndarray | None],
     limit: int,
 ) -> Sequence[np.ndarray] | None:
-    types = tuple(None if array is None else Known((array,)).type for array in arrays)
-    call = Call(op.name, attributes, types, len(request.outputs), request.where)
+    call = _call(request, op, attributes, arrays)
     inferred = op.infer(call)
     for type in inferred:
         check_type(type, request)
     if len(inferred) < len(request.outputs) or sum(prod(type.dims) for type in inferred) > limit:
         return None
+    found = _compute(request, op, attributes, arrays)
+    return [_owned(array, type) for array, type in zip(found, inferred, strict=False)]
+
+
+def _call(request: Request, op: Op, attributes: Any, arrays: Sequence[np.ndarray | None]) -> Call:
+    types = tuple(None if array is None else Known((array,)).type for array in arrays)
+    return Call(op.name, attributes, types, len(request.outputs), request.where)
+
+
+def _compute(
+    request: Request, op: Op, attributes: Any, arrays: Sequence[np.ndarray | None]
+) -> Sequence[np.ndarray]:
     try:
         with np.errstate(all="ignore"):
-            found = op.reference(call, *arrays)
+            return op.reference(_call(request, op, attributes, arrays), *arrays)
     except (IndexError, OverflowError, ValueError) as error:  # an index outside, and the like
         raise request.error("these constants cannot be used", got=str(error)) from error
-    return [_owned(array, type) for array, type in zip(found, inferred, strict=False)]
 
 
 def _owned(array: np.ndarray, type: TensorType) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from onnx import AttributeProto
@@ -12,6 +12,7 @@ from weft.frontends.onnx.values import Known, Listed, Tensor, Value
 from weft.ops.build import GraphBuilder
 
 NO_BINDINGS: Mapping[str, AttributeProto] = MappingProxyType({})
+NOTHING_DECLARED: Mapping[str, Sequence[int | None]] = MappingProxyType({})
 MAX_DEPTH = 24
 """Functions and subgraphs within one another."""
 
@@ -76,6 +77,7 @@ class Scope:
         bindings: attributes of the function call, for references to them.
         depth: how many functions and subgraphs are around.
         sources: names of the nodes of the model that stand for whatever is in here.
+        declared: shapes that the model claims, by value.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Scope:
         bindings: Mapping[str, AttributeProto] = NO_BINDINGS,
         depth: int = 0,
         sources: tuple[str, ...] = (),
+        declared: Mapping[str, Sequence[int | None]] = NOTHING_DECLARED,
     ) -> None:
         if depth > MAX_DEPTH:
             raise UserError(
@@ -100,6 +103,7 @@ class Scope:
         self.bindings = bindings
         self.depth = depth
         self.sources = sources
+        self.declared = declared
         self.values: dict[str, Value] = {}
 
     def find(self, name: str) -> Value | None:
