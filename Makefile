@@ -38,9 +38,7 @@ check: $(VENV)/.weft-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/pyright
 	$(VENV)/bin/lint-imports
-ifneq ($(wildcard scripts/docs.py),)
 	$(PY) scripts/docs.py --check
-endif
 
 format: $(VENV)/.weft-dev
 	$(VENV)/bin/ruff format .

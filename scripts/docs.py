@@ -1,0 +1,146 @@
+"""Write the reference pages that come from tables: ``docs/ops.md``, ``rules.md``, ``targets.md``.
+
+python scripts/docs.py           writes them
+python scripts/docs.py --check   fails if one is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import assert_never
+
+from weft.dtypes import DType
+from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
+from weft.ops.table import OPS
+from weft.rewrite.recipes import PIPELINE, RULES
+from weft.rewrite.rule import Exactness, Rule
+from weft.targets.table import TARGETS, target
+
+DOCS = Path(__file__).parent.parent / "docs"
+NOTE = "<!-- Written by scripts/docs.py from the tables in src/weft; do not edit. -->"
+
+
+def _computation(compute: Computation) -> str:
+    match compute:
+        case Define():
+            return "an index expression"
+        case Expand():
+            return "other ops"
+        case Extern():
+            return "a C body"
+        case Control():
+            return "its body, run repeatedly"
+        case _:
+            assert_never(compute)
+
+
+def _parameter(param: Param) -> str:
+    text = param.name + ("..." if param.variadic else "")
+    return f"[{text}]" if param.optional else text
+
+
+def _attributes(op: Op) -> str:
+    return ", ".join(f"`{each.name}`" for each in fields(op.attributes)) or "none"
+
+
+def ops_page() -> Iterator[str]:
+    """One entry for each op."""
+    yield "# Ops"
+    yield NOTE
+    yield (
+        f"{len(OPS)} ops. Names and meaning are ONNX's newest wherever ONNX has the operation; "
+        "what ONNX gives as an input that fixes shapes is an attribute here. An input in "
+        "brackets is optional. Element types are "
+        + ", ".join(f"`{each.value}`" for each in DType)
+        + ", as far as ONNX allows them for the op."
+    )
+    for name in sorted(OPS):
+        op = OPS[name]
+        inputs = ", ".join(map(_parameter, op.inputs)) or "none"
+        outputs = ", ".join(map(_parameter, op.outputs))
+        yield f"## {name}\n\n{op.doc}"
+        yield (
+            f"- inputs: {inputs}\n- outputs: {outputs}\n- attributes: {_attributes(op)}\n"
+            f"- computed by {_computation(op.compute)}"
+        )
+
+
+_SAFETY = {
+    Exactness.BIT_EXACT: "the same numbers",
+    Exactness.REASSOCIATING: "equal over the real numbers, rounding differs",
+    Exactness.APPROXIMATE: "not equal over the real numbers; only when asked for",
+}
+
+
+def _rule(rule: Rule) -> str:
+    pattern = "\n".join(f"    {line}" for line in rule.before.strip().splitlines())
+    return (
+        f"## {rule.name}\n\n{rule.doc}\n\nBefore:\n\n{pattern}\n\n"
+        f"Exactness: {rule.exactness.value} ({_SAFETY[rule.exactness]})."
+    )
+
+
+def rules_page() -> Iterator[str]:
+    """One entry for each rule, and the pipeline."""
+    yield "# Rewrite rules"
+    yield NOTE
+    stages = ", ".join(f"*{stage.name}*" for stage in PIPELINE)
+    yield (
+        f"{len(RULES)} rules. Every model goes through the stages {stages}; the rules of a "
+        "stage are applied until none applies. The language of the patterns is described in "
+        "`src/weft/match/pattern.py`."
+    )
+    for rule in sorted(RULES, key=lambda rule: rule.name):
+        yield _rule(rule)
+
+
+def targets_page() -> Iterator[str]:
+    """One row for each target."""
+    yield "# Targets"
+    yield NOTE
+    yield "`host` is the machine that Weft runs on, described by the best row that fits it."
+    rows = ["| target | vector bytes | registers | C | flags | |", "|---|---|---|---|---|---|"]
+    for name in TARGETS:
+        row = target(name)
+        flags = " ".join(f"`{flag}`" for flag in row.flags)
+        rows.append(
+            f"| `{name}` | {row.vector_bytes} | {row.registers} | `{row.flavour}` | {flags} "
+            f"| {row.doc} |"
+        )
+    yield "\n".join(rows)
+
+
+PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
+    ("ops.md", ops_page),
+    ("rules.md", rules_page),
+    ("targets.md", targets_page),
+)
+
+
+def main() -> int:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if out of date")
+    check = parser.parse_args().check
+    stale: list[str] = []
+    for name, page in PAGES:
+        path, text = DOCS / name, "\n\n".join(page()) + "\n"
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    if check and stale:
+        sys.stderr.write(
+            f"{', '.join(stale)} out of date: run `.venv/bin/python scripts/docs.py`\n"
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
