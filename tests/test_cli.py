@@ -354,6 +354,14 @@ def test_bugs_are_told_apart(digits, monkeypatch):
     )
 
 
+def test_unexpected_exceptions_are_bugs_too(digits, monkeypatch):
+    monkeypatch.setattr("weft.api.make", lambda *_: {}["missing"])
+    result = weft("plan", digits)
+    assert result.exit_code == 70
+    assert "KeyError: 'missing'" in result.stderr
+    assert result.stderr.endswith("This is a bug in Weft; please report it.\n")
+
+
 def test_names_of_a_model_cannot_steer_the_terminal(tmp_path):
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["\x1b[2Jy"], name="\x1b[31mred")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -48,6 +49,12 @@ class Commands(click.Group):
             # Whoever read the output had enough; nothing may be written to it at exit either.
             sys.stdout = None
             ctx.exit(Exit.DONE)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:  # noqa: BLE001 (whatever else comes up here is a bug, and 1 would say else)
+            traceback.print_exc()
+            click.echo("This is a bug in Weft; please report it.", err=True)
+            ctx.exit(Exit.BUG)
 
 
 def _version() -> str:
