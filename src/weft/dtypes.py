@@ -53,10 +53,7 @@ class DType(Enum):
     @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type (0 and 1 for bool)."""
-        if self is DType.BOOL:
-            return (0, 1)
-        info = np.iinfo(_NUMPY[self])
-        return (int(info.min), int(info.max))
+        return _LIMITS[self]
 
     @staticmethod
     def of(dtype: np.dtype | type) -> DType:
@@ -84,3 +81,11 @@ _NUMPY: dict[DType, np.dtype] = {
 }
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_LIMITS: dict[DType, tuple[int, int]] = {
+    DType.BOOL: (0, 1),
+    **{
+        dtype: (int(np.iinfo(bits).min), int(np.iinfo(bits).max))
+        for dtype, bits in _NUMPY.items()
+        if dtype.is_integer
+    },
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from tests.loops.indices import INDICES, conditions
 from tests.loops.kernels import nests, results
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.guards import guards_to_bounds
 from weft.loops.interpret import run
 from weft.loops.nodes import (
     Access,
@@ -237,7 +237,7 @@ kernel conv(x: f32[64, 56, 56] read, w: f32[64, 64, 3, 3] read, y: f32[64, 56, 5
 
 
 def test_large_kernels_are_quick():
-    """A convolution written out to 216 statements: simplify and verify within 30 ms each."""
+    """A convolution written out to 216 statements: simplify and verify within 30 ms."""
     kernel = parse(CONVOLUTION)
     for var in ("r", "u", "s", "v"):
         while True:
@@ -248,10 +248,17 @@ def test_large_kernels_are_quick():
             kernel = expand(kernel, found[0])
     statements = sum(isinstance(stmt, Store) for stmt in walk_stmts(kernel.body))
     assert statements == 218
-    best = []
-    for step in (simplify_kernel, verify, guards_to_bounds):
-        start = time.perf_counter()
+    simple = simplify_kernel(kernel)
+    spent = [_seconds(simplify_kernel, kernel), _seconds(verify, simple)]
+    # Three times the target of 30 ms: the machine may be slower than the one it was set on.
+    assert sum(spent) < 0.09, spent
+
+
+def _seconds(step: Callable[[Kernel], object], kernel: Kernel) -> float:
+    """The least processor time of a few runs."""
+    times: list[float] = []
+    for _ in range(5):
+        start = time.process_time()
         step(kernel)
-        best.append(time.perf_counter() - start)
-    # Ten times the target: the machine may be busy.
-    assert best[0] + best[1] < 0.3, best
+        times.append(time.process_time() - start)
+    return min(times)

@@ -99,11 +99,16 @@ def _update(store: Store) -> Stmt:
 def _guarded(value: Expr, start: Const) -> tuple[Expr, Expr] | None:
     """The condition without which a value is neutral, and the value where it holds."""
     for select in _selects(value):
-        if simplify(_replaced(value, select, select.otherwise)) == start:
+        if _becomes(start, value, select, select.otherwise):
             return select.condition, _replaced(value, select, select.then)
-        if simplify(_replaced(value, select, select.then)) == start:
+        if _becomes(start, value, select, select.then):
             return negated(select.condition), _replaced(value, select, select.otherwise)
     return None
+
+
+def _becomes(start: Const, value: Expr, select: Select, side: Expr) -> bool:
+    """Whether a value is the neutral element where a selection takes a constant side."""
+    return isinstance(side, Const) and simplify(_replaced(value, select, side)) == start
 
 
 def _selects(value: Expr) -> Iterator[Select]:
@@ -119,7 +124,7 @@ def _selects(value: Expr) -> Iterator[Select]:
 
 
 def _replaced(value: Expr, old: Expr, new: Expr) -> Expr:
-    return map_expr(value, lambda node: new if node == old else node)
+    return map_expr(value, lambda node: new if node is old else node)
 
 
 # --- from conditions to bounds ----------------------------------------------------------------
