@@ -382,3 +382,15 @@ def test_every_command_has_help(command):
     text = good(command, "--help")
     assert "Usage:" in text
     assert "--json" in text
+
+
+def test_without_onnxruntime(digits, monkeypatch):
+    monkeypatch.setattr("weft.cli.verify.has_onnxruntime", lambda: False)
+    monkeypatch.setattr("weft.frontends.onnx.session.has_onnxruntime", lambda: False)
+    assert record("verify", digits)["against"] == "reference"
+    result = weft("verify", digits, "--against", "onnxruntime")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: comparing with onnxruntime needs onnxruntime\n  got: no such package\n"
+        "  fix: pip install onnxruntime\n"
+    )

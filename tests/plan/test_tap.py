@@ -1,0 +1,73 @@
+"""Taps hand out what steps make, and leave everything else as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.plan.nets import Net
+from weft.kernels.table import implementer
+from weft.ops.evaluate import evaluate
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.lower import lower
+from weft.plan.plan import make
+from weft.plan.program import Program
+from weft.plan.tap import tap
+from weft.runtime.library import build
+from weft.targets.table import target
+
+
+def skips() -> tuple[Net, tuple[str, ...]]:
+    """Convolutions that share memory, with parts of a concatenation written in place."""
+    net = Net()
+    x = net.input(1, 3, 6, 6)
+    first = net.op("Relu", net.conv(x, 4))
+    second = net.op("Relu", net.conv(first, 4))
+    both = net.op("Concat", net.conv(second, 3), net.conv(first, 5), axis=1)
+    return net, (net.conv(both, 2, 1),)
+
+
+def sorts() -> tuple[Net, tuple[str, ...]]:
+    """An extern body between two kernels."""
+    net = Net()
+    x = net.op("Exp", net.input(4, 6))
+    values, places = net.several("TopK", [x], 2, k=3)
+    return net, (net.op("Neg", values), net.op("Abs", places))
+
+
+def scans() -> tuple[Net, tuple[str, ...]]:
+    """A recurrent layer, whose loop is one step of the plan and several of the program."""
+    net = Net()
+    x = net.input(5, 1, 3)
+    weights = [net.constant(1, 16, 3), net.constant(1, 16, 4), net.constant(1, 32)]
+    made = net.several("LSTM", [net.op("Exp", x), *weights], 3)
+    return net, (net.op("Neg", made[0]),)
+
+
+@pytest.mark.parametrize("network", [skips, sorts, scans])
+def test_taps_are_what_the_references_say(network):
+    net, outputs = network()
+    graph = expand(net.graph(*outputs), OPS)
+    plan = make(graph, OPS, implementer(target("generic")))
+    program = lower(plan)
+    written = [value for step in plan.steps for value in step.writes]
+    expected = evaluate(plan.graph, net.arrays, OPS, keep=True)
+    wanted = [value for value in written if value in expected]
+    tapped = tap(plan, program, wanted)
+    names = [port.name for port in tapped.outputs]
+    assert names[: len(outputs)] == [port.name for port in program.outputs]
+    assert set(names) == {*names[: len(outputs)], *wanted}
+    assert len(names) > len(outputs)
+    arrays = [net.arrays[port.name] for port in tapped.inputs]
+    found = dict(zip(names, build(tapped, "c99")(*arrays), strict=True))
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_untapped_programs_stay_as_they_are():
+    net, outputs = skips()
+    plan = make(net.graph(*outputs), OPS, implementer(target("generic")))
+    program: Program = lower(plan)
+    assert tap(plan, program, []) == program
+    assert tap(plan, program, [*plan.graph.outputs, "nobody makes this"]) == program

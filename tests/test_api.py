@@ -1,0 +1,141 @@
+"""The interface for Python: what each call gives, and that it agrees with the reference."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import weft
+from weft.errors import UserError
+from weft.export.toolkit import MARKER
+from weft.ir.graph import Graph
+from weft.ir.types import Symbol
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return np.random.default_rng(1).random((4, 1, 1, 8, 8), dtype=np.float32)
+
+
+@pytest.fixture
+def batched(tmp_path) -> Path:
+    """A model with an open batch."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "batched",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+    )
+    path = tmp_path / "batched.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_compiled_nets_agree_with_the_reference(digits, images):
+    net = weft.load(digits)
+    compiled = net.compile()
+    for image in images:
+        (expected,) = net.reference(image)
+        np.testing.assert_allclose(compiled(image), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_threads_share_a_compiled_net(digits, images):
+    compiled = weft.load(digits).compile()
+    alone = [compiled(image) for image in images]
+    found: list[np.ndarray | None] = [None] * len(images)
+
+    def work(place: int) -> None:
+        for _ in range(200):
+            found[place] = compiled(images[place])
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(images))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for left, right in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_open_batches(batched):
+    net = weft.load(batched)
+    assert isinstance(net.inputs["x"].shape[0], Symbol)
+    assert net.bound(5).inputs["x"].shape == (5, 3)
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(net.compile(batch=2)(x), np.maximum(x, 0))
+    assert weft.load(batched, {"x": (7, 3)}).outputs["y"].shape == (7, 3)
+
+
+def test_saved_nets_come_back(digits, tmp_path):
+    net = weft.load(digits)
+    net.save(tmp_path / "digits.weft")
+    assert weft.load(tmp_path / "digits.weft").graph == net.graph
+    with pytest.raises(UserError) as caught:
+        weft.load(tmp_path / "digits.weft", {"image": (1, 1, 8, 8)})
+    assert str(caught.value) == "shapes and constants can be given for ONNX files; got digits.weft"
+
+
+def test_verify_finds_a_wrong_value(digits, images):
+    net = weft.load(digits)
+    inside = "/block/Relu_1_output_0"
+
+    def oracle(inputs, values):
+        kept = weft.load(digits).with_outputs([inside, "scores"])
+        right = dict(zip(kept.graph.outputs, kept.reference(*inputs.values()), strict=True))
+        right[inside] = right[inside] + np.float32(1)
+        assert inside in values
+        return right
+
+    found = {each.value: each.relative for each in net.verify(images[0], oracle=oracle)}
+    assert found["scores"] < 1e-5 < 1e-2 < found[inside]
+    assert list(found) == ["scores", inside]
+
+
+def test_export_and_its_limits(digits, tmp_path):
+    net = weft.load(digits)
+    made = net.export(tmp_path / "out", "generic", name="reader", ram=1 << 20, flash=1 << 20)
+    assert (tmp_path / "out" / MARKER).is_file()
+    assert made.files.interface.function == "reader_run"
+    needed = made.report.arena_bytes + made.files.stack_bytes + 4 * (64 + 10)
+    net.export(tmp_path / "exact", "generic", ram=needed)
+    with pytest.raises(UserError) as caught:
+        net.export(tmp_path / "less", "generic", ram=needed - 1)
+    error = caught.value
+    assert error.rule == (
+        f"arena, stack, inputs and outputs must fit into {needed - 1:,} bytes of RAM"
+    )
+    assert error.got == (
+        f"{needed:,} bytes: arena {made.report.arena_bytes:,}, stack {made.files.stack_bytes:,}, "
+        "inputs and outputs 296"
+    )
+    assert error.where == "step 1, MaxPool + Relu, needs 5,120 B at once"
+    assert not (tmp_path / "less").exists()
+
+
+def test_looking_inside(digits, images):
+    net = weft.load(digits).with_outputs(["/block/Add_output_0"])
+    compiled = net.compile()
+    assert compiled(images[0]).shape == (1, 16, 4, 4)
+    with pytest.raises(UserError) as caught:
+        net.with_outputs(["nothing", "/block/Add_output_0"])
+    assert str(caught.value) == "outputs must be values of the graph; got nothing"
+
+
+def test_exact_simplification_keeps_bits(digits, images):
+    net = weft.load(digits)
+    exact = net.simplified(exact=True)
+    assert isinstance(exact.graph, Graph)
+    np.testing.assert_array_equal(exact.reference(images[0])[0], net.reference(images[0])[0])
+
+
+def test_plans_and_stats(digits):
+    net = weft.load(digits)
+    assert net.stats().macs == 90_624
+    assert net.plan("generic").arena_bytes >= net.plan("generic").lower_bound
+    program = net.program("generic", name="other")
+    assert program.name == "other"
