@@ -108,7 +108,7 @@ def test_only_what_is_used_is_kept():
     net = Net()
     x = net.input(6)
     net.op("Relu", net.op("Neg", x))
-    first, middle, last = net.several("Split", [x], 3, axis=0, split=(1, 2, 3))
+    _, middle, _ = net.several("Split", [x], 3, axis=0, split=(1, 2, 3))
     graph = only_used(net.graph(middle))
     assert [(node.op, node.outputs) for node in graph.nodes] == [("Split", ("", middle, ""))]
     assert set(graph.types) == {x, middle}
