@@ -1,0 +1,214 @@
+"""The statements of one register tile: clear, accumulate, store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from weft.kernels.arithmetic import integer, plus
+from weft.kernels.parts import Parts
+from weft.kernels.tiling import Block
+from weft.loops.definition import COMBINE, neutral
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Kind,
+    Load,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.walk import dtype_of, map_expr, substitute
+
+LANE = "lane"
+
+
+@dataclass
+class Cell:
+    """The statements of one register tile."""
+
+    parts: Parts
+    block: Block
+    first: Expr
+    number: Expr
+    weight: str
+    origin: Expr | None
+    size: int
+    clear: bool
+
+    def pieces(self) -> Iterator[tuple[int, int, int]]:
+        """Number, first lane within the block and width of every vector."""
+        offset = 0
+        for piece, width in enumerate(self.block.widths):
+            yield piece, offset, width
+            offset += width
+
+    def accumulators(self) -> tuple[Buffer, ...]:
+        """The local buffers, one for each vector: positions by lanes."""
+        reduce = self.parts.reduce
+        assert reduce is not None
+        dtype = dtype_of(reduce.value)
+        return tuple(
+            Buffer(f"acc{piece}", dtype, (self.size, width), Access.LOCAL)
+            for piece, _, width in self.pieces()
+        )
+
+    def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements for every position of the tile, written out."""
+        if self.size == 1:
+            return body
+        return (For("p", integer(0), integer(self.size), body, Kind.UNROLL),)
+
+    @property
+    def position(self) -> Expr:
+        """The variable of the positions."""
+        return integer(0) if self.size == 1 else Var("p")
+
+    def vector(self, width: int, store: Store) -> Stmt:
+        """A store for all lanes of a vector."""
+        return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
+
+    def starts(self) -> tuple[Stmt, ...]:
+        """Sets the accumulators to what changes nothing."""
+        reduce = self.parts.reduce
+        assert reduce is not None
+        start = neutral(reduce.op, dtype_of(reduce.value))
+        return self.positions(
+            tuple(
+                self.vector(width, Store(f"acc{piece}", (self.position, Var(LANE)), start))
+                for piece, _, width in self.pieces()
+            )
+        )
+
+    def bound(self, position: Expr, offset: int) -> dict[str, Expr]:
+        """What the output axes stand for at a position and lane of this tile."""
+        parts = self.parts
+        values: dict[str, Expr] = {}
+        if parts.lanes:
+            values[parts.lanes.var] = plus(plus(self.first, offset), Var(LANE))
+        if parts.tile and self.origin is not None:
+            values[parts.tile.var] = plus(self.origin, position)
+        return values
+
+    def update(self, position: Expr, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+        """``acc = acc + value`` for all lanes of a position."""
+        parts = self.parts
+        assert parts.reduce is not None
+        assert parts.value is not None
+        combine = COMBINE[parts.reduce.op]
+        dtype = dtype_of(parts.reduce.value)
+        found: list[Stmt] = []
+        for piece, offset, width in self.pieces():
+            value = parts.value
+            if self.weight:
+                lane = plus(integer(offset), Var(LANE))
+                value = self.parts.with_packed(value, self.weight, self.number, lane)
+            value = substitute(value, {**taps, **self.bound(position, offset)})
+            place = (position, Var(LANE))
+            sum = Binary(combine, Load(f"acc{piece}", place, dtype), value)
+            found.append(self.vector(width, Store(f"acc{piece}", place, sum)))
+        return tuple(found)
+
+    def reduction(self) -> tuple[Stmt, ...]:
+        """The loops over taps and channels."""
+        parts = self.parts
+        assert parts.reduce is not None
+        extents = {axis.var: axis.extent for axis in parts.reduce.axes}
+        static = list(dict.fromkeys(g.tap for g in parts.tile_guards if g.tap in extents))
+        return self.loops(self.parts.loop_order(), extents, static, {})
+
+    def loops(
+        self,
+        order: list[str],
+        extents: Mapping[str, int],
+        static: list[str],
+        fixed: Mapping[str, int],
+    ) -> tuple[Stmt, ...]:
+        """The loops over the taps in ``order``, those in ``fixed`` decided."""
+        if not order:
+            return self.updates(fixed)
+        var, rest = order[0], order[1:]
+        if var in static:
+            found: list[Stmt] = []
+            for start, stop in self.runs(var, extents[var]):
+                if stop - start == 1:
+                    found += self.loops(rest, extents, static, {**fixed, var: start})
+                else:
+                    inner = self.loops(rest, extents, static, fixed)
+                    found.append(For(var, integer(start), integer(stop), inner))
+            return tuple(found)
+        inner = self.loops(rest, extents, static, fixed)
+        if not inner:
+            return ()
+        start, stop = self.limits(var, extents[var])
+        return (For(var, start, stop, inner),)
+
+    def runs(self, var: str, extent: int) -> list[tuple[int, int]]:
+        """Taps one by one where a position falls outside, in runs where none does."""
+        found: list[tuple[int, int]] = []
+        joins = False
+        for tap in range(extent):
+            whole = all(self.inside(place, {var: tap}) for place in range(self.size))
+            if whole and joins:
+                found[-1] = (found[-1][0], tap + 1)
+            else:
+                found.append((tap, tap + 1))
+            joins = whole
+        return found
+
+    def limits(self, var: str, extent: int) -> tuple[Expr, Expr]:
+        """Bounds of a loop over taps that keep it inside its guards."""
+        start: Expr = integer(0)
+        stop: Expr = integer(extent)
+        for guard in self.parts.guards:
+            if guard.tap != var:
+                continue
+            out = self.bound(integer(0), 0).get(guard.out, Var(guard.out))
+            least, last = guard.least(out), guard.last(out)
+            if least is not None:
+                start = Binary("max", start, least)
+            if last is not None:
+                stop = Binary("min", stop, last)
+        return start, stop
+
+    def updates(self, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The updates of all positions whose guards hold for these taps."""
+        taps = {name: integer(tap) for name, tap in fixed.items()}
+        live = [place for place in range(self.size) if self.inside(place, fixed)]
+        if len(live) == self.size:
+            return self.positions(self.update(self.position, taps))
+        return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
+
+    def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
+        """Whether all guards of these taps hold at a position."""
+        if self.clear or not isinstance(self.origin, Const):
+            return True
+        at = int(self.origin.value) + place
+        return all(
+            guard.holds(at, fixed[guard.tap])
+            for guard in self.parts.tile_guards
+            if guard.tap in fixed
+        )
+
+    def stores(self) -> tuple[Stmt, ...]:
+        """Writes the finished values."""
+        parts = self.parts
+        found: list[Stmt] = []
+        for piece, offset, width in self.pieces():
+            bound = self.bound(self.position, offset)
+            value = parts.task.compute.value
+            if parts.reduce is not None:
+                done = Load(f"acc{piece}", (self.position, Var(LANE)), dtype_of(parts.reduce.value))
+                value = _replaced(value, parts.reduce, done)
+            index = tuple(bound.get(a.var, Var(a.var)) for a in parts.task.compute.axes)
+            found.append(self.vector(width, Store("out", index, substitute(value, bound))))
+        return self.positions(tuple(found))
+
+
+def _replaced(value: Expr, reduce: Reduce, by: Load) -> Expr:
+    return map_expr(value, lambda node: by if node == reduce else node)

@@ -1,0 +1,156 @@
+"""A task taken apart: its reduction, its guards and the roles of its axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from weft.kernels.guards import Guard, unguarded
+from weft.kernels.task import Task
+from weft.loops.affine import affine
+from weft.loops.nodes import Axis, Expr, Load, Reduce, Var
+from weft.loops.walk import free_vars, loads, map_expr, walk
+
+MAX_STATIC_TAPS = 16
+"""Taps along the tiled axis that are written out; more are looped over."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A task taken apart.
+
+    Attributes:
+        reduce: the one reduction, if there is one; value: without its guards.
+        lanes: the vector axis, if the output has one; tile: the axis of positions.
+        outer: the other output axes, slowest first.
+        weight: the constant input that is packed, if there is one.
+    """
+
+    task: Task
+    reduce: Reduce | None
+    value: Expr | None
+    guards: tuple[Guard, ...]
+    lanes: Axis | None
+    tile: Axis | None
+    outer: tuple[Axis, ...]
+    weight: str | None
+
+    @property
+    def tile_guards(self) -> tuple[Guard, ...]:
+        """Guards that stand on the tiled axis."""
+        return tuple(g for g in self.guards if self.tile and g.out == self.tile.var)
+
+    def loop_order(self) -> list[str]:
+        """Reduction axes in the order of their loops: guarded taps, then the others."""
+        reduce = self.reduce
+        if reduce is None:
+            return []
+        guarded = {guard.tap for guard in self.guards}
+        static = {guard.tap for guard in self.tile_guards}
+        axes = [axis.var for axis in reduce.axes]
+        order = [a for a in axes if a in guarded and a not in static]
+        order += [a for a in axes if a in static]
+        # Taps before channels: what a tap reads of neighbouring positions is contiguous.
+        rest = [axis for axis in reduce.axes if axis.var not in guarded]
+        rest.sort(key=lambda axis: axis.extent)
+        return order + [axis.var for axis in rest]
+
+    def weight_index(self) -> tuple[str, ...]:
+        """Names of the variables that index the packed weight."""
+        for load in loads(self.value) if self.value else ():
+            if load.buffer == self.weight:
+                return tuple(part.name for part in load.index if isinstance(part, Var))
+        return ()
+
+    def weight_order(self) -> tuple[int, ...]:
+        """Dimensions of the packed weight but the lanes', outermost first, as loops read it."""
+        index = self.weight_index()
+        lanes = self.lanes.var if self.lanes else ""
+        loops = self.loop_order()
+        rest = [axis for axis, var in enumerate(index) if var != lanes]
+        rest.sort(key=lambda axis: loops.index(index[axis]) if index[axis] in loops else -1)
+        return tuple(rest)
+
+    def with_packed(self, value: Expr, name: str, block: Expr, lane: Expr) -> Expr:
+        """Reads the packed weight of a block in place of the weight itself."""
+        order = self.weight_order()
+
+        def swap(node: Expr) -> Expr:
+            if isinstance(node, Load) and node.buffer == self.weight:
+                others = tuple(node.index[axis] for axis in order)
+                return Load(name, (block, *others, lane), node.dtype)
+            return node
+
+        return map_expr(value, swap)
+
+
+def take_apart(task: Task) -> Parts | None:
+    """The parts of a task that these loops can compute, or ``None``."""
+    reduces = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
+    if len(reduces) > 1:
+        return None
+    reduce = reduces.pop() if reduces else None
+    axes = task.compute.axes
+    names = frozenset(axis.var for axis in axes)
+    value, guards = None, ()
+    if reduce is not None:
+        if not names <= free_vars(reduce) or any(
+            isinstance(node, Reduce) for node in walk(reduce.value)
+        ):
+            return None
+        bare = unguarded(reduce, names)
+        if bare is None:
+            return None
+        value, guards = bare
+    lanes = axes[-1] if axes and task.output.steps[-1] == 1 else None
+    if lanes and (
+        any(guard.out == lanes.var for guard in guards) or not _streams(task, value, lanes.var)
+    ):
+        return None
+    rest = axes[:-1] if lanes else axes
+    tile = rest[-1] if rest else None
+    if tile and reduce:
+        static = {guard.tap for guard in guards if guard.out == tile.var}
+        taps = prod(axis.extent for axis in reduce.axes if axis.var in static)
+        if taps > MAX_STATIC_TAPS or any(
+            guard.tap in static and guard.out != tile.var for guard in guards
+        ):
+            tile = None
+    outer = tuple(axis for axis in rest if axis is not tile)
+    weight = _packable(task, value, lanes) if reduce else None
+    return Parts(task, reduce, value, guards, lanes, tile, outer, weight)
+
+
+def _streams(task: Task, value: Expr | None, lane: str) -> bool:
+    """Whether all that is read in the reduction is a vector or one number for all lanes."""
+    if value is None:
+        return True
+    buffers = {buffer.name: buffer for buffer in task.inputs}
+    for load in loads(value):
+        step = 0
+        for part, stride in zip(load.index, buffers[load.buffer].steps, strict=True):
+            form = affine(part)
+            step += form.terms.get(Var(lane), 0) * stride
+            if any(not isinstance(a, Var) and lane in free_vars(a) for a in form.terms):
+                return False
+        packed = load.buffer in task.constants and Var(lane) in load.index
+        if step not in (0, 1) and not packed:
+            return False
+    return True
+
+
+def _packable(task: Task, value: Expr | None, lanes: Axis | None) -> str | None:
+    """The constant that is read once with a plain index that moves with the lanes."""
+    if value is None or lanes is None:
+        return None
+    by_buffer: dict[str, set[tuple[Expr, ...]]] = {}
+    for load in loads(task.compute.value):
+        by_buffer.setdefault(load.buffer, set()).add(load.index)
+    for load in loads(value):
+        plain = all(isinstance(part, Var) for part in load.index)
+        distinct = len(set(load.index)) == len(load.index) and len(load.index) > 1
+        once = len(by_buffer[load.buffer]) == 1
+        packable = load.buffer in task.constants and plain and distinct and once
+        if packable and Var(lanes.var) in load.index:
+            return load.buffer
+    return None

@@ -1,0 +1,116 @@
+"""Shapes of register tiles: blocks of lanes, tiles of positions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.kernels.guards import Guard
+from weft.kernels.parts import Parts
+from weft.loops.walk import free_vars, loads
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lanes computed together: ``count`` blocks of vectors of these widths."""
+
+    start: int
+    count: int
+    widths: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Lanes in one block."""
+        return sum(self.widths)
+
+
+def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:
+    """Cuts an axis into full blocks and a rest of ever narrower vectors."""
+    width = lanes * vectors
+    full = extent // width
+    found = [Block(0, full, (lanes,) * vectors)] if full else []
+    rest = extent - full * width
+    widths: list[int] = []
+    step = lanes
+    while rest:
+        while rest >= step:
+            widths.append(step)
+            rest -= step
+        step //= 2
+    if widths:
+        found.append(Block(full * width, 1, tuple(widths)))
+    return found
+
+
+def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
+    """Positions and vectors of a register tile for the target."""
+    registers = parts.task.target.registers
+    count = -(-parts.lanes.extent // lanes) if parts.lanes else 1
+    positions = parts.tile.extent if parts.tile else 1
+    if parts.reduce is None:
+        return 1, min(count, 1)
+    if positions == 1:
+        return 1, min(count, 8)
+    if not _is_product(parts):
+        return min(positions, max(1, registers // 4)), 1
+    if count % 3 == 0 and count % 2 and count > 1:
+        vectors = 3
+    elif positions <= registers // 5 and count % 4 == 0:
+        vectors = 4
+    else:
+        vectors = min(2, count)
+    most = max(1, (registers - 1 - vectors) // vectors)
+    if vectors == 1:
+        most = min(most, registers // 2)
+    return -(-positions // -(-positions // most)), vectors
+
+
+def _is_product(parts: Parts) -> bool:
+    """Whether lanes and positions come from different operands, so that a tile reuses both."""
+    if parts.value is None or parts.lanes is None or parts.tile is None:
+        return False
+    both = {parts.lanes.var, parts.tile.var}
+    return all(not both <= free_vars(load) for load in loads(parts.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Positions ``[start, start + size)``, ``count`` times one after another.
+
+    Where ``count`` is 1 the start is a constant and guards are decided; where it is more
+    all guards hold.
+    """
+
+    start: int
+    size: int
+    count: int
+
+
+def tiles_of(
+    extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int]
+) -> list[Tile]:
+    """Cuts the tiled axis so that looped tiles need no guard."""
+
+    def free(position: int) -> bool:
+        return all(
+            guard.holds(position, tap)
+            for guard in guards
+            for tap in (0, max(0, taps.get(guard.tap, 1) - 1))
+        )
+
+    def clear(place: int, length: int) -> bool:
+        return free(place) and free(place + length - 1)
+
+    found: list[Tile] = []
+    place = 0
+    while place < extent:
+        length = min(size, extent - place)
+        count = 1
+        if clear(place, length):
+            # Guards hold on an interval, so a search finds where it ends.
+            whole = range(1, (extent - place) // length)
+            count += bisect_left(whole, True, key=lambda k: not clear(place + k * length, length))
+        found.append(Tile(place, length, count))
+        place += count * length
+    return found
