@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.errors import InternalError
 from weft.plan.memory import live_bytes
-from weft.plan.order import Step, best_order, intervals, lifetimes, peak
+from weft.plan.order import Step, best_order, lifetimes, peak
 
 
 @st.composite
@@ -142,7 +142,7 @@ def test_finishes_one_branch_before_it_starts_the_next():
 
 def test_scratch_gets_an_interval_of_its_own():
     steps = [Step(frozenset(), (), ("scratch_0",), (), 7), Step(frozenset({0}), ("scratch_0",))]
-    found = intervals([0, 1], steps, {"scratch_0": 3})
+    found = lifetimes([0, 1], steps, {"scratch_0": 3}).intervals
     assert [(each.name, each.bytes, each.first, each.last) for each in found] == [
         ("scratch_0", 3, 0, 1),
         ("scratch_0_", 7, 0, 0),

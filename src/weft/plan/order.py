@@ -456,13 +456,3 @@ def _scratch(
                 name += "_"
             names[step] = name
     return names
-
-
-def intervals(
-    order: Sequence[int],
-    steps: Sequence[Step],
-    sizes: Mapping[str, int],
-    keep: frozenset[str] = frozenset(),
-) -> list[Interval]:
-    """What needs a place in the arena in an order (see ``lifetimes``)."""
-    return list(lifetimes(order, steps, sizes, keep).intervals)
