@@ -64,7 +64,7 @@ class Session:
 
 def _with_outputs(path: Path, values: Collection[str]) -> bytes:
     """The model with further outputs, as onnxruntime reads it."""
-    model = onnx.load(str(path))
+    model = onnx.load_model(str(path))  # pyright: ignore[reportUnknownMemberType]
     known = {each.name for each in model.graph.output}
     for node in model.graph.node:
         for value in node.output:
