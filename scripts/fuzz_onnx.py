@@ -59,7 +59,7 @@ def attempt(seed: int) -> tuple[int, str, str]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(changed)
-            return seed, survive(path), ""
+            return seed, survive(path, deep=_DEEP[0]), ""
     except _Timeout:
         return seed, "BUG", f"{name}: took more than {SECONDS} s\n{traceback.format_exc(limit=-6)}"
     except BaseException:  # noqa: BLE001 (whatever it is, it is a finding)
@@ -68,6 +68,7 @@ def attempt(seed: int) -> tuple[int, str, str]:
         signal.alarm(0)
 
 
+_DEEP = [False]
 _MODELS: list[tuple[str, bytes]] = []
 
 
@@ -91,10 +92,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seconds", type=float, help="instead of minutes")
+    parser.add_argument("--deep", action="store_true", help="go on to generated C")
     parser.add_argument("--seed", type=int, help="this file only")
     parser.add_argument("--start", type=int, default=int(time.time()))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    _DEEP[0] = options.deep
     if options.seed is not None:
         signal.signal(signal.SIGALRM, _stop)
         print(*attempt(options.seed)[1:])

@@ -57,8 +57,11 @@ def _escape(text: str) -> str:
 
 def _short(reason: str) -> str:
     """The reason without what differs from test to test."""
-    text = reason.removeprefix("onnx: 1 node cannot be imported: ")
-    return _escape(re.sub(r"^\S+ \((\w+)\): ", r"\1: ", text))[:240]
+    text = reason.removeprefix("onnx: 1 node cannot be imported: ").removeprefix("onnx: ")
+    text = re.sub(r"^\S+ \((\w+)\): (onnx: )?", r"\1: ", text)
+    text = re.sub(r"( \(input \w+\))?\. Supported are .*", "", text)
+    text = re.sub(r"^Cast(Like)?: (?=element type)", "", text)
+    return _escape(text)[:240]
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:

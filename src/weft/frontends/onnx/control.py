@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import GraphProto
 
+from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.request import NeedsValue, Request
+from weft.frontends.onnx.tensors import ONNX_TYPES
 from weft.frontends.onnx.values import Known, Tensor, Unknown, Value, known
 from weft.ir.types import Symbol
 
@@ -73,7 +75,8 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
     trips = _trips(request)
     carried = [request.value(place) for place in range(2, len(request.inputs))]
     condition = request.inputs[1] if request.has(1) else known(np.array(True), "condition")
-    if len(body.input) != len(carried) + 2 or len(body.output) < len(carried) + 1:
+    needed = max(len(carried), len(request.outputs)) + 1
+    if len(body.input) != len(carried) + 2 or len(body.output) < needed:
         raise request.error("the body must have an input and an output for each carried value")
     tensors = all(isinstance(value, Tensor | Known) for value in carried)
     if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, Known):
@@ -176,7 +179,8 @@ def _scanned_loop(
     refused = len(importer.refusals)
     body = _graph(request, "body")
     count = len(carried)
-    numbers = known(np.arange(trips, dtype=np.int64), f"{request.name}_iterations")
+    bounds = [known(np.array(number, np.int64)) for number in (0, trips, 1)]
+    numbers = importer.lowering.call(request, "Range", bounds, dtype=ONNX_TYPES[DType.I64])[0]
     frame, inner = importer.body_scope(request, body.name)
     lowering = importer.lowering
     alive_type = request.type_of(condition) if condition is not None else None
