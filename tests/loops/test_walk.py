@@ -1,0 +1,129 @@
+"""Walks: types, free variables, substitution, renaming and numbering."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.dtypes import DType
+from weft.loops.nodes import Axis, Binary, Cast, Const, Load, Reduce, Select, Unary, Var
+from weft.loops.text import parse, show, show_expr
+from weft.loops.walk import (
+    Names,
+    Numbering,
+    bound_vars,
+    dtype_of,
+    free_vars,
+    index,
+    loaded,
+    map_expr,
+    names_in,
+    rename_axes,
+    rename_buffers,
+    stored,
+    substitute,
+    substitute_stmts,
+    walk,
+)
+
+A, B, K = Var("a"), Var("b"), Var("k")
+X = Load("x", (A, K), DType.F16)
+TOTAL = Reduce("sum", (Axis("k", 4),), Binary("mul", X, X))
+
+
+@pytest.mark.parametrize(
+    ("expr", "dtype"),
+    [
+        (A, DType.I64),
+        (X, DType.F16),
+        (TOTAL, DType.F16),
+        (Binary("lt", X, X), DType.BOOL),
+        (Unary("isnan", X), DType.BOOL),
+        (Unary("neg", X), DType.F16),
+        (Cast(DType.U8, X), DType.U8),
+        (Select(Binary("eq", A, B), A, B), DType.I64),
+        (Const(True, DType.BOOL), DType.BOOL),
+    ],
+)
+def test_types(expr, dtype):
+    assert dtype_of(expr) is dtype
+
+
+def test_axes_are_bound_inside_their_reduction_only():
+    assert free_vars(TOTAL) == {"a"}
+    assert free_vars(Binary("add", TOTAL, Cast(DType.F16, K))) == {"a", "k"}
+    assert bound_vars(TOTAL) == {"k"}
+
+
+def test_substitution_is_simultaneous_and_stops_at_axes():
+    swapped = substitute(Binary("sub", A, B), {"a": B, "b": A})
+    assert swapped == Binary("sub", B, A)
+    replaced = substitute(TOTAL, {"a": index(3), "k": index(9)})
+    assert show_expr(replaced) == "sum(k:4 | x[3, k] * x[3, k])"
+    assert substitute(TOTAL, {"z": A}) is TOTAL
+
+
+def test_axes_are_renamed_with_what_they_bind():
+    nested = Reduce("max", (Axis("k", 2),), Binary("add", TOTAL, Cast(DType.F16, K)))
+    renamed = rename_axes(nested, Names({"k"}))
+    assert show_expr(renamed) == "max(k_2:2 | sum(k_1:4 | x[a, k_1] * x[a, k_1]) + f16(k_2))"
+
+
+def test_numbering_sees_through_axis_names_and_tells_zeros_apart():
+    number = Numbering()
+    other = rename_axes(TOTAL, lambda name: f"{name}_x")
+    assert number(TOTAL) == number(other)
+    # A copy that shares nothing with the first.
+    copy = map_expr(TOTAL, lambda node: Var("a") if node == A else node)
+    assert number(copy) == number(TOTAL)
+    zeros = [Const(zero, DType.F32) for zero in (0.0, -0.0)]
+    assert zeros[0] == zeros[1]
+    assert number(zeros[0]) != number(zeros[1])
+    inner = Reduce("sum", (Axis("i", 2),), Reduce("sum", (Axis("j", 2),), Var("i")))
+    outer = Reduce("sum", (Axis("i", 2),), Reduce("sum", (Axis("j", 2),), Var("j")))
+    assert number(inner) != number(outer)
+
+
+def test_walks_cost_the_distinct_nodes():
+    value = X
+    for _ in range(200):
+        value = Binary("add", value, value)
+    assert sum(1 for _ in walk(value)) == 203
+    assert free_vars(value) == {"a", "k"}
+    assert substitute(value, {"z": A}) is value
+    assert Numbering()(value) == 202
+
+
+def test_names_are_not_handed_out_twice():
+    names = Names({"i"})
+    assert [names("i"), names("i"), names("j"), names("for")] == ["i_1", "i_2", "j", "for_1"]
+
+
+KERNEL = """\
+kernel k(x: i64[4] read, y: i64[4] write) {
+  for i in 0..x[0] {
+    local t: i64[] {
+      t[] = n + i
+      if t[] < 4 {
+        y[t[]] = x[i]
+      }
+    }
+  }
+}
+"""
+
+
+def test_what_statements_name():
+    kernel = parse(KERNEL)
+    assert stored(kernel.body) == {"t", "y"}
+    assert loaded(kernel.body) == {"t", "x"}
+    assert names_in(kernel.body) == {"i", "n", "t", "x", "y"}
+
+
+def test_statements_are_rewritten_everywhere():
+    kernel = parse(KERNEL)
+    renamed = rename_buffers(kernel.body, {"x": "u", "t": "v"})
+    assert stored(renamed) == {"v", "y"}
+    assert loaded(renamed) == {"v", "u"}
+    (loop,) = substitute_stmts(kernel.body, {"n": index(7)})
+    text = show(type(kernel)("k", kernel.params, (loop,)))
+    assert text == KERNEL.replace("n + i", "7 + i")
