@@ -1,7 +1,7 @@
 """Guards of a reduction: conditions that keep a window inside its input.
 
-A guard is ``position >= 0`` for an affine position of one output axis and one reduction
-axis (``2*y + i - 1``, ``55 - 2*y - i + 1``).
+A guard is ``position >= 0`` for an affine position of at most one output axis and one
+reduction axis (``2*y + i - 1``, ``55 - 2*y - i + 1``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.loops.walk import dtype_of
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """``outer * out + inner * tap + const >= 0``."""
+    """``outer * out + inner * tap + const >= 0``; ``out`` is empty where ``outer`` is 0."""
 
     out: str
     outer: int
@@ -46,6 +46,8 @@ class Guard:
 
 
 def _linear(factor: int, var: Expr, const: int) -> Expr:
+    if factor == 0:
+        return Const(const, DType.I64)
     scaled = var if factor == 1 else Binary("mul", Const(factor, DType.I64), var)
     return Binary("add", scaled, Const(const, DType.I64))
 
@@ -120,9 +122,10 @@ def _guard(condition: Expr, outer: frozenset[str], taps: frozenset[str]) -> Guar
     names = [atom.name for atom in form.terms if isinstance(atom, Var)]
     outs = [name for name in names if name in outer]
     inner = [name for name in names if name in taps]
-    if len(names) != len(form.terms) or len(outs) != 1 or len(inner) != 1 or len(names) != 2:
+    if len(names) != len(form.terms) or len(outs) > 1 or len(inner) != 1:
         return None
-    return Guard(outs[0], form.terms[Var(outs[0])], inner[0], form.terms[Var(inner[0])], form.const)
+    out, tap = outs[0] if outs else "", inner[0]
+    return Guard(out, form.terms.get(Var(out), 0), tap, form.terms[Var(tap)], form.const)
 
 
 def _nonnegative(condition: Expr) -> Affine | None:

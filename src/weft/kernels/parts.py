@@ -108,17 +108,32 @@ def take_apart(task: Task) -> Parts | None:
     ):
         return None
     rest = axes[:-1] if lanes else axes
-    tile = rest[-1] if rest else None
-    if tile and reduce:
-        static = {guard.tap for guard in guards if guard.out == tile.var}
-        taps = prod(axis.extent for axis in reduce.axes if axis.var in static)
-        if taps > MAX_STATIC_TAPS or any(
-            guard.tap in static and guard.out != tile.var for guard in guards
-        ):
-            tile = None
+    tile = _tile(value, rest, lanes)
+    if tile and reduce and not _static(reduce, guards, tile):
+        tile = None
     outer = tuple(axis for axis in rest if axis is not tile)
     weight = _packable(task, value, lanes) if reduce else None
     return Parts(task, reduce, value, guards, lanes, tile, outer, weight)
+
+
+def _tile(value: Expr | None, axes: tuple[Axis, ...], lanes: Axis | None) -> Axis | None:
+    """The fastest axis that shares no operand with the lanes, else the fastest."""
+    if value is not None and lanes is not None:
+        beside = frozenset[str]().union(
+            *(free_vars(load) for load in loads(value) if lanes.var in free_vars(load))
+        )
+        for axis in reversed(axes):
+            if axis.var not in beside:
+                return axis
+    return axes[-1] if axes else None
+
+
+def _static(reduce: Reduce, guards: tuple[Guard, ...], tile: Axis) -> bool:
+    """Whether the taps that are guarded along the tile are few and guarded by it alone."""
+    static = {guard.tap for guard in guards if guard.out == tile.var}
+    taps = prod(axis.extent for axis in reduce.axes if axis.var in static)
+    shared = any(guard.tap in static and guard.out != tile.var for guard in guards)
+    return taps <= MAX_STATIC_TAPS and not shared
 
 
 def _streams(task: Task, value: Expr | None, lane: str) -> bool:

@@ -7,12 +7,22 @@ from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.ir.types import TensorType
-from weft.kernels.task import Task
+from weft.kernels.split import split_axes
+from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.definition import Compute
 from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
-from weft.loops.walk import children, loads, map_expr, rename_loads, substitute
+from weft.loops.walk import (
+    Names,
+    bound_vars,
+    children,
+    loads,
+    map_expr,
+    rename_axes,
+    rename_loads,
+    substitute,
+)
 from weft.plan.group import Group
 from weft.plan.storage import View
 from weft.targets.target import Target
@@ -61,7 +71,21 @@ def prepare(
         frozenset(names[value] for value in names if value in constants),
         target,
     )
-    return _merge_all(_drop_dimensions(_simple(_drop_taps(task))))
+    task = _simple(_named_apart(_drop_taps(task)))
+    return _merge_all(_drop_dimensions(_simple(split_axes(task))))
+
+
+def _named_apart(task: Task) -> Task:
+    """With axes under names that no generator gives to its own loops."""
+    axes, value = task.compute.axes, task.compute.value
+    names = {axis.var for axis in axes} | bound_vars(value)
+    if not names & LOOP_NAMES:
+        return task
+    fresh = Names(LOOP_NAMES)
+    renamed = tuple(Axis(fresh(axis.var), axis.extent) for axis in axes)
+    value = rename_axes(value, fresh)
+    values = {old.var: Var(new.var) for old, new in zip(axes, renamed, strict=True)}
+    return replace(task, compute=Compute(renamed, substitute(value, values)))
 
 
 def _simple(task: Task) -> Task:
@@ -172,7 +196,8 @@ def _merged(task: Task, place: int) -> Task | None:
             return None
     if not _only_plain(value, frozenset((slow.var, fast.var))):
         return None
-    axis = Axis(f"{slow.var}{fast.var}", slow.extent * fast.extent)
+    names = Names({axis.var for axis in task.compute.axes} | bound_vars(value) | LOOP_NAMES)
+    axis = Axis(names(f"{slow.var}{fast.var}"), slow.extent * fast.extent)
 
     def rewrite(node: Expr) -> Expr:
         if isinstance(node, Load) and where[node.buffer] != (-1, -1):

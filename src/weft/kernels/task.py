@@ -8,6 +8,9 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
 from weft.targets.target import Target
 
+LOOP_NAMES = frozenset({"block", "tile", "p", "lane"})
+"""Variables of the loops that generators add; no axis of a task has these names."""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -250,12 +250,33 @@ class _Storage:
 
     # --- layout -----------------------------------------------------------------------
 
+    def lanes_of(self, value: str) -> int | None:
+        """The dimension of a factor along which the contractions that read it are vectors."""
+        if value in self.outputs or value in self.owner:
+            return None
+        found = {
+            axis
+            for user in self.contractions(value)
+            for load in loads(user.compute.value)
+            if load.buffer == value
+            for axis, part in enumerate(load.index)
+            if part == _fastest(user) and self.types[value].dims[axis] > 1
+        }
+        return found.pop() if len(found) == 1 else None
+
     def order_for(self, group: Group) -> tuple[int, ...]:
-        """The physical order of a group's value: its operand's, or channels last."""
+        """The physical order of a group's value.
+
+        Channels last for images, the order that a contraction reads fast for its factors,
+        otherwise the operand's.
+        """
         rank = len(group.type.shape)
         anchored = any(node.op in _SPATIAL for node in group.nodes)
         if rank >= 3 and (anchored or group.value in self.images):
             return (0, *range(2, rank), 1)
+        lanes = self.lanes_of(group.value)
+        if lanes is not None:
+            return (*(axis for axis in range(rank) if axis != lanes), lanes)
         for load in _identity_loads(group.compute, self.types):
             if load.buffer not in self.views or load.buffer in self.program.constants:
                 continue
@@ -391,6 +412,14 @@ class _Storage:
             root = self.roots.get(value)
             if root is None or root.region is not Region.OUTPUT:
                 raise InternalError(f"output {value} is not in memory of its own")
+
+
+def _fastest(group: Group) -> Var | None:
+    """The axis of a matrix product's columns: the last one that moves."""
+    if any(node.op in _SPATIAL for node in group.nodes):
+        return None
+    moving = [axis for axis in group.compute.axes if axis.extent > 1]
+    return Var(moving[-1].var) if moving else None
 
 
 _SPATIAL = frozenset(
