@@ -358,7 +358,8 @@ def tile_program() -> Program:
 def test_register_tiles_are_named_vectors() -> None:
     (_, text), *_ = emit(tile_program(), "gnu").sources
     assert "v8f32 acc_0_0 = (v8f32){0};" in text
-    assert "acc_3_1 += x[k * 4 + 3] * *(const v8f32_mem *)(w + k * 16 + 8);" in text
+    assert "const v8f32 w_1 = *(const v8f32_mem *)(w_at + 8);" in text
+    assert "acc_3_1 += x_at[3] * w_1;" in text
     assert text.count('__asm__ volatile("" ::: "memory");') == 1
     assert "*(v8f32_mem *)(y + 56) = weft_max_v8f32(acc_3_1, (v8f32){0});" in text
     (_, plain), *_ = emit(tile_program(), "c99").sources

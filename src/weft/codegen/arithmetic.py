@@ -46,6 +46,9 @@ def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
             # All ones: -1, which compilers fold to a negation and then warn of its sign.
             return wrapped_negative(other, dtype)
     result = _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, least, most)
+    if KINDS[dtype] == kind and min(lhs.low, rhs.low) < 0:
+        # Spelled out, or gcc warns of the sign of what is cast.
+        result = Value(cast_text(kind, result), UNARY, kind, least, most)
     if KINDS[dtype] == kind:
         inside = least <= low and high <= most
         return result._replace(low=low, high=high) if inside else result

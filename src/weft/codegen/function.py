@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
+from weft.codegen.block import BARRIER, Block, boundary
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names, identifier
+from weft.codegen.pool import Pool
 from weft.codegen.scalar import Scalar, Scope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
@@ -31,55 +33,9 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 
-BARRIER = '__asm__ volatile("" ::: "memory");'
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
-_TEMPORARY = re.compile(r"\s*const \w+ (t(?:_\d+)?) = ")
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
-
-
-@dataclass
-class Block:
-    """A C block being written.
-
-    Attributes:
-        depth: how far it is indented.
-        lines: its text so far.
-        pending: declarations not written yet, by name; a first store initialises.
-        head: whether only declarations were written so far.
-        names: to be released at its end.
-    """
-
-    depth: int
-    lines: list[str] = field(default_factory=list[str])
-    pending: dict[str, str] = field(default_factory=dict[str, str])
-    head: bool = True
-    names: list[str] = field(default_factory=list[str])
-
-    def add(self, text: str) -> None:
-        """One line."""
-        self.lines.append("    " * self.depth + text)
-
-    def statement(self, text: str) -> None:
-        """A line that is no declaration."""
-        self.flush()
-        self.head = False
-        self.add(text)
-
-    def flush(self) -> None:
-        """Write the declarations that wait for an initialiser."""
-        by_type: dict[str, list[str]] = {}
-        for name, kind in self.pending.items():
-            by_type.setdefault(kind, []).append(name)
-        for kind, names in by_type.items():
-            for first in range(0, len(names), 8):
-                self.add(f"{kind} {', '.join(names[first : first + 8])};")
-        self.pending.clear()
-
-    def finished(self) -> list[str]:
-        """All lines."""
-        self.flush()
-        return self.lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +74,12 @@ def kernel_function(
     writer = _FunctionWriter(simple, flavour)
     block = Block(1)
     writer.block(simple.body, block)
-    text = "\n".join(block.lines)
+    lines = writer.finish(block)
+    text = "\n".join(lines)
     for slot in writer.params:
         if not re.search(rf"\b{slot.name}\b", text):
-            block.statement(f"(void){slot.name};")
-    body = [*writer.loop_declarations(text), *block.finished()]
+            lines.append(f"    (void){slot.name};")
+    body = [*writer.loop_declarations(text), *lines]
     parameters = ", ".join(_parameter(slot, flavour, aliased) for slot in writer.params)
     signature = f"{linkage}void {name or identifier(kernel.name)}({parameters or 'void'})"
     return FunctionText(signature, ("{", *body, "}"), stack_of(simple.body))
@@ -156,14 +113,6 @@ def _parameter(slot: Slot, flavour: Flavour, aliased: frozenset[str]) -> str:
     return f"{const}{slot.ctype} *{restrict}{slot.name}"
 
 
-def _drop_unused(block: Block) -> None:
-    """Removes temporaries that nothing after them mentions."""
-    for place_ in reversed(range(len(block.lines))):
-        found = _TEMPORARY.match(block.lines[place_])
-        if found and not any(re.search(rf"\b{found[1]}\b", x) for x in block.lines[place_ + 1 :]):
-            del block.lines[place_]
-
-
 class _FunctionWriter:
     """Writes the statements of one kernel."""
 
@@ -171,7 +120,8 @@ class _FunctionWriter:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
         self._names = Names()
-        self.scope = Scope(flavour)
+        self._pool = Pool(self._names)
+        self.scope = Scope(flavour, pool=self._pool)
         self.scalar = Scalar(self.scope)
         self._vector: Vector | None = None
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
@@ -198,11 +148,20 @@ class _FunctionWriter:
                 case _:
                     assert_never(stmt)
 
-    def _finish(self, block: Block) -> list[str]:
-        lines = block.finished()
+    def finish(self, block: Block) -> list[str]:
+        """The lines of a block that is done; its names are free again, but not around it."""
+        block.flush()
+        lines = self._pool.resolve(block, boundary)
         for name in block.names:
             self._names.release(name)
         return lines
+
+    def _close(self, inner: Block, block: Block, opening: str) -> None:
+        """Puts a block into the one around it."""
+        block.statement(opening)
+        block.lines += self.finish(inner)
+        block.inner |= inner.inner.union(inner.names)
+        block.add("}")
 
     # --- loops --------------------------------------------------------------------------------
 
@@ -242,7 +201,7 @@ class _FunctionWriter:
         if self._flavour.barriers and same and len(steps[0]) >= _TILE and len(steps) > 1:
             for end in reversed(ends):
                 if not block.lines[end - 1].endswith(BARRIER):
-                    block.lines.insert(end, "    " * block.depth + BARRIER)
+                    block.lines.insert(end, block.indent + BARRIER)
 
     def _vectorised(self, loop: For, start: int, lanes: int, block: Block) -> None:
         lane = atom(Value(LANE, PRIMARY, "int", 0, lanes - 1)).plus(constant(start))
@@ -264,9 +223,7 @@ class _FunctionWriter:
         outer.add(f"const {kind} {name} = {self.scalar.converted(last, kind)};")
         self._loop(loop, first, last._replace(text=name, level=PRIMARY, kind=kind), outer)
         self._names.release(name)
-        block.statement("{")
-        block.lines += self._finish(outer)
-        block.add("}")
+        self._close(outer, block, "{")
 
     def _loop(self, loop: For, first: Value, last: Value, block: Block) -> None:
         fits = first.within(INT_LIMITS) and last.within(INT_LIMITS)
@@ -279,7 +236,9 @@ class _FunctionWriter:
         inner = Block(block.depth + 1)
         self._stored.append(set())
         value = atom(Value(name, PRIMARY, kind, first.low, max(first.low, last.high - 1)))
+        self.scope.loops.add(name)
         self._with_value(loop.var, value, lambda: self.block(loop.body, inner))
+        self.scope.loops.discard(name)
         stored = self._stored.pop()
         self._stored[-1] |= stored
         if self._flavour.barriers and len(stored) >= _TILE and loop.kind is Kind.SERIAL:
@@ -289,9 +248,8 @@ class _FunctionWriter:
         if not inner.lines and not inner.pending:
             self._names.release(name)
             return
-        block.statement(f"for ({declared}{name} = {begin}; {test}; ++{name}) {{")
-        block.lines += self._finish(inner)
-        block.add("}")
+        self._close(inner, block, f"for ({declared}{name} = {begin}; {test}; ++{name}) {{")
+        block.inner.add(name)
         if self._flavour.loop_declarations:
             self._names.release(name)
 
@@ -323,16 +281,14 @@ class _FunctionWriter:
         if test.low == test.high:
             self.block(stmt.then if test.low else stmt.otherwise, block)
             return
-        block.statement(f"if ({test.text}) {{")
-        for place_, body in enumerate((stmt.then, stmt.otherwise)):
-            if place_ and not body:
-                continue
-            if place_:
-                block.add("} else {")
+        inner = Block(block.depth + 1)
+        self.block(stmt.then, inner)
+        self._close(inner, block, f"if ({test.text}) {{")
+        if stmt.otherwise:
             inner = Block(block.depth + 1)
-            self.block(body, inner)
-            block.lines += self._finish(inner)
-        block.add("}")
+            self.block(stmt.otherwise, inner)
+            del block.lines[-1]
+            self._close(inner, block, "} else {")
 
     # --- locals -------------------------------------------------------------------------------
 
@@ -340,9 +296,7 @@ class _FunctionWriter:
         if not block.head:
             inner = Block(block.depth + 1)
             self._local(stmt, inner)
-            block.statement("{")
-            block.lines += self._finish(inner)
-            block.add("}")
+            self._close(inner, block, "{")
             return
         form = self._shapes.form(stmt)
         buffer = replace(stmt.buffer, access=Access.LOCAL, strides=None)
@@ -384,13 +338,11 @@ class _FunctionWriter:
         for expr in shared:
             self._temporary(expr, inner)
         self._store_plain(stmt, inner)
-        _drop_unused(inner)
+        inner.drop_unused()
         self._vector = vector
         self.scope.temporaries.clear()
         self.scope.temporaries.update(known)
-        block.statement("{")
-        block.lines += self._finish(inner)
-        block.add("}")
+        self._close(inner, block, "{")
 
     def _harmless(self, load: Load) -> bool:
         slot = self.scope.slots[load.buffer]
@@ -422,7 +374,7 @@ class _FunctionWriter:
             self._store_lanes(self._vector, stmt, slot, index, block)
             return
         name, offset = place(slot, index)
-        target = name if offset is None else f"{name}[{print_linear(offset).text}]"
+        target = name if offset is None else self.scope.element(slot, name, offset, load=False)
         operator, rest = self._accumulation(stmt, slot, target)
         value = self.scalar.stored(self.scalar.value(rest), slot)
         self._assign(target, operator, value, slot, block)
@@ -452,7 +404,7 @@ class _FunctionWriter:
         self, vector: Vector, stmt: Store, slot: Slot, index: list[Linear], block: Block
     ) -> None:
         name, offset = place(slot, index)
-        target = vector.whole(slot, name, offset, "")
+        target = vector.whole(slot, name, offset, load=False)
         if target is None:
             self._scatter(vector, stmt, slot, block)
             return
@@ -476,8 +428,6 @@ class _FunctionWriter:
         for lane in range(vector.lanes):
             scalar = vector.at_lane(lane)
             base, offset = place(slot, [scalar.linear(each) for each in stmt.index])
-            at = base if offset is None else f"{base}[{print_linear(offset).text}]"
+            at = base if offset is None else self.scope.element(slot, base, offset, load=False)
             inner.add(f"{at} = {name}[{lane}];")
-        block.statement("{")
-        block.lines += self._finish(inner)
-        block.add("}")
+        self._close(inner, block, "{")

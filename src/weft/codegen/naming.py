@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from weft.dtypes import DType
 
@@ -73,11 +73,11 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
-    def fresh(self, wish: str) -> str:
-        """An identifier like ``wish`` that nobody has."""
+    def fresh(self, wish: str, avoid: Collection[str] = ()) -> str:
+        """An identifier like ``wish`` that nobody has, and none of those to avoid."""
         base = identifier(wish)
         name, count = base, 1
-        while name in self._taken:
+        while name in self._taken or name in avoid:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)

@@ -12,6 +12,7 @@ from weft.codegen.library import LIBRARY_OPS, library_call
 from weft.codegen.linear import Linear, atom, constant, print_linear, split
 from weft.codegen.literals import float_literal, integer_literal
 from weft.codegen.naming import STORAGE
+from weft.codegen.pool import Access, Pool
 from weft.codegen.slots import Slot, place
 from weft.codegen.value import (
     AND,
@@ -70,12 +71,26 @@ class Scope:
         values: what each loop variable is.
         slots: where each buffer is.
         temporaries: values of expressions computed before, by identity.
+        pool: collects accesses to memory.
+        loops: C names of the loop variables around.
+        guards: how many conditions around decide whether this is evaluated.
     """
 
     flavour: Flavour
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     temporaries: dict[int, Value] = field(default_factory=dict[int, Value])
+    pool: Pool | None = None
+    loops: set[str] = field(default_factory=set[str])
+    guards: int = 0
+
+    def element(
+        self, slot: Slot, name: str, offset: Linear, vector: str = "", load: bool = True
+    ) -> str:
+        """The text of an element, or of a whole vector from there; a mark if it may be pooled."""
+        access = Access(slot, name, offset, vector, load)
+        plain = self.guards or slot.local or not offset.terms.keys() <= self.loops
+        return access.text() if self.pool is None or plain else self.pool.mark(access)
 
 
 class Scalar:
@@ -170,7 +185,7 @@ class Scalar:
         test = self.value(condition)
         if test.low == test.high:
             return self.linear(then if test.low else otherwise)
-        return _opaque(self._ternary(test, self.value(then), self.value(otherwise), expr))
+        return _opaque(self._ternary(test, then, otherwise, expr))
 
     # --- values -------------------------------------------------------------------------------
 
@@ -203,7 +218,7 @@ class Scalar:
                 test = self.value(condition)
                 if test.low == test.high:
                     return self.value(then if test.low else otherwise)
-                return self._ternary(test, self.value(then), self.value(otherwise), expr)
+                return self._ternary(test, then, otherwise, expr)
             case Cast():
                 return self.cast(expr.dtype, self.value(expr.x), dtype_of(expr.x))
             case Reduce():
@@ -226,7 +241,7 @@ class Scalar:
         """An element."""
         slot = self.slot(expr.buffer)
         name, offset = place(slot, [self.linear(each) for each in expr.index])
-        text = name if offset is None else f"{name}[{print_linear(offset).text}]"
+        text = name if offset is None else self.scope.element(slot, name, offset)
         if slot.private:
             lane = self.scope.values["<lane>"]
             text = f"{text}[{print_linear(lane).text}]"
@@ -256,7 +271,10 @@ class Scalar:
                 return False
         return True
 
-    def _ternary(self, test: Value, yes: Value, no: Value, expr: Select) -> Value:
+    def _ternary(self, test: Value, then: Expr, otherwise: Expr, expr: Select) -> Value:
+        self.scope.guards += 1
+        yes, no = self.value(then), self.value(otherwise)
+        self.scope.guards -= 1
         kind = KINDS[dtype_of(expr)]
         if yes.promoted == no.promoted == "int":
             kind = "int"
@@ -515,7 +533,7 @@ class Scalar:
                 return value.text
             text = value.text
             packed = f"weft_{dtype.value}_to_f32("
-            if text.startswith(packed) and text.endswith("])") and text.count("(") == 1:
+            if text.startswith(packed) and _closes_last(text):
                 return text[len(packed) : -1]
             helper = f"weft_f32_to_{dtype.value}"
             rounding = f"weft_round_{dtype.value}("

@@ -38,6 +38,11 @@ class Slot:
         return self.buffer.access is Access.LOCAL
 
     @property
+    def constant(self) -> bool:
+        """Whether this is a parameter that is only read."""
+        return self.buffer.access is Access.READ
+
+    @property
     def registers(self) -> bool:
         """Whether every element (or vector of elements) has a name of its own."""
         if not self.local:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
-from weft.codegen.linear import LANE, Linear, constant, print_linear
+from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.scalar import HALVES, Scalar, Scope
 from weft.codegen.slots import Slot, place
@@ -160,7 +160,7 @@ class Vector:
     def _load(self, expr: Load) -> Lanes | None:
         slot = self.scalar.slot(expr.buffer)
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
-        text = self.whole(slot, name, offset, "const ")
+        text = self.whole(slot, name, offset)
         if text is None:
             return None
         dtype = slot.dtype
@@ -169,9 +169,9 @@ class Vector:
         if dtype in HALVES:
             helper = f"weft_from_{dtype.value}_{self.type(DType.F32)}"
             return Lanes(f"{helper}({text})", PRIMARY, DType.F32)
-        return Lanes(text, PRIMARY if text[0] != "*" else UNARY, dtype)
+        return Lanes(text, UNARY if offset is not None and not slot.registers else PRIMARY, dtype)
 
-    def whole(self, slot: Slot, name: str, offset: Linear | None, const: str) -> str | None:
+    def whole(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> str | None:
         """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
         if slot.private:
             return name
@@ -181,9 +181,7 @@ class Vector:
         if slot.registers:
             return name if first.constant == 0 else None
         kind = self.type(storage(slot.dtype))
-        position = print_linear(first).text
-        target = name if position == "0" else f"({name} + {position})"
-        return f"*({const}{kind}_mem *){target}"
+        return self.scope.element(slot, name, first, kind, load)
 
     def stored(self, slot: Slot, expr: Expr) -> str:
         """A value as the vector that is stored in a buffer."""
@@ -367,7 +365,9 @@ class Vector:
         return Lanes(f"{helper}({mask.text}, {yes.text}, {no.text})", PRIMARY, held)
 
     def _choice(self, condition: Value, expr: Select, dtype: DType) -> Lanes:
+        self.scope.guards += 1
         yes, no = self.vector(expr.then), self.vector(expr.otherwise)
+        self.scope.guards -= 1
         size = max(yes.mask, no.mask)
         if size:
             yes, no = self.resized(yes, size), self.resized(no, size)
