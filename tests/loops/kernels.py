@@ -13,6 +13,7 @@ from weft.loops.nodes import (
     Access,
     Binary,
     Buffer,
+    Cast,
     Const,
     Expr,
     For,
@@ -160,3 +161,29 @@ def backwards(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             case Store():
                 done.append(stmt)
     return tuple(done)
+
+
+@st.composite
+def affine_nests(draw: st.DrawFn) -> Kernel:
+    """A nest that reads and writes one flat buffer at affine indices."""
+    names = ["a", "b", "c"]
+    extents = [draw(st.integers(1, 4)) for _ in names]
+    factors = [draw(st.integers(0, 8)) for _ in names]
+    y = Buffer("y", DType.I32, (120,), Access.WRITE)
+
+    def place(offset: int, changed: bool = False) -> Expr:
+        total: Expr = index(offset)
+        for name, factor in zip(names, factors, strict=True):
+            scale = index(draw(st.integers(0, 8)) if changed else factor)
+            total = Binary("add", total, Binary("mul", Var(name), scale))
+        return total
+
+    target = place(draw(st.integers(0, 3)))
+    other = place(draw(st.integers(0, 9)), changed=draw(st.integers(0, 3)) == 0)
+    read = Load("y", (other,), DType.I32)
+    value: Expr = Cast(DType.I32, place(1, changed=True))
+    value = draw(st.sampled_from([value, value, Binary("add", read, value)]))
+    body: tuple[Stmt, ...] = (Store("y", (target,), value),)
+    for name, extent in reversed(list(zip(names, extents, strict=True))):
+        body = (For(name, index(0), index(extent), body),)
+    return Kernel("k", (y,), body)

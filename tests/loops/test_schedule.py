@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tests.loops.kernels import backwards, nests, results
+from tests.loops.kernels import affine_nests, backwards, nests, results
 from weft.loops.nodes import For, Kernel, Kind
 from weft.loops.schedule import (
     ScheduleError,
@@ -79,6 +79,13 @@ def test_unroll_and_expand_keep_the_results(kernel, var):
 def test_concurrent_loops_may_run_in_any_order(kernel, var):
     agrees(kernel, lambda each: parallelize(each, var))
     agrees(kernel, lambda each: vectorize(each, var))
+
+
+@settings(max_examples=200, deadline=None)
+@given(affine_nests(), VARS, st.permutations(["a", "b", "c"]))
+def test_affine_accesses_are_told_apart(kernel, var, order):
+    agrees(kernel, lambda each: parallelize(each, var))
+    agrees(kernel, lambda each: reorder(each, order))
 
 
 @settings(max_examples=60, deadline=None)
