@@ -168,8 +168,7 @@ class Cell:
         for guard in self.parts.guards:
             if guard.tap != var:
                 continue
-            out = self.bound(integer(0), 0).get(guard.out, Var(guard.out))
-            least, last = guard.least(out), guard.last(out)
+            least, last = guard.least(), guard.last()
             if least is not None:
                 start = Binary("max", start, least)
             if last is not None:

@@ -1,7 +1,7 @@
 """Guards of a reduction: conditions that keep a window inside its input.
 
-A guard is ``position >= 0`` for an affine position of at most one output axis and one
-reduction axis (``2*y + i - 1``, ``55 - 2*y - i + 1``).
+A guard is ``position >= 0`` for a position that is affine in one reduction axis
+(``2*y + i - 1``, ``55 - 2*y - i + 1``, ``(y + 1) // 2 - i``).
 """
 
 from __future__ import annotations
@@ -12,57 +12,57 @@ from weft.dtypes import DType
 from weft.loops.affine import Affine, affine
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
-from weft.loops.walk import dtype_of
+from weft.loops.simplify import emit
+from weft.loops.walk import dtype_of, free_vars, loads
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """``outer * out + inner * tap + const >= 0``; ``out`` is empty where ``outer`` is 0."""
+    """``outer + inner * tap >= 0``; ``outer`` knows nothing of reduction axes."""
 
-    out: str
-    outer: int
+    outer: Affine
     tap: str
     inner: int
-    const: int
+
+    @property
+    def outs(self) -> frozenset[str]:
+        """The output axes that it depends on."""
+        return frozenset[str]().union(*map(free_vars, self.outer.terms))
+
+    def is_along(self, axis: str) -> bool:
+        """Whether it depends on one output axis only, and that affinely."""
+        return self.outer.terms.keys() == {Var(axis)}
 
     def holds(self, out: int, tap: int) -> bool:
-        """Whether it holds at a point."""
-        return self.outer * out + self.inner * tap + self.const >= 0
+        """Whether one that is along an axis holds at a point."""
+        return sum(self.outer.terms.values()) * out + self.outer.const + self.inner * tap >= 0
 
-    def least(self, out: Expr) -> Expr | None:
+    def least(self) -> Expr | None:
         """The first tap for which it holds, if it bounds taps from below."""
         if self.inner <= 0:
             return None
-        # tap >= ceil(-(outer * out + const) / inner)
-        value = _linear(-self.outer, out, -self.const + self.inner - 1)
+        # tap >= ceil(-outer / inner)
+        value = self.outer.times(-1).plus(Affine({}, self.inner - 1))
         return _divided(value, self.inner)
 
-    def last(self, out: Expr) -> Expr | None:
+    def last(self) -> Expr | None:
         """One past the last tap for which it holds, if it bounds taps from above."""
         if self.inner >= 0:
             return None
-        value = _linear(self.outer, out, self.const)
-        return Binary("add", _divided(value, -self.inner), Const(1, DType.I64))
+        return Binary("add", _divided(self.outer, -self.inner), Const(1, DType.I64))
 
 
-def _linear(factor: int, var: Expr, const: int) -> Expr:
-    if factor == 0:
-        return Const(const, DType.I64)
-    scaled = var if factor == 1 else Binary("mul", Const(factor, DType.I64), var)
-    return Binary("add", scaled, Const(const, DType.I64))
+def _divided(value: Affine, divisor: int) -> Expr:
+    whole = emit(value)
+    return whole if divisor == 1 else Binary("floordiv", whole, Const(divisor, DType.I64))
 
 
-def _divided(value: Expr, divisor: int) -> Expr:
-    return value if divisor == 1 else Binary("floordiv", value, Const(divisor, DType.I64))
-
-
-def unguarded(reduce: Reduce, outer: frozenset[str]) -> tuple[Expr, tuple[Guard, ...]] | None:
+def unguarded(reduce: Reduce) -> tuple[Expr, tuple[Guard, ...]] | None:
     """A reduction's value without its guards, and the guards; ``None`` if any is not one.
 
     Args:
         reduce: the reduction; a ``Select`` at the top of its value must fall back to what
             does not change the result.
-        outer: names of the output axes.
     """
     value = lifted(reduce.value) if reduce.op == "sum" else reduce.value
     guards: list[Guard] = []
@@ -71,7 +71,7 @@ def unguarded(reduce: Reduce, outer: frozenset[str]) -> tuple[Expr, tuple[Guard,
             return None
         taps = frozenset(axis.var for axis in reduce.axes)
         for condition in conjuncts(value.condition):
-            found = _guard(condition, outer, taps)
+            found = _guard(condition, taps)
             if found is None:
                 return None
             guards.append(found)
@@ -115,17 +115,17 @@ def conjuncts(condition: Expr) -> tuple[Expr, ...]:
             return (condition,)
 
 
-def _guard(condition: Expr, outer: frozenset[str], taps: frozenset[str]) -> Guard | None:
+def _guard(condition: Expr, taps: frozenset[str]) -> Guard | None:
     form = _nonnegative(condition)
     if form is None:
         return None
-    names = [atom.name for atom in form.terms if isinstance(atom, Var)]
-    outs = [name for name in names if name in outer]
-    inner = [name for name in names if name in taps]
-    if len(names) != len(form.terms) or len(outs) > 1 or len(inner) != 1:
+    inner = [atom.name for atom in form.terms if isinstance(atom, Var) and atom.name in taps]
+    if len(inner) != 1:
         return None
-    out, tap = outs[0] if outs else "", inner[0]
-    return Guard(out, form.terms.get(Var(out), 0), tap, form.terms[Var(tap)], form.const)
+    outer = Affine({a: c for a, c in form.terms.items() if a != Var(inner[0])}, form.const)
+    if any(free_vars(atom) & taps or any(loads(atom)) for atom in outer.terms):
+        return None
+    return Guard(outer, inner[0], form.terms[Var(inner[0])])
 
 
 def _nonnegative(condition: Expr) -> Affine | None:

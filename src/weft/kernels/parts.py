@@ -38,7 +38,7 @@ class Parts:
     @property
     def tile_guards(self) -> tuple[Guard, ...]:
         """Guards that stand on the tiled axis."""
-        return tuple(g for g in self.guards if self.tile and g.out == self.tile.var)
+        return tuple(g for g in self.guards if self.tile and g.is_along(self.tile.var))
 
     def loop_order(self) -> list[str]:
         """Reduction axes in the order of their loops: guarded taps, then the others."""
@@ -55,21 +55,24 @@ class Parts:
         rest.sort(key=lambda axis: axis.extent)
         return order + [axis.var for axis in rest]
 
-    def weight_index(self) -> tuple[str, ...]:
-        """Names of the variables that index the packed weight."""
+    def weight_index(self) -> tuple[Expr, ...]:
+        """Where the packed weight is read."""
         for load in loads(self.value) if self.value else ():
             if load.buffer == self.weight:
-                return tuple(part.name for part in load.index if isinstance(part, Var))
+                return load.index
         return ()
 
     def weight_order(self) -> tuple[int, ...]:
         """Dimensions of the packed weight but the lanes', outermost first, as loops read it."""
-        index = self.weight_index()
-        lanes = self.lanes.var if self.lanes else ""
         loops = self.loop_order()
-        rest = [axis for axis, var in enumerate(index) if var != lanes]
-        rest.sort(key=lambda axis: loops.index(index[axis]) if index[axis] in loops else -1)
-        return tuple(rest)
+        lanes = Var(self.lanes.var) if self.lanes else None
+
+        def depth(part: Expr) -> int:
+            return max((loops.index(var) for var in free_vars(part) if var in loops), default=-1)
+
+        index = self.weight_index()
+        rest = [axis for axis, part in enumerate(index) if part != lanes]
+        return tuple(sorted(rest, key=lambda axis: depth(index[axis])))
 
     def with_packed(self, value: Expr, name: str, block: Expr, lane: Expr) -> Expr:
         """Reads the packed weight of a block in place of the weight itself."""
@@ -98,13 +101,13 @@ def take_apart(task: Task) -> Parts | None:
             isinstance(node, Reduce) for node in walk(reduce.value)
         ):
             return None
-        bare = unguarded(reduce, names)
+        bare = unguarded(reduce)
         if bare is None:
             return None
         value, guards = bare
     lanes = axes[-1] if axes and task.output.steps[-1] == 1 else None
     if lanes and (
-        any(guard.out == lanes.var for guard in guards) or not _streams(task, value, lanes.var)
+        any(lanes.var in guard.outs for guard in guards) or not _streams(task, value, lanes.var)
     ):
         return None
     rest = axes[:-1] if lanes else axes
@@ -130,10 +133,10 @@ def _tile(value: Expr | None, axes: tuple[Axis, ...], lanes: Axis | None) -> Axi
 
 def _static(reduce: Reduce, guards: tuple[Guard, ...], tile: Axis) -> bool:
     """Whether the taps that are guarded along the tile are few and guarded by it alone."""
-    static = {guard.tap for guard in guards if guard.out == tile.var}
+    static = {guard.tap for guard in guards if tile.var in guard.outs}
     taps = prod(axis.extent for axis in reduce.axes if axis.var in static)
-    shared = any(guard.tap in static and guard.out != tile.var for guard in guards)
-    return taps <= MAX_STATIC_TAPS and not shared
+    alone = all(guard.is_along(tile.var) for guard in guards if guard.tap in static)
+    return taps <= MAX_STATIC_TAPS and alone
 
 
 def _streams(task: Task, value: Expr | None, lane: str) -> bool:
@@ -155,17 +158,15 @@ def _streams(task: Task, value: Expr | None, lane: str) -> bool:
 
 
 def _packable(task: Task, value: Expr | None, lanes: Axis | None) -> str | None:
-    """The constant that is read once with a plain index that moves with the lanes."""
+    """The constant that is read at one place, one of whose dimensions is the lanes'."""
     if value is None or lanes is None:
         return None
-    by_buffer: dict[str, set[tuple[Expr, ...]]] = {}
+    places: dict[str, set[tuple[Expr, ...]]] = {}
     for load in loads(task.compute.value):
-        by_buffer.setdefault(load.buffer, set()).add(load.index)
+        places.setdefault(load.buffer, set()).add(load.index)
     for load in loads(value):
-        plain = all(isinstance(part, Var) for part in load.index)
-        distinct = len(set(load.index)) == len(load.index) and len(load.index) > 1
-        once = len(by_buffer[load.buffer]) == 1
-        packable = load.buffer in task.constants and plain and distinct and once
-        if packable and Var(lanes.var) in load.index:
+        moving = [part for part in load.index if lanes.var in free_vars(part)]
+        once = load.buffer in task.constants and len(places[load.buffer]) == 1
+        if once and moving == [Var(lanes.var)] and len(load.index) > 1:
             return load.buffer
     return None

@@ -55,7 +55,7 @@ class _Writer:
         index = parts.weight_index()
         order = parts.weight_order()
         weight = next(b for b in parts.task.inputs if b.name == parts.weight)
-        axis = index.index(parts.lanes.var)
+        axis = index.index(Var(parts.lanes.var))
         packing = Packing(weight.shape, axis, order, block.start, block.count, block.width)
         shape = (block.count, *(weight.shape[a] for a in order), block.width)
         self.params.append(Buffer(name, weight.dtype, shape))
