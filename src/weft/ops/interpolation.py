@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
@@ -135,12 +136,20 @@ def nearest_places(asked: ResizeAttributes, axis: Stretch) -> Places:
     return np.clip(found, 0, axis.source - 1).astype(np.int64)
 
 
+def reach_of(asked: ResizeAttributes, axis: Stretch) -> int:
+    """How many source elements a target element mixes."""
+    if asked.mode == "nearest":
+        return 1
+    shrink = min(axis.scale, 1.0) if asked.antialias else 1.0
+    return 2 * ceil(KERNELS[asked.mode][0] / shrink)
+
+
 def taps(asked: ResizeAttributes, axis: Stretch) -> tuple[Places, Reals]:
     """The source elements that each target element mixes, and their weights."""
-    radius, kernel = KERNELS[asked.mode]
+    _, kernel = KERNELS[asked.mode]
     # Antialiasing widens the kernel when the axis shrinks.
     shrink = min(axis.scale, 1.0) if asked.antialias else 1.0
-    reach = int(np.ceil(radius / shrink))
+    reach = reach_of(asked, axis) // 2
     at = coordinates(asked, axis)[:, None]
     places = np.floor(at).astype(np.int64) + np.arange(1 - reach, reach + 1)
     weights = kernel((places - at) * shrink, asked.cubic_coeff_a)

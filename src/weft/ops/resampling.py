@@ -28,6 +28,7 @@ from weft.ops.interpolation import (
     Stretch,
     coordinates,
     nearest_places,
+    reach_of,
     taps,
 )
 from weft.ops.ordering import ExpandAttributes
@@ -37,6 +38,7 @@ from weft.ops.support import (
     WITH_AUTODIFF,
     axes_of,
     axis_of,
+    check_table,
     each_point,
     known,
     not_concrete,
@@ -139,6 +141,7 @@ def _infer_resize(call: Call) -> tuple[TensorType, ...]:
     shape: list[Dim] = list(source.shape)
     for axis, stretch in stretches(call).items():
         shape[axis] = stretch.target
+        check_table(call, max(1, stretch.target) * reach_of(call.attributes, stretch))
     return (TensorType(source.dtype, tuple(shape)),)
 
 

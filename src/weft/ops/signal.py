@@ -18,7 +18,7 @@ from weft.ops.indexing import GatherAttributes
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
-from weft.ops.support import WITH_AUTODIFF, axis_of, each_point, known
+from weft.ops.support import WITH_AUTODIFF, axis_of, check_table, each_point, known
 
 NO_INPUT = NoGrad("there is no input")
 
@@ -117,6 +117,7 @@ def _expand_dft(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tup
     rank = len(dims)
     axis = axis_of(call, call.attributes.axis, rank)
     rows, columns = dims[axis] * dims[-1], target[axis] * target[-1]
+    check_table(call, rows * max(rows, columns))
     units = np.eye(rows).reshape(rows, dims[axis], dims[-1])
     matrix = _transform(call, units, 1).reshape(rows, columns)
     rest = [place for place in range(rank - 1) if place != axis]
@@ -197,6 +198,7 @@ def _reference_stft(
 
 
 def _expand_stft(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    check_table(call, _frames(call).count * _frames(call).length)
     places = build.constant(_frame_places(call).astype(np.int64), "places")
     framed = build.op("Gather", inputs[0], places, attributes=GatherAttributes(1))
     if call.has(1):
@@ -271,6 +273,7 @@ def _infer_mel(call: Call) -> tuple[TensorType, ...]:
             f"the edges must be in order and within [0, {asked.sample_rate / 2}]",
             got=f"{edges[0]} and {edges[1]}",
         )
+    check_table(call, bins * asked.num_mel_bins)
     return (TensorType(asked.output_datatype, (bins, asked.num_mel_bins)),)
 
 

@@ -91,6 +91,18 @@ def wrapped(position: Expr, extent: int) -> Expr:
     return clamp(counted, 0, extent - 1)
 
 
+LARGEST_TABLE = 1 << 24
+"""Constants that an op makes for itself have at most so many elements."""
+
+
+def check_table(call: Call, elements: int) -> None:
+    """Refuse a table that would be far larger than what it is for."""
+    if elements > LARGEST_TABLE:
+        raise call.error(
+            f"takes a table of at most {LARGEST_TABLE} elements", got=f"{elements} elements"
+        )
+
+
 def zero(dtype: DType) -> Expr:
     """The zero of a type."""
     return const(0, dtype)
