@@ -26,8 +26,8 @@ from weft.runtime.compiler import (
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer"}
 _JOBS = 2
-# A source of this many lines is worth a second compiler process.
-_LONG = 3000
+# So many functions are worth a second compiler process.
+_MANY = 8
 
 
 def build(
@@ -55,9 +55,8 @@ def build(
     compiler = compiler or find_compiler()
     cache = cache or Cache()
     arguments = list(flags) if flags is not None else host_flags(compiler, flavour)
-    files = emit(program, flavour, "blob")
-    if sum(text.count("\n") for _, text in files.sources) > _LONG:
-        files = emit(program, flavour, "blob", parts=_JOBS)
+    parts = _JOBS if len(program.functions) >= _MANY else 1
+    files = emit(program, flavour, "blob", parts)
     texts = [files.header, *files.private, *files.sources]
     identity = [part for name, text in texts for part in (name, text)]
     identity += [*arguments, *compiler.command, compiler.kind, compiler.version, processor()]
