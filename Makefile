@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest
 JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test check format fuzz zoo zoo-export node-tests clean
+.PHONY: help demo test check format fuzz bench zoo zoo-export node-tests clean
 .NOTPARALLEL:
 .SECONDARY:
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
+	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
 $(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py
@@ -53,8 +54,13 @@ fuzz: $(VENV)/.weft-test
 zoo-export: $(VENV)/.weft-zoo
 	$(PY) -m bench.zoo
 
+# `make zoo NAMES='resnet18 lstm'` for these only.
 zoo: $(VENV)/.weft-test
-	$(PYTEST) -m zoo tests
+	$(PY) -m bench.check_zoo $(if $(NAMES),--names $(NAMES))
+	$(PYTEST) -m zoo tests --ignore=tests/models/test_zoo.py
+
+bench: $(VENV)/.weft-bench
+	$(PY) -m bench.compare $(if $(NAMES),--names $(NAMES))
 
 clean:
 	rm -rf build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
