@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.nets import Net
 from weft.loops.nodes import Const
+from weft.loops.walk import walk
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import form
+from weft.plan.group import Group, form
 from weft.plan.program import Region
-from weft.plan.storage import Storage, assign, order_of, packed, reshaped, row_major
-from weft.plan.tensors import only_used, own_outputs, tensor_program
+from weft.plan.storage import Storage, View, assign, order_of, packed, reshaped, row_major
+from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 
 def storage_of(net: Net, *outputs: str) -> Storage:
@@ -90,6 +90,11 @@ def test_reshaped_of_nothing_is_anything():
 # --- views ----------------------------------------------------------------------------------
 
 
+def used(net: Net, *values: str) -> list[str]:
+    """Users of values in several groups, so that the values stand alone."""
+    return [net.op(op, value) for value in values for op in ("Exp", "Neg")]
+
+
 def test_movement_is_a_view():
     net = Net()
     x = net.op("Tanh", net.input(4, 6))
@@ -97,12 +102,157 @@ def test_movement_is_a_view():
     part = net.op("Slice", turned, starts=(1,), ends=(6,), axes=(0,), steps=(2,))
     wide = net.op("Expand", net.op("Unsqueeze", part, axes=(1,)), shape=(3, 5, 4))
     first, second = net.several("Split", [x], 2, axis=1, split=(2, 4))
-    # Contractions read their operands from memory.
-    users = [net.op("MatMul", part, net.op("MatMul", first, second)) for _ in range(0)]
-    found = storage_of(
-        net, *(net.op("Reshape", v, shape=(-1,)) for v in (wide, first, second)), *users
-    )
-    assert (found.views[wide].root, found.views[wide].offset) == (x, 1)
-    assert found.views[wide].strides == (2, 0, 6)
-    assert (found.views[first].root, found.views[first].offset) == (x, 0)
-    assert (found.views[second].root, found.views[second].offset) == (x, 2)
+    found = storage_of(net, *used(net, turned, part, wide, first, second)).views
+    assert found[turned] == View(x, 0, (1, 6))
+    assert found[part] == View(x, 1, (2, 6))
+    assert found[wide] == View(x, 1, (2, 0, 6))
+    assert found[first] == View(x, 0, (6, 1))
+    assert found[second] == View(x, 2, (6, 1))
+
+
+def test_what_walks_backwards_is_copied():
+    net = Net()
+    x = net.op("Tanh", net.input(6))
+    back = net.op("Slice", x, starts=(-1,), ends=(-7,), axes=(0,), steps=(-1,))
+    assert storage_of(net, *used(net, back)).views[back] == View(back, 0, (1,))
+
+
+def test_a_reshape_is_a_view_where_memory_allows():
+    net = Net()
+    x = net.op("Tanh", net.input(4, 6))
+    flat = net.op("Reshape", x, shape=(2, 12))
+    turned = net.op("Transpose", x, perm=(1, 0))
+    mixed = net.op("Reshape", turned, shape=(2, 12))
+    found = storage_of(net, *used(net, flat, turned, mixed)).views
+    assert found[flat] == View(x, 0, (12, 1))
+    assert found[mixed] == View(mixed, 0, (12, 1))
+
+
+def test_views_of_inputs_and_constants_cost_nothing():
+    net = Net()
+    x, constant = net.input(4, 6), net.constant(4, 6)
+    values = [net.op("Transpose", each, perm=(1, 0)) for each in (x, constant)]
+    found = storage_of(net, *used(net, *values))
+    assert [found.views[value].root for value in values] == [x, constant]
+    assert found.roots[x].region is Region.INPUT
+    assert found.roots[constant].region is Region.WEIGHTS
+    assert len(found.steps) == 4
+
+
+def test_parts_are_windows_of_the_whole():
+    net = Net()
+    x = net.input(1, 4, 3, 3)
+    left, right = net.conv(x, 2), net.conv(x, 3)
+    whole = net.op("Concat", left, right, axis=1)
+    found = storage_of(net, net.conv(whole, 2)).views
+    assert found[whole] == View(whole, 0, (45, 1, 15, 5))
+    assert found[left] == View(whole, 0, (45, 1, 15, 5))
+    assert found[right] == View(whole, 2, (45, 1, 15, 5))
+
+
+def test_windows_of_windows_of_a_whole():
+    net = Net()
+    parts = [net.op("Tanh", net.input(2, 3)) for _ in range(3)]
+    pair = net.op("Concat", *parts[1:], axis=1)
+    whole = net.op("Concat", *parts, axis=1)
+    found = storage_of(net, *used(net, pair, whole)).views
+    assert found[pair] == View(whole, 3, (9, 1))
+    assert found[parts[2]] == View(whole, 6, (9, 1))
+
+
+# --- outputs --------------------------------------------------------------------------------
+
+
+def test_outputs_have_memory_of_their_own_as_the_caller_sees_them():
+    net = Net()
+    made = net.op("Tanh", net.input(4, 6))
+    outputs = [
+        made,
+        net.op("Transpose", made, perm=(1, 0)),
+        net.op("Reshape", made, shape=(24,)),
+        net.op("Concat", made, made, axis=0),
+    ]
+    found = storage_of(net, *outputs)
+    for value in outputs:
+        assert found.roots[value].region is Region.OUTPUT
+        assert found.views[value] == View(value, 0, row_major(found.types[value].dims))
+
+
+def test_an_image_for_the_caller_is_written_channels_last_first():
+    net = Net()
+    made = net.conv(net.input(1, 3, 5, 5), 4)
+    found = storage_of(net, made)
+    hidden = f"{made}_channels_last"
+    assert found.views[hidden].strides == (100, 1, 20, 4)
+    assert found.views[made].strides == (100, 25, 5, 1)
+    assert [step.value for step in found.steps] == [hidden, made]
+    pooled = net.op("GlobalAveragePool", made)
+    assert [step.value for step in storage_of(net, pooled).steps] == [made, pooled]
+
+
+# --- layouts --------------------------------------------------------------------------------
+
+
+def test_images_lie_channels_last_through_what_keeps_their_axes():
+    net = Net()
+    x = net.op("Tanh", net.input(1, 3, 5, 5))
+    conv = net.conv(net.op("Abs", x), 4)
+    pooled = net.op("MaxPool", conv, kernel=(2, 2))
+    found = storage_of(net, net.op("GlobalAveragePool", net.op("Neg", pooled)), *used(net, x)).views
+    assert order_of(found[x].strides, (2, 3, 5, 5)) == (0, 2, 3, 1)
+    assert order_of(found[conv].strides, (2, 4, 5, 5)) == (0, 2, 3, 1)
+    assert order_of(found[pooled].strides, (2, 4, 4, 4)) == (0, 2, 3, 1)
+
+
+def test_elementwise_results_lie_as_their_operand():
+    net = Net()
+    x = net.op("Tanh", net.input(4, 6))
+    turned = net.op("Transpose", x, perm=(1, 0))
+    made = net.op("Exp", turned)
+    found = storage_of(net, *used(net, made, turned, x)).views
+    assert found[turned] == View(x, 0, (1, 6))
+    assert found[made] == View(made, 0, (1, 6))
+
+
+def test_factors_lie_as_their_product_reads_them():
+    net = Net()
+    scores = "bqd,bkd->bqk"
+    query, key = net.op("Tanh", net.input(2, 3, 8)), net.op("Tanh", net.input(2, 5, 8))
+    found = storage_of(net, net.op("Einsum", query, key, equation=scores)).views
+    assert found[query].strides == (24, 8, 1)
+    assert found[key].strides == (40, 1, 5)
+
+
+def test_a_factor_that_would_be_read_with_gaps_is_copied():
+    net = Net()
+    x = net.op("Tanh", net.input(4, 6))
+    fast = net.op("Slice", net.input(6, 9), starts=(0,), ends=(5,), axes=(1,))
+    slow = net.op("Transpose", net.input(5, 6), perm=(1, 0))
+    found = storage_of(net, net.op("MatMul", x, fast), net.op("MatMul", x, slow)).views
+    assert found[fast] == View("x_1", 0, (9, 1))
+    assert found[slow] == View(slow, 0, (5, 1))
+
+
+def test_c_bodies_read_packed_operands():
+    net = Net()
+    x = net.op("Tanh", net.input(4, 6))
+    turned = net.op("Transpose", x, perm=(1, 0))
+    sums = [net.op("CumSum", each, axis=0) for each in (x, turned)]
+    steps = [step for step in storage_of(net, *sums).steps if isinstance(step, Opaque)]
+    assert [step.node.inputs for step in steps] == [(x,), (f"{turned}_packed",)]
+
+
+def test_values_without_elements_are_not_computed():
+    net = Net()
+    x, empty = net.input(2, 3), net.input(0, 3)
+    whole = net.op("Concat", net.op("Tanh", empty), net.op("Neg", x), axis=0)
+    assert [step.value for step in storage_of(net, whole).steps] == ["neg_out"]
+
+
+def test_constants_of_one_element_are_in_the_code():
+    net = Net()
+    made = net.op("Mul", net.input(3), net.constant(1))
+    (step,) = storage_of(net, made).steps
+    assert isinstance(step, Group)
+    assert step.reads == ("x",)
+    assert any(isinstance(node, Const) for node in walk(step.compute.value))
