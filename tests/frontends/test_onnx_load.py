@@ -314,3 +314,15 @@ def test_external_data_of_another_length(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(bytes(64))
     with pytest.raises(UserError, match="of w must have 16 bytes for its shape; got length 20"):
         load(external(tmp_path, "weights", length="20"))
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"), [("Sum", 5050), ("Max", 100), ("Min", 1), ("Mean", 50.5)]
+)
+def test_very_many_operands(op: str, wanted: float) -> None:
+    names = [f"x{place}" for place in range(100)]
+    source = model([node(op, " ".join(names), "y")], {name: [1] for name in names})
+    values = [np.array([place + 1], np.float32) for place in range(100)]
+    assert run(source, *values)[0] == [wanted]
+    graph = import_model(source)
+    assert max(len(each.inputs) for each in graph.nodes) <= 32

@@ -45,7 +45,7 @@ IMPURE = frozenset(
 
 def _not_foldable(match: Match) -> str | None:
     node, constants = match.root, match.view.constants
-    given = [value for value in node.inputs if value]
+    given = {value for value in node.inputs if value}
     if any(value not in constants for value in given):
         return ""
     if node.op in IMPURE or isinstance(OPS[node.op].compute, Control):
@@ -60,7 +60,9 @@ def _not_foldable(match: Match) -> str | None:
     if size > LARGEST_FOLDED:
         return f"the result would have {size} bytes, more than {LARGEST_FOLDED}"
     growth = LARGEST_DEQUANTIZED if node.op == "DequantizeLinear" else LARGEST_GROWTH
-    if size <= max(ALWAYS_FOLDED, growth * read):
+    # By elements too: chains that double a constant again and again would end at the limit.
+    grown = sum(type.size for type in made) > sum(constants[value].size for value in given)
+    if size <= ALWAYS_FOLDED or (size <= growth * read and not grown):
         return None
     if size * LARGEST_SHARE <= sum(array.nbytes for array in constants.values()):
         return None

@@ -71,6 +71,30 @@ def softmax_1(request: Request, lowering: Lowering) -> Request | tuple[Value, ..
     return lowering.call(request, "Reshape", (*done, back), request.outputs)
 
 
+MOST_OPERANDS = 32
+"""More than this make a tree: one expression of them all would be too deep to walk."""
+
+
+def many_operands(request: Request, lowering: Lowering) -> Request:
+    """``Sum``, ``Max`` and ``Min`` of very many values, a few at a time."""
+    values = [request.value(place) for place in range(len(request.inputs))]
+    while len(values) > MOST_OPERANDS:
+        chunks = [values[at : at + MOST_OPERANDS] for at in range(0, len(values), MOST_OPERANDS)]
+        values = [lowering.call(request, request.op, chunk)[0] for chunk in chunks]
+    return request.but(inputs=values)
+
+
+def many_mean(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+    """``Mean`` of very many values: their sum, divided by their number."""
+    count = len(request.inputs)
+    if count <= MOST_OPERANDS:
+        return request
+    total = many_operands(request.but(op="Sum"), lowering)
+    found = lowering.call(request, "Sum", total.inputs)
+    number = known(np.array(count, request.type(0).dtype.numpy), "count")
+    return lowering.call(request, "Div", (*found, number), request.outputs)
+
+
 def reduce_empty_axes(request: Request, lowering: Lowering) -> Request:
     """Empty ``axes`` are as good as none; ``noop_with_empty_axes`` says what that means."""
     axes = request.inputs[1] if request.has(1) else None

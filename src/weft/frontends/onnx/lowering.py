@@ -34,6 +34,8 @@ IGNORED = frozenset({"consumed_inputs", "momentum", "stash_type", "storage_order
 
 FOLD_ELEMENTS = 1 << 16
 """Values larger than this are not computed on the way: constant folding does that later."""
+FOLD_BYTES = 32 << 20
+"""All values together that are computed on the way."""
 FOLD_ELEMENTS_SLOW = 1 << 12
 """The same for ops whose cost may be far more than the size of their results."""
 # What shape arithmetic is made of; all of it takes time in proportion to its operands.
@@ -56,6 +58,7 @@ class Lowering:
     def __init__(self, ops: Mapping[str, Op], symbols: Symbols) -> None:
         self.ops = ops
         self.symbols = symbols
+        self._budget = FOLD_BYTES
 
     def call(
         self,
@@ -214,6 +217,7 @@ class Lowering:
             (len(value.samples) for value in [*values, *fields] if value is not None), default=1
         )
         limit = FOLD_ELEMENTS if op.name in CHEAP else FOLD_ELEMENTS_SLOW
+        limit = min(limit, self._budget)
         if sum(value.array.size for value in values if value is not None) > limit:
             return None
         rows: list[Sequence[np.ndarray]] = []
@@ -224,6 +228,7 @@ class Lowering:
             if found is None:
                 return None
             rows.append(found)
+            self._budget -= sum(array.nbytes for array in found)
         results = [
             merged([row[place] for row in rows], wish) if wish else Nothing()
             for place, wish in enumerate(request.outputs)
