@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from tests.codegen.harness import Case
 
+from tests.codegen.harness import Case
 from weft.dtypes import DType
 from weft.loops.interpret import span
 from weft.loops.nodes import (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.codegen.harness import STANDARDS, STRICT
 
+from tests.codegen.harness import STANDARDS, STRICT
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
@@ -162,7 +162,8 @@ def test_header_is_cplusplus_too(tmp_path: Path) -> None:
     write(emit(program(), "c99"), tmp_path)
     main = tmp_path / "main.cc"
     main.write_text(
-        '#include "scan.h"\nint main() { return scan_run(0, 0, 0, 0) == SCAN_NULL_POINTER ? 0 : 1; }\n'
+        '#include "scan.h"\n'
+        "int main() { return scan_run(0, 0, 0, 0) == SCAN_NULL_POINTER ? 0 : 1; }\n"
     )
     flags = ["-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     subprocess.run(["g++", *flags, str(main)], check=True)

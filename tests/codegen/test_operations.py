@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.codegen.harness import Case, check
 
+from tests.codegen.harness import Case, check
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
 from weft.loops.nodes import (

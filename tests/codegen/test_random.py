@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.codegen.harness import check
 from tests.codegen.random_kernels import random_cases
-
 from weft.codegen.flavours import FLAVOURS
 
 

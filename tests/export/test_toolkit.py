@@ -86,7 +86,9 @@ def make(folder: Path, *targets: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CC": shlex.join(compiler.command), "CFLAGS": "-O1"}
     if compiler.kind == "zig":
         environment["AR"] = shlex.join([*compiler.command[:-1], "ar"])
-    command = ["make", "-s", "-C", str(folder), *targets]
+    # Run by `make test`, it must not speak as that make's child.
+    environment.pop("MAKEFLAGS", None)
+    command = ["make", "-s", "--no-print-directory", "-C", str(folder), *targets]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 

@@ -46,11 +46,6 @@ def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
             # All ones: -1, which compilers fold to a negation and then warn of its sign.
             return wrapped_negative(other, dtype)
     result = _apply(op, as_kind(kind, lhs), as_kind(kind, rhs), kind, least, most)
-    if KINDS[dtype] == kind and any(
-        as_kind(kind, each).text.startswith(f"({kind})") for each in (lhs, rhs)
-    ):
-        # Spelled out, or gcc warns of the sign of the operand that is cast.
-        result = Value(cast_text(kind, result), UNARY, kind, least, most)
     if KINDS[dtype] == kind:
         inside = least <= low and high <= most
         return result._replace(low=low, high=high) if inside else result

@@ -30,7 +30,7 @@ class Blob:
                 yield bytes(offset - position)
             packed = np.ascontiguousarray(array)
             if packed.nbytes:
-                yield memoryview(packed.reshape(-1).view(np.uint8))
+                yield packed.reshape(-1).view(np.uint8).data
             position = offset + packed.nbytes
         if self.size > position:
             yield bytes(self.size - position)

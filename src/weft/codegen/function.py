@@ -11,12 +11,14 @@ from weft.codegen.block import BARRIER, Block, boundary
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names, identifier
+from weft.codegen.operations import stored
 from weft.codegen.pool import Pool
-from weft.codegen.scalar import Scalar, Scope
+from weft.codegen.scalar import Scalar
+from weft.codegen.scope import Scope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import INT_LIMITS, PRIMARY, SUM, Value
+from weft.codegen.value import INT_LIMITS, PRIMARY, SUM, Value, converted
 from weft.codegen.vector import Lanes, Vector, storage
 from weft.loops.nodes import (
     Access,
@@ -220,7 +222,7 @@ class _FunctionWriter:
         outer = Block(block.depth + 1)
         name = self._names.fresh(f"{loop.var}_stop")
         kind = last.promoted
-        outer.add(f"const {kind} {name} = {self.scalar.converted(last, kind)};")
+        outer.add(f"const {kind} {name} = {converted(last, kind)};")
         self._loop(loop, first, last._replace(text=name, level=PRIMARY, kind=kind), outer)
         self._names.release(name)
         self._close(outer, block, "{")
@@ -230,7 +232,7 @@ class _FunctionWriter:
         kind = "int" if fits and first.promoted == last.promoted == "int" else "int64_t"
         block.flush()
         name = self._loop_variable(loop.var, kind)
-        begin = self.scalar.converted(first, kind)
+        begin = converted(first, kind)
         declared = f"{kind} " if self._flavour.loop_declarations else ""
         test = f"{name} < {last.at(SUM)}"
         inner = Block(block.depth + 1)
@@ -376,7 +378,7 @@ class _FunctionWriter:
         name, offset = place(slot, index)
         target = name if offset is None else self.scope.element(slot, name, offset, load=False)
         operator, rest = self._accumulation(stmt, slot, target)
-        value = self.scalar.stored(self.scalar.value(rest), slot)
+        value = stored(self.scalar.value(rest), slot)
         self._assign(target, operator, value, slot, block)
 
     def _accumulation(self, stmt: Store, slot: Slot, target: str) -> tuple[str, Expr]:

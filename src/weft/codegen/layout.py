@@ -111,7 +111,7 @@ def integer_types(text: str, flavour: Flavour) -> list[str]:
     if flavour.c99_library:
         return ["#include <stdint.h>"]
     wide = _WIDE if _UINT64.search(text) else ""
-    return _TYPEDEFS.format(wide=wide).splitlines()
+    return list[str](_TYPEDEFS.format(wide=wide).splitlines())
 
 
 def includes(text: str, flavour: Flavour, extern: bool) -> list[str]:

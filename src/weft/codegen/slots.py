@@ -12,6 +12,9 @@ from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Buffer
 
+HALVES = frozenset({DType.F16, DType.BF16})
+"""Types that are held as ``float`` outside memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -52,7 +55,7 @@ class Slot:
     @property
     def dtype(self) -> DType:
         """The type that elements are held as; 16-bit floats are held unpacked in locals."""
-        if self.local and self.buffer.dtype in (DType.F16, DType.BF16):
+        if self.local and self.buffer.dtype in HALVES:
             return DType.F32
         return self.buffer.dtype
 

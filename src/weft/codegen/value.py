@@ -86,3 +86,14 @@ def as_kind(kind: str, value: Value) -> Value:
     if value.text.isdigit() and kind == "uint32_t":
         return Value(f"{value.text}u", PRIMARY, kind, value.low, value.high)
     return Value(cast_text(kind, value), UNARY, kind, value.low, value.high)
+
+
+def converted(value: Value, ctype: str) -> str:
+    """The text of a value as an initialiser or argument of a C type."""
+    if value.kind == ctype or (ctype == "int32_t" and value.kind == "int"):
+        return value.text
+    if value.low == value.high and value.promoted == "int" and value.level >= NEGATIVE:
+        return (
+            value.text if value.low >= 0 or not ctype.startswith("u") else cast_text(ctype, value)
+        )
+    return cast_text(ctype, value)

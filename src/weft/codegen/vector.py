@@ -8,8 +8,9 @@ from typing import NamedTuple
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
-from weft.codegen.scalar import HALVES, Scalar, Scope
-from weft.codegen.slots import Slot, place
+from weft.codegen.scalar import Scalar
+from weft.codegen.scope import Scope
+from weft.codegen.slots import HALVES, Slot, place
 from weft.codegen.value import (
     BIT_AND,
     BIT_OR,
@@ -23,6 +24,7 @@ from weft.codegen.value import (
     TERNARY,
     UNARY,
     Value,
+    converted,
 )
 from weft.dtypes import DType
 from weft.loops.nodes import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, Var
@@ -220,10 +222,10 @@ class Vector:
             vector = self._braces(DType.I8, [f"(int8_t){text}" for text in texts])
             return Lanes(f"{vector} != 0", RELATION, DType.BOOL, 1)
         held = held_as(dtype)
-        texts = []
+        texts: list[str] = []
         for lane in range(self.lanes):
             scalar = self.at_lane(lane)
-            texts.append(scalar.converted(scalar.value(expr), STORAGE[held]))
+            texts.append(converted(scalar.value(expr), STORAGE[held]))
         return Lanes(self._braces(held, texts), PRIMARY, held)
 
     def _braces(self, dtype: DType, texts: list[str]) -> str:
