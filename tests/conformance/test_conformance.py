@@ -14,9 +14,9 @@ add_bcast argmax_keepdims_example averagepool_2d_same_upper basic_conv_with_padd
 batchnorm_epsilon cast_FLOAT_to_DOUBLE clip concat_3d_axis_1 convtranspose_pads cumsum_1d_reverse
 depthtospace_example einsum_batch_matmul gather_elements_1 gelu_default_1_expanded
 gemm_all_attributes gridsample_bicubic gru_with_initial_bias if instancenorm_epsilon
-layer_normalization_4d_axis1 lstm_with_peepholes maxpool_2d_uint8 nllloss_NCd1d2_weight
+layer_normalization_4d_axis1 lstm_with_peepholes maxpool_2d_uint8 nllloss_NCd1d2_with_weight
 onehot_with_axis qlinearmatmul_2D_uint8_float32 reduce_log_sum_exp_keepdims_random
-resize_downsample_scales_cubic scan9_sum scatternd_add softmax_large_number split_zero_size_splits
+resize_downsample_scales_cubic scan9_sum scatternd_add softmax_large_number split_zero_size_splits_opset18
 top_k_smallest transpose_all_permutations_4 where_example
 """.split()
 
@@ -45,9 +45,11 @@ def test_references(part: int) -> None:
 
 @pytest.mark.parametrize("kind", ["pytorch-converted", "pytorch-operator", "simple"])
 def test_models(kind: str) -> None:
+    """All pass but those of strings, and of the op that is automatic differentiation."""
     found = [outcome(case, "reference") for case in model_cases(kind).values()]
     odd = [each for each in found if each.status not in ("passed", "folded")]
-    assert [each for each in odd if "element type STRING" not in each.reason] == []
+    allowed = ("element type STRING", "Gradient is not supported")
+    assert [each for each in odd if not any(text in each.reason for text in allowed)] == []
 
 
 def test_a_well_known_network() -> None:
