@@ -14,6 +14,7 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.loops.walk import dtype_of
+from weft.ops.derivatives import add_grad, div_grad, exp_grad, mul_grad, neg_grad, sub_grad
 from weft.ops.elementwise import (
     FLOATS,
     NUMBERS,
@@ -32,7 +33,7 @@ from weft.ops.elementwise import (
     map_op,
 )
 from weft.ops.expr import binary, select, unary
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Grad, NoGrad, Op, Param
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,22 +167,26 @@ def _unary(
     function: Callable[[np.ndarray], np.ndarray],
     doc: str,
     domain: Domain = FLOATS,
-    grad: NoGrad = WITH_AUTODIFF,
+    grad: Grad | NoGrad = WITH_AUTODIFF,
 ) -> Op:
     return map_op(name, domain, lambda x: unary(op, x), function, doc, grad=grad)
 
 
 def _binary(
-    name: str, op: str, function: Callable[[np.ndarray, np.ndarray], np.ndarray], doc: str
+    name: str,
+    op: str,
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    grad: Grad,
+    doc: str,
 ) -> Op:
-    return broadcast_op(name, NUMBERS, partial(binary, op), function, doc)
+    return broadcast_op(name, NUMBERS, partial(binary, op), function, doc, grad=grad)
 
 
 OPS: tuple[Op, ...] = (
-    _binary("Add", "add", np.add, "a + b, elementwise; integers wrap."),
-    _binary("Sub", "sub", np.subtract, "a - b, elementwise; integers wrap."),
-    _binary("Mul", "mul", np.multiply, "a times b, elementwise; integers wrap."),
-    _binary("Div", "div", _divide, "a / b, elementwise; integers truncate towards zero."),
+    _binary("Add", "add", np.add, add_grad, "a + b, elementwise; integers wrap."),
+    _binary("Sub", "sub", np.subtract, sub_grad, "a - b, elementwise; integers wrap."),
+    _binary("Mul", "mul", np.multiply, mul_grad, "a times b, elementwise; integers wrap."),
+    _binary("Div", "div", _divide, div_grad, "a / b, elementwise; integers truncate towards zero."),
     broadcast_op(
         "Mod",
         NUMBERS,
@@ -199,7 +204,7 @@ OPS: tuple[Op, ...] = (
         grad=WITH_AUTODIFF,
         doc="x to the power of y, in the type of x.",
     ),
-    _unary("Neg", "neg", np.negative, "-x.", SIGNED),
+    _unary("Neg", "neg", np.negative, "-x.", SIGNED, neg_grad),
     map_op("Abs", NUMBERS, _abs_formula, np.abs, "The magnitude of x."),
     _unary(
         "Sign",
@@ -217,7 +222,7 @@ OPS: tuple[Op, ...] = (
         "1 / x.",
     ),
     _unary("Sqrt", "sqrt", np.sqrt, "The square root of x; NaN below zero."),
-    _unary("Exp", "exp", np.exp, "e to the power of x."),
+    _unary("Exp", "exp", np.exp, "e to the power of x.", grad=exp_grad),
     _unary("Log", "log", np.log, "The natural logarithm of x; NaN below zero."),
     _unary("Ceil", "ceil", np.ceil, "x rounded up.", grad=PIECEWISE_CONSTANT),
     _unary("Floor", "floor", np.floor, "x rounded down.", grad=PIECEWISE_CONSTANT),

@@ -20,7 +20,7 @@ from weft.loops.nodes import Cast, Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
 from weft.ops.expr import axes, broadcast, const, variables
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Grad, NoGrad, Op, Param
 
 WITH_AUTODIFF = NoGrad("gradients come with autodiff")
 PIECEWISE_CONSTANT = NoGrad("the derivative is zero wherever there is one")
@@ -137,7 +137,7 @@ def map_op(
     doc: str,
     *,
     attributes: type = Attributes,
-    grad: NoGrad = WITH_AUTODIFF,
+    grad: Grad | NoGrad = WITH_AUTODIFF,
     check: Callable[[Call], None] | None = None,
 ) -> Op:
     """The record of an op that gives one value of the same type for each element of x.
@@ -150,7 +150,7 @@ def map_op(
         doc: one sentence.
         attributes: the attribute class; unless it is plain ``Attributes``, formula and
             function get the attributes first.
-        grad: why there is no gradient.
+        grad: the derivative, or why there is none.
         check: raises the error of wrong attributes.
     """
 
@@ -194,7 +194,7 @@ def broadcast_op(
     gives: DType | None = None,
     variadic: bool = False,
     attributes: type = Attributes,
-    grad: NoGrad = WITH_AUTODIFF,
+    grad: Grad | NoGrad = WITH_AUTODIFF,
 ) -> Op:
     """The record of an op over inputs of one element type that are broadcast together.
 
@@ -207,7 +207,7 @@ def broadcast_op(
         gives: the output's element type, if it is not the inputs'.
         variadic: takes any number of inputs, at least one; otherwise two.
         attributes: the attribute class, as for ``map_op``.
-        grad: why there is no gradient.
+        grad: the derivative, or why there is none.
     """
 
     def infer(call: Call) -> tuple[TensorType, ...]:

@@ -141,6 +141,9 @@ Infer: TypeAlias = Callable[[Call], tuple[TensorType, ...]]
 Reference: TypeAlias = Callable[..., Sequence[np.ndarray]]
 """``reference(call, *inputs) -> outputs``: NumPy arrays, ``None`` for absent inputs."""
 Grad: TypeAlias = Callable[..., tuple[str, ...]]
+"""``grad(call, builder, inputs, outputs, gradients) -> input gradients``: value names of the
+builder's graph; ``gradients`` are those of the present outputs, and a gradient that is zero or
+does not exist is ``""``."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 from onnx import GraphProto, SparseTensorProto, TensorProto
 
 from weft.frontends.onnx.control import if_, loop, scan
+from weft.frontends.onnx.gradient import gradient
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
 from weft.frontends.onnx.values import Known, Listed, Nothing, Tensor, Value, known
@@ -197,6 +198,7 @@ SPECIAL: Mapping[str, Special] = MappingProxyType(
         "ConcatFromSequence": _concat_from_sequence,
         "Constant": _constant,
         "Identity": _identity,
+        "Gradient": gradient,
         "If": if_,
         "Loop": loop,
         "Optional": _optional,

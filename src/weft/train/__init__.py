@@ -1,0 +1,1 @@
+"""Training graphs: gradients and, with them, all that training needs."""
