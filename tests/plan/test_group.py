@@ -56,6 +56,19 @@ def test_an_addition_of_two_convolutions_rides_on_one():
     assert len([node for node in set(walk(last.compute.value)) if isinstance(node, Reduce)]) == 1
 
 
+def test_what_could_ride_on_a_convolution_does_not_join_a_pool():
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    sum = net.op("Relu", net.op("Add", net.conv(x, 4), x))
+    assert ops_of(net, net.op("GlobalAveragePool", sum)) == ["Conv+Add+Relu", "GlobalAveragePool"]
+    scores = net.op("Mul", net.dense(net.input(5, 6), 7), net.constant(7))
+    assert ops_of(net, net.op("Softmax", scores, axis=-1))[0] == "MatMul+Mul"
+    # Here it cannot: it would be computed for a transposed product.
+    turned = net.op("Relu", net.op("Transpose", net.dense(net.input(5, 6), 7), perm=(1, 0)))
+    made = net.op("ReduceMax", turned, axes=(0,), keepdims=0)
+    assert ops_of(net, made) == ["MatMul", "Transpose+Relu+ReduceMax"]
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax_is_one_group(axis):
     net = Net()

@@ -4,7 +4,8 @@ Every group computes one value.  A value whose users are all in one group may jo
 definition is put in place of its loads.  It joins when that does not repeat much work:
 
 - what only moves elements joins any user but a contraction;
-- a map (no reduction) joins unless it would be evaluated more often than its cost allows;
+- a map (no reduction) joins unless it would be evaluated more often than its cost allows,
+  or could ride on a contraction while its user reduces;
 - a reduction joins when it is still evaluated once for each of its elements;
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
   it elementwise rides on its epilogue, nothing joins its operands.
@@ -19,9 +20,9 @@ from math import prod
 from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute, substitute_load
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, walk
-from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, moved_from
+from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, is_point, moved_from
 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
@@ -87,6 +88,10 @@ def _costly(value: Expr) -> bool:
     )
 
 
+def _reduces(value: Expr) -> bool:
+    return any(isinstance(node, Reduce) for node in walk(value))
+
+
 def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
     """Every place where a buffer is loaded, and how often its element changes there.
 
@@ -124,6 +129,7 @@ class _Grouping:
         for item in program.items:
             for value in item.reads:
                 self.users.setdefault(value, []).append(item)
+        self.makers = {item.value: item for item in program.items if isinstance(item, Defined)}
         self.root: dict[str, str] = {}
         self.drafts: dict[str, _Draft] = {}
 
@@ -164,7 +170,7 @@ class _Grouping:
         size = self.program.types[item.value].size
         if not uses or not self.small_enough(item, draft):
             return False
-        reduces = any(isinstance(node, Reduce) for node in walk(item.compute.value))
+        reduces = _reduces(item.compute.value)
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
             return not inside and not reduces
@@ -174,9 +180,29 @@ class _Grouping:
             return self.once_each(uses, draft, size)
         if moved_from(item.compute) is not None:
             return True
+        if _reduces(draft.compute.value) and self.rides(item):
+            return False
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
         return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def rides(self, item: Defined) -> bool:
+        """Whether the value could ride on a contraction, point by point."""
+        for value in dict.fromkeys(load.buffer for load in loads(item.compute.value)):
+            made = self.makers.get(value)
+            if made is None or len(self.users[value]) > 1:
+                continue
+            if not all(
+                is_point(load, item.compute.axes)
+                for load in loads(item.compute.value)
+                if load.buffer == value
+            ):
+                continue
+            if contraction(made.compute.value) is not None:
+                return True
+            if not _reduces(made.compute.value) and self.rides(made):
+                return True
+        return False
 
     def small_enough(self, item: Defined, draft: _Draft) -> bool:
         nodes = sum(1 for _ in walk(draft.compute.value)) + sum(1 for _ in walk(item.compute.value))
@@ -187,15 +213,12 @@ class _Grouping:
     @staticmethod
     def is_epilogue(uses: list[tuple[Load, int]], draft: _Draft) -> bool:
         """Whether every element of the contraction is used at exactly one point."""
-        if any(isinstance(node, Reduce) for node in walk(draft.compute.value)):
+        if _reduces(draft.compute.value):
             return False
         if any(load.index != uses[0][0].index for load, _ in uses):
             return False
         # A transposition between the two would leave one of them a bad order of memory.
-        return len(uses[0][0].index) == len(draft.compute.axes) and all(
-            part == Var(axis.var) or axis.extent == 1
-            for part, axis in zip(uses[0][0].index, draft.compute.axes, strict=True)
-        )
+        return is_point(uses[0][0], draft.compute.axes)
 
     @staticmethod
     def once_each(uses: list[tuple[Load, int]], draft: _Draft, size: int) -> bool:

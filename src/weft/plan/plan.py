@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
-from weft.loops.nodes import Reduce, Var
+from weft.loops.nodes import Reduce
 from weft.loops.walk import loads, walk
 from weft.ops.control import ScanAttributes
 from weft.ops.evaluate import call_of
@@ -24,7 +24,7 @@ from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Root, Storage, View, assign
-from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
+from weft.plan.tensors import Opaque, is_point, only_used, own_outputs, tensor_program
 
 ALIGNMENT = 64
 
@@ -227,21 +227,14 @@ def _same_place(source: View, view: View, group: Group) -> bool:
 
 def _pointwise(group: Group, value: str) -> bool:
     """Whether every element is only read where, and just before, its place is written."""
-    point = tuple(Var(axis.var) for axis in group.compute.axes)
     inside = {
         load.buffer
         for node in walk(group.compute.value)
         if isinstance(node, Reduce)
         for load in loads(node.value)
     }
-    if value in inside:
-        return False
-    return all(
-        len(load.index) == len(point)
-        and all(
-            part == var or axis.extent == 1
-            for part, var, axis in zip(load.index, point, group.compute.axes, strict=True)
-        )
+    return value not in inside and all(
+        is_point(load, group.compute.axes)
         for load in loads(group.compute.value)
         if load.buffer == value
     )

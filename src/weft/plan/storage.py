@@ -30,6 +30,7 @@ from weft.plan.tensors import (
     Opaque,
     TensorProgram,
     copy_of,
+    is_point,
     moved_from,
 )
 
@@ -158,18 +159,13 @@ def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
 
 
 def _identity_loads(compute: Compute, types: Mapping[str, TensorType]) -> list[Load]:
-    """Loads outside reductions that read an operand of the output's shape point by point."""
-    point = tuple(Var(axis.var) for axis in compute.axes)
+    """Loads that read an operand of the output's shape point by point."""
     shape = tuple(axis.extent for axis in compute.axes)
-    found: list[Load] = []
-    for load in loads(compute.value):
-        same = types[load.buffer].shape == shape and all(
-            part == var or extent == 1
-            for part, var, extent in zip(load.index, point, shape, strict=True)
-        )
-        if same:
-            found.append(load)
-    return found
+    return [
+        load
+        for load in loads(compute.value)
+        if types[load.buffer].shape == shape and is_point(load, compute.axes)
+    ]
 
 
 def vector_strides(

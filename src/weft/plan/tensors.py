@@ -7,7 +7,7 @@ a control-flow op).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -105,6 +105,14 @@ def moved_from(compute: Compute) -> Load | None:
         if any(not isinstance(atom, Var) or atom.name not in own for atom in affine(part).terms):
             return None
     return load
+
+
+def is_point(load: Load, axes: Sequence[Axis]) -> bool:
+    """Whether a load reads the element at the point of the axes itself."""
+    return len(load.index) == len(axes) and all(
+        part == Var(axis.var) or axis.extent == 1
+        for part, axis in zip(load.index, axes, strict=True)
+    )
 
 
 class _Builder:
