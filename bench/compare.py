@@ -331,15 +331,16 @@ def ratio(numerator: Timing | None, denominator: Timing | None) -> str:
 
 def table(timings: Sequence[Timing], names: Sequence[str]) -> list[str]:
     """A Markdown table: µs (median), and ratios."""
-    heads = ["network", *names, "weft / onnxruntime", "weft-c99 / emx", "weft-c99 / onnx2c"]
+    pairs = [("weft", "onnxruntime"), ("weft-c99", "emx"), ("weft-c99", "onnx2c")]
+    timed = {each.contestant for each in timings if not each.why}
+    pairs = [(lhs, rhs) for lhs, rhs in pairs if {lhs, rhs} <= timed]
+    names = [name for name in names if name in timed]
+    heads = ["network", *names, *(f"{lhs} / {rhs}" for lhs, rhs in pairs)]
     rows = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     for network in dict.fromkeys(each.network for each in timings):
         by = {each.contestant: each for each in timings if each.network == network}
         cells = ["-" if by[name].why else f"{by[name].median:,.1f}" for name in names]
-        ratios = [
-            ratio(by.get(a), by.get(b))
-            for a, b in (("weft", "onnxruntime"), ("weft-c99", "emx"), ("weft-c99", "onnx2c"))
-        ]
+        ratios = [ratio(by.get(lhs), by.get(rhs)) for lhs, rhs in pairs]
         rows.append(f"| {' | '.join([network, *cells, *ratios])} |")
     return rows
 
@@ -361,7 +362,7 @@ def main() -> int:
             network, arguments.contestants, arguments.rounds, CLOCKS[arguments.clock]
         )
     lines += table(timings, arguments.contestants)
-    absent = dict.fromkeys(f"{t.contestant} on {t.network}: {t.why}" for t in timings if t.why)
+    absent = dict.fromkeys(f"{t.contestant}, {t.network}: {t.why}" for t in timings if t.why)
     lines += ["", *absent] if absent else []
     text = "\n".join(lines)
     print(text)
