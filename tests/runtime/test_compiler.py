@@ -29,6 +29,13 @@ def test_cc_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(found) == f"{mine} -m64 (mycc 1.0 Free Software Foundation)"
 
 
+def test_cc_may_be_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = program(tmp_path, "mycc", "mycc 1.0 Free Software Foundation")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CC", "./mycc -m64")
+    assert find_compiler().command == (str(mine), "-m64")
+
+
 def test_cc_must_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(UserError) as error:

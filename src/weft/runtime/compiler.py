@@ -40,17 +40,21 @@ class Compiler:
 
 def find_compiler() -> Compiler:
     """The compiler to use: ``$CC``, cc, gcc, clang, else zig from the ``ziglang`` wheel."""
-    return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
+    wanted = shlex.split(os.environ.get("CC", ""))
+    # Compilers are started in the folder of what they compile.
+    if wanted and os.sep in wanted[0]:
+        wanted[0] = os.path.abspath(wanted[0])
+    return _find(tuple(wanted), os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=8)
-def _find(wanted: str, path: str) -> Compiler:
+def _find(wanted: tuple[str, ...], path: str) -> Compiler:
     if wanted:
-        found = _probe(tuple(shlex.split(wanted)))
+        found = _probe(wanted)
         if found is None:
             raise UserError(
                 "CC must name a C compiler that runs",
-                got=repr(wanted),
+                got=repr(shlex.join(wanted)),
                 fix="Unset CC to let Weft look for one.",
             )
         return found
