@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from weft.ir.graph import Graph
 from weft.kernels.table import implementer
-from weft.loops.nodes import Kernel
+from weft.loops.nodes import Buffer, Kernel
 from weft.loops.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
@@ -16,7 +16,7 @@ from weft.ops.table import OPS
 from weft.plan.interpret import run
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
-from weft.plan.program import Program
+from weft.plan.program import Address, Program, Repeat, Step
 from weft.targets.table import target
 
 
@@ -31,7 +31,31 @@ def program_of(graph: Graph, machine: str = "x86-avx512") -> Program:
     for function in program.functions:
         if isinstance(function, Kernel):
             verify(function)
+    assert_apart(program, program.steps)
     return program
+
+
+def assert_apart(program: Program, steps: Sequence[Step]) -> None:
+    """No call reads what it writes: the compiler is told so."""
+    kernels = {each.name: each for each in program.functions if isinstance(each, Kernel)}
+    for step in steps:
+        if isinstance(step, Repeat):
+            assert_apart(program, step.body)
+        elif step.function in kernels:
+            *inputs, output = zip(kernels[step.function].params, step.arguments, strict=True)
+            written = touched(*output)
+            for each in inputs:
+                assert (each[1].region, each[1].name) != (output[1].region, output[1].name) or not (
+                    written & touched(*each)
+                ), f"{step.function} reads {each[0].name} where it writes"
+
+
+def touched(buffer: Buffer, address: Address) -> set[int]:
+    """The bytes at which the elements of an argument begin."""
+    places = np.full((), address.offset)
+    for extent, step in zip(buffer.shape, buffer.steps, strict=True):
+        places = np.add.outer(places, np.arange(extent) * step * buffer.dtype.bytes)
+    return set(places.ravel().tolist())
 
 
 def assert_planned(
