@@ -115,9 +115,7 @@ class GraphBuilder:
         for value, type in zip(made, types, strict=False):
             if value:
                 self.types[value] = type
-        self.nodes.append(
-            Node(name, op, tuple(inputs), made, attributes, origin or self.origin)
-        )
+        self.nodes.append(Node(name, op, tuple(inputs), made, attributes, origin or self.origin))
         return made
 
     def op(
