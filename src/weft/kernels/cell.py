@@ -181,7 +181,11 @@ class Cell:
         live = [place for place in range(self.size) if self.inside(place, fixed)]
         if len(live) == self.size:
             return self.positions(self.update(self.position, taps))
-        return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
+        if len(live) < 2:
+            return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
+        # Guards are affine, so they hold on a run of positions.
+        body = self.update(Var("p"), taps)
+        return (For("p", integer(live[0]), integer(live[-1] + 1), body, Kind.UNROLL),)
 
     def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
         """Whether all guards of these taps hold at a position."""
