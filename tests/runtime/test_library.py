@@ -167,7 +167,7 @@ def test_misaligned_input(library: Library) -> None:
     with pytest.raises(UserError) as error:
         library(image)
     assert str(error.value) == (
-        "image must be aligned to its element size, 4 bytes; "
+        "image must be aligned to its elements' 4 bytes; "
         f"got address {image.ctypes.data:#x}. Copy the array."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import threading
@@ -195,10 +196,9 @@ class Library:
         if arenas.memory is None:
             arenas.memory = mmap.mmap(-1, self.program.arena_bytes)
             if hasattr(mmap, "MADV_HUGEPAGE"):
-                try:
+                # A kernel without huge pages refuses: slower, not wrong.
+                with contextlib.suppress(OSError):
                     arenas.memory.madvise(mmap.MADV_HUGEPAGE)
-                except OSError:  # a kernel without huge pages: slower, not wrong
-                    pass
             arenas.address = _address(arenas.memory)
         return arenas.address
 
@@ -208,7 +208,7 @@ class Library:
             for port, array in zip(ports, arrays, strict=True):
                 if array.ctypes.data % port.dtype.bytes:
                     return UserError(
-                        f"{port.name} must be aligned to its element size, {port.dtype.bytes} bytes",
+                        f"{port.name} must be aligned to its elements' {port.dtype.bytes} bytes",
                         got=f"address {array.ctypes.data:#x}",
                         fix="Copy the array.",
                     )
