@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from dataclasses import replace as changed
+from typing import Any, TypeGuard, cast
 
 from weft.errors import UserError
 from weft.ir.edit import rename_nodes, rename_values
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import listed, making, reading, refuse_duplicates, require_values
 from weft.ir.order import topological
-from weft.ir.types import Symbol, TensorType
+from weft.ir.types import Dim, Symbol, TensorType
 from weft.ir.verify import bodies
 
 
@@ -115,7 +117,7 @@ def symbols(graph: Graph) -> tuple[str, ...]:
 
 
 def bind_symbols(graph: Graph, sizes: Mapping[str, int]) -> Graph:
-    """Give symbolic dimensions their sizes, in types only (attributes do not name symbols)."""
+    """Give symbolic dimensions their sizes, in types and in attributes."""
     known = symbols(graph)
     for symbol, size in sizes.items():
         if symbol not in known:
@@ -132,11 +134,28 @@ def _bound(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     types = {value: _bound_type(type, sizes) for value, type in graph.types.items()}
     nodes: list[Node] = []
     for node in graph.nodes:
-        inner = {name: _bound(body, sizes) for name, body in bodies(node)}
+        inner: dict[str, object] = {name: _bound(body, sizes) for name, body in bodies(node)}
+        inner |= _bound_fields(node.attributes, sizes)
         if inner:
             node = changed(node, attributes=changed(node.attributes, **inner))
         nodes.append(node)
     return changed(graph, nodes=tuple(nodes), types=types)
+
+
+def _bound_fields(attributes: Any, sizes: Mapping[str, int]) -> dict[str, object]:
+    """The fields that name a symbol (``Expand``'s shape may), with its size in its place."""
+    found: dict[str, object] = {}
+    for field in fields(attributes):
+        value: Any = getattr(attributes, field.name)
+        if _names_symbol(value):
+            found[field.name] = tuple(
+                sizes.get(each.name, each) if isinstance(each, Symbol) else each for each in value
+            )
+    return found
+
+
+def _names_symbol(value: object) -> TypeGuard[tuple[Dim, ...]]:
+    return isinstance(value, tuple) and Symbol in {type(each) for each in cast(Any, value)}
 
 
 def _bound_type(type: TensorType, sizes: Mapping[str, int]) -> TensorType:

@@ -30,6 +30,9 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
 
+MOST_TILES = 256
+"""Tiles that are written out one by one; an axis that needs more is not tiled."""
+
 
 @dataclass
 class _Writer:
@@ -111,7 +114,10 @@ class _Writer:
         reduce = self.parts.reduce
         taps = {each.var: each.extent for each in reduce.axes} if reduce else {}
         found: list[Stmt] = []
-        for tile in tiles_of(axis.extent, positions, self.parts.tile_guards, taps):
+        tiles = tiles_of(axis.extent, positions, self.parts.tile_guards, taps, MOST_TILES)
+        if len(tiles) > MOST_TILES:
+            raise _TooManyTiles
+        for tile in tiles:
             if tile.count == 1:
                 origin: Expr = integer(tile.start)
                 found += self.tile(block, first, number, weight, origin, tile.size, False)
@@ -141,6 +147,10 @@ class _Writer:
         return body
 
 
+class _TooManyTiles(Exception):
+    """Padding so wide that the code of its tiles would go on and on."""
+
+
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
     parts = take_apart(task)
@@ -149,5 +159,8 @@ def generate(task: Task) -> Implementation | None:
     if parts.lanes is None and parts.reduce is not None:
         return None
     writer = _Writer(parts)
-    kernel = writer.kernel()
+    try:
+        kernel = writer.kernel()
+    except _TooManyTiles:
+        return None
     return Implementation(kernel, tuple(writer.operands), "tiled")

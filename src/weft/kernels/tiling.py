@@ -88,9 +88,9 @@ class Tile:
 
 
 def tiles_of(
-    extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int]
+    extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int], most: int
 ) -> list[Tile]:
-    """Cuts the tiled axis so that looped tiles need no guard."""
+    """Cuts the tiled axis so that looped tiles need no guard; stops past ``most`` tiles."""
 
     def free(position: int) -> bool:
         return all(
@@ -104,7 +104,7 @@ def tiles_of(
 
     found: list[Tile] = []
     place = 0
-    while place < extent:
+    while place < extent and len(found) <= most:
         length = min(size, extent - place)
         count = 1
         if clear(place, length):

@@ -36,7 +36,7 @@ ACCUMULATED = TensorType(DType.I32, ())
 
 
 def _is_single(found: TensorType) -> bool:
-    return prod(found.dims) == 1
+    return found.is_static and prod(found.dims) == 1
 
 
 def _single(call: Call, position: int) -> Expr:
@@ -214,7 +214,7 @@ def _check_channels(call: Call, position: int, channels: int) -> None:
     if not call.has(position):
         return
     found = call.type(position)
-    if not _is_single(found) and found.dims != (channels,):
+    if not _is_single(found) and found.shape != (channels,):
         raise call.error(
             f"input {position} must be one number or one for each of {channels} channels",
             got=str(found),

@@ -94,6 +94,8 @@ def _infer_concat(call: Call) -> tuple[TensorType, ...]:
     for place in range(1, len(call.inputs)):
         other = call.type(place)
         rest = other.shape[:axis] + other.shape[axis + 1 :]
+        if len(other.shape) != len(first.shape):
+            raise call.error("the inputs must have one rank")
         if other.dtype != first.dtype or rest != first.shape[:axis] + first.shape[axis + 1 :]:
             raise call.error(f"the inputs must agree in all but axis {axis}")
         length = known(call, length) + known(call, other.shape[axis])

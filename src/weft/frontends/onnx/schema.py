@@ -33,6 +33,7 @@ class Signature:
         op: the op's name; domain: its domain.
         since: the opset that brought this version.
         inputs: names in lower case; the last one stands for all others if ``variadic``.
+        required: names of inputs that may not be left out.
         least, most: how many inputs there may be.
         outputs: the largest number of outputs.
         attributes: rules by name.
@@ -43,6 +44,7 @@ class Signature:
     domain: str
     since: int
     inputs: tuple[str, ...]
+    required: tuple[str, ...]
     variadic: bool
     least: int
     most: int
@@ -84,6 +86,11 @@ def signature(op: str, domain: str, opset: int) -> Signature | None:
         domain,
         schema.since_version,
         tuple(formal.name.lower() for formal in schema.inputs),
+        tuple(
+            formal.name.lower()
+            for formal in schema.inputs
+            if formal.option == defs.OpSchema.FormalParameterOption.Single
+        ),
         variadic,
         schema.min_input,
         schema.max_input,
