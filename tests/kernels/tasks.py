@@ -1,0 +1,70 @@
+"""Tasks for generators, and kernels run next to the plain nest."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tests.plan.nets import Net
+from weft.kernels import nest
+from weft.kernels.prepare import prepare
+from weft.kernels.task import Task
+from weft.loops.interpret import run
+from weft.loops.verify import verify
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.group import Group, form
+from weft.plan.implementation import Implementation
+from weft.plan.storage import assign
+from weft.plan.tensors import only_used, own_outputs, tensor_program
+from weft.targets.table import target
+
+
+def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
+    """The tasks of a net's groups, in order."""
+    graph = own_outputs(only_used(expand(net.graph(*outputs), OPS)))
+    program = tensor_program(graph, OPS)
+    storage = assign(program, form(program))
+    return [
+        prepare(
+            "k", step, storage.views, storage.types, frozenset(graph.constants), target(machine)
+        )
+        for step in storage.steps
+        if isinstance(step, Group)
+    ]
+
+
+def memory_of(task: Task) -> dict[str, np.ndarray]:
+    """Random memory for every input, by the graph's names; packed shapes for constants."""
+    random = np.random.default_rng(0)
+    found: dict[str, np.ndarray] = {}
+    for value, buffer in zip(task.values, task.inputs, strict=True):
+        reach = (extent - 1 for extent in buffer.shape)
+        size = 1 + sum(a * step for a, step in zip(reach, buffer.steps, strict=True))
+        found[value] = random.standard_normal(size).astype(buffer.dtype.numpy)
+    return found
+
+
+def computed(task: Task, made: Implementation, memory: dict[str, np.ndarray]) -> np.ndarray:
+    """What an implementation writes, over poison."""
+    verify(made.kernel)
+    *inputs, output = made.kernel.params
+    arrays: dict[str, np.ndarray] = {}
+    for buffer, operand in zip(inputs, made.operands, strict=True):
+        array = memory[operand.value]
+        if operand.packing is not None:
+            assert array.size == prod(operand.packing.shape)
+            array = operand.packing.apply(array)
+        arrays[buffer.name] = array
+    reach = sum((e - 1) * step for e, step in zip(output.shape, output.steps, strict=True))
+    arrays[output.name] = np.full(1 + reach, 77, output.dtype.numpy)
+    run(made.kernel, arrays)
+    return arrays[output.name]
+
+
+def assert_as_nest(task: Task, made: Implementation) -> None:
+    """The implementation writes what the plain loops write, and nothing else."""
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    np.testing.assert_allclose(computed(task, made, memory), wanted, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,116 @@
+"""Blocks of lanes and tiles of positions cover their axes, each element once."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels.tasks import tasks_of
+from tests.plan.nets import Net
+from weft.kernels.guards import Guard
+from weft.kernels.parts import take_apart
+from weft.kernels.tiling import Block, Tile, blocks_of, tile_shape, tiles_of
+from weft.loops.affine import Affine
+from weft.loops.nodes import Var
+
+
+@given(st.integers(0, 200), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 8))
+def test_blocks_cover_every_lane_once(extent, lanes, vectors):
+    found = [
+        block.start + number * block.width + lane
+        for block in blocks_of(extent, lanes, vectors)
+        for number in range(block.count)
+        for lane in range(block.width)
+    ]
+    assert found == list(range(extent))
+
+
+def test_a_rest_is_cut_into_ever_narrower_vectors():
+    assert blocks_of(45, 8, 2) == [Block(0, 2, (8, 8)), Block(32, 1, (8, 4, 1))]
+    assert blocks_of(16, 8, 2) == [Block(0, 1, (8, 8))]
+    assert blocks_of(3, 8, 1) == [Block(0, 1, (2, 1))]
+
+
+def window(stride: int, dilation: int, pad: int, size: int) -> tuple[Guard, Guard]:
+    """``0 <= stride * x + dilation * j - pad < size``."""
+    x = Var("x")
+    return (
+        Guard(Affine({x: stride}, -pad), "j", dilation),
+        Guard(Affine({x: -stride}, size - 1 + pad), "j", -dilation),
+    )
+
+
+@pytest.mark.parametrize("size", [1, 4, 6])
+@given(
+    st.integers(1, 3), st.integers(1, 3), st.integers(0, 4), st.integers(1, 30), st.integers(1, 5)
+)
+def test_tiles_cover_every_position_once_and_loops_need_no_guard(
+    size, stride, dilation, pad, image, taps
+):
+    extent = max(1, (image + 2 * pad - dilation * (taps - 1) - 1) // stride + 1)
+    guards = window(stride, dilation, pad, image)
+    tiles = tiles_of(extent, size, guards, {"j": taps}, 256)
+    found: list[int] = []
+    for tile in tiles:
+        places = range(tile.start, tile.start + tile.size * tile.count)
+        found += places
+        if tile.count > 1:
+            assert all(
+                guard.holds(place, tap)
+                for guard, place, tap in product(guards, places, range(taps))
+            )
+    assert found == list(range(extent))
+
+
+def test_tiles_without_guards_are_a_loop_and_a_rest():
+    assert tiles_of(10**6 + 1, 4, (), {}, 256) == [Tile(0, 4, 250_000), Tile(10**6, 1, 1)]
+
+
+def test_too_many_tiles_are_not_all_listed():
+    wide = window(1, 1, 10**6, 5)
+    assert len(tiles_of(10**6, 4, wide, {"j": 10**6}, 10)) == 11
+
+
+def parts_of(net: Net, output: str, machine: str):
+    parts = take_apart(tasks_of(net, output, machine=machine)[-1])
+    assert parts is not None
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("machine", "lanes", "registers"),
+    [("x86-sse2", 4, 16), ("x86-avx2", 8, 16), ("x86-avx512", 16, 32), ("aarch64-neon", 4, 32)],
+)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 64), (6, 64), (28, 64), (100, 48), (7, 5)])
+def test_accumulators_fit_the_registers(machine, lanes, registers, rows, columns):
+    net = Net()
+    made = net.op("MatMul", net.input(rows, 16), net.constant(16, columns))
+    parts = parts_of(net, made, machine)
+    assert parts.task.target.registers == registers
+    positions, vectors = tile_shape(parts, lanes)
+    assert 1 <= positions <= rows
+    # One more register for what is read beside the weights.
+    assert positions * vectors + vectors < registers + (positions == 1) * registers
+
+
+def test_tiles_are_of_like_size():
+    net = Net()
+    made = net.op("MatMul", net.input(13, 16), net.constant(16, 16))
+    # Six fit, but 5 + 5 + 3 is better than 6 + 6 + 1.
+    assert tile_shape(parts_of(net, made, "x86-avx2"), 8) == (5, 2)
+
+
+def test_the_tile_is_an_axis_that_shares_no_operand_with_the_lanes():
+    net = Net()
+    x = net.conv(net.input(1, 3, 6, 7), 16, 1)
+    made = net.op("GlobalAveragePool", net.conv(x, 32, groups=2))
+    (_, task, _) = tasks_of(net, made)
+    parts = take_apart(task)
+    assert parts is not None
+    assert parts.tile is not None
+    assert parts.lanes is not None
+    assert (parts.tile.extent, parts.lanes.extent) == (7, 16)
+    assert [axis.extent for axis in parts.outer] == [6, 2]
