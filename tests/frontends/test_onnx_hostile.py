@@ -240,3 +240,10 @@ def test_names_that_are_not_text(tmp_path: Path) -> None:
     path.write_bytes(data.replace(b"yyyy", b"\xff\xfey\xff"))
     with pytest.raises(UserError, match=r"onnx: names must be UTF-8; got b'\\xff\\xfey\\xff'"):
         load(path)
+
+
+def test_required_input_left_out() -> None:
+    source = model(
+        [node("LSTM", "x w -", "y", "lstm", hidden_size=2)], {"x": [1, 1, 2], "w": [1, 8, 2]}
+    )
+    assert refusal(source) == one("lstm (LSTM): onnx: LSTM needs its input r")

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from tests.frontends.models import model, node
 from weft.errors import UserError
 from weft.frontends.onnx import RefusedError, import_model, load
+from weft.ir.compose import bind_symbols
 from weft.ir.types import Symbol
 from weft.ir.verify import verify
 from weft.ops.evaluate import evaluate
@@ -326,3 +327,24 @@ def test_very_many_operands(op: str, wanted: float) -> None:
     assert run(source, *values)[0] == [wanted]
     graph = import_model(source)
     assert max(len(each.inputs) for each in graph.nodes) <= 32
+
+
+def test_expansion_to_the_batch() -> None:
+    """As ViT repeats its class token; the batch is a symbol in an attribute, too."""
+    source = model(
+        [
+            node("Shape", "x", "s"),
+            node("Slice", "s front one", "n"),
+            node("Concat", "n rest", "to", axis=0),
+            node("Expand", "token to", "tokens"),
+            node("Concat", "tokens x", "y", axis=1),
+        ],
+        {"x": ["batch", 4, 8]},
+        constants={"front": [0], "one": [1], "rest": [1, 8], "token": np.ones((1, 1, 8), "f")},
+    )
+    graph = import_model(source)
+    verify(graph)
+    assert graph.types["y"].shape == (Symbol("batch"), 5, 8)
+    bound = bind_symbols(graph, {"batch": 3})
+    found = evaluate(bound, {"x": np.zeros((3, 4, 8), np.float32)}, OPS)["y"]
+    np.testing.assert_array_equal(found[:, 0], np.ones((3, 8)))
