@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,9 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import dtype_of
+from weft.plan.program import Address, CallStep, Port, Program, Region
+from weft.runtime.cache import Cache
+from weft.runtime.library import build
 
 LANES = 4
 LIBM = frozenset(
@@ -160,3 +164,30 @@ def test_operations(make, flavour: str, kind: Kind, tmp_path: Path) -> None:
     if kind is Kind.VECTOR and flavour != "gnu":
         pytest.skip("vector loops are plain loops in this flavour")
     check(make(kind), flavour, tmp_path)
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize(("op", "reference"), [("exp", np.exp), ("tanh", np.tanh), ("erf", None)])
+def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path: Path) -> None:
+    ranges = [np.linspace(-110, 95, 4096), np.linspace(-5, 5, 4096), np.linspace(-1, 1, 4096)]
+    x = np.concatenate(ranges).astype(np.float32)
+    at = (Binary("add", Binary("mul", Var("i"), Const(lanes, DType.I64)), Var("v")),)
+    store = Store("y", at, Unary(op, Load("x", at, DType.F32)))
+    inner = For("v", Const(0, DType.I64), Const(lanes, DType.I64), (store,), Kind.VECTOR)
+    loop = For("i", Const(0, DType.I64), Const(len(x) // lanes, DType.I64), (inner,))
+    params = (
+        Buffer("x", DType.F32, x.shape),
+        Buffer("y", DType.F32, x.shape, Access.WRITE),
+    )
+    step = CallStep("apply", (Address(Region.INPUT, "x"), Address(Region.OUTPUT, "y")))
+    ports = (Port("x", DType.F32, x.shape),), (Port("y", DType.F32, x.shape),)
+    net = Program("net", *ports, (Kernel("apply", params, (loop,)),), (step,), {}, 0)
+    (y,) = build(net, cache=Cache(tmp_path))(x)
+    with np.errstate(over="ignore", under="ignore"):
+        wide = x.astype(np.float64)
+        exact = np.array([math.erf(each) for each in wide]) if op == "erf" else reference(wide)
+        wanted = exact.astype(np.float32)
+        finite = np.isfinite(wanted)
+        units = np.abs(y - exact)[finite] / np.spacing(np.abs(wanted[finite]))
+    assert np.array_equal(y[~finite], wanted[~finite])
+    assert units.max() < 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from weft.codegen.helpers_float import Text
+from weft.codegen.helpers_math import math_helper
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 
@@ -112,6 +113,10 @@ def vector_helper(name: str) -> Text | None:
     if op.startswith(("from_", "to_", "saturate_")):
         return _conversion(op, lanes, element)
     dtype = DType(element)
+    if dtype is DType.F32:
+        mathematical = math_helper(op, lanes)
+        if mathematical is not None:
+            return mathematical
     size = dtype.bytes
     words = {
         "V": f"v{lanes}{element}",
