@@ -329,11 +329,55 @@ class RandomNet:
         dims = (self.number(1, 3), *self.net.shape(x))
         return self.net.op("Expand", x, shape=tuple(3 if dim == 1 else dim for dim in dims))
 
-    def resize(self) -> str | None:
+    def upsample(self) -> str | None:
         x = self.value((4,))
         if x is None:
             return None
-        return self.net.op("Upsample", x, scales=(1.0, 1.0, 2.0, 2.0))
+        scales = (1.0, 1.0, float(self.number(1, 3)), float(self.number(1, 3)))
+        return self.net.op("Upsample", x, scales=scales)
+
+    def pixels_to_channels(self) -> str | None:
+        x = self.value((4,))
+        if x is None:
+            return None
+        _, channels, height, width = self.net.shape(x)
+        size = self.number(2, 3)
+        if channels % (size * size) == 0:
+            return self.net.op("DepthToSpace", x, blocksize=size, mode=self.one(["DCR", "CRD"]))
+        if height % size == 0 and width % size == 0:
+            return self.net.op("SpaceToDepth", x, blocksize=size)
+        return None
+
+    def gather(self) -> str | None:
+        x = self.value(range(1, 5))
+        if x is None:
+            return None
+        axis = self.axis(x)
+        extent = self.net.shape(x)[axis]
+        places = [self.number(-extent, extent - 1) for _ in range(self.number(1, 4))]
+        index = self.net.builder.constant(np.array(places, np.int64), "places")
+        return self.net.op("Gather", x, index, axis=axis)
+
+    def recurrent(self) -> str | None:
+        x = self.value((3,))
+        if x is None:
+            return None
+        hidden, inputs = self.number(1, 5), self.net.shape(x)[2]
+        directions = self.number(1, 2)
+        weights = [
+            self.net.constant(directions, 3 * hidden, size, scale=0.5) for size in (inputs, hidden)
+        ]
+        direction = "bidirectional" if directions == 2 else self.one(["forward", "reverse"])
+        made = self.net.several("GRU", [x, *weights], 2, hidden_size=hidden, direction=direction)
+        self.values.append(made[1])
+        return made[0]
+
+    def select(self) -> str | None:
+        x = self.value()
+        if x is None:
+            return None
+        limit = self.net.constant(*(self.one([1, dim]) for dim in self.net.shape(x)))
+        return self.net.op("Where", self.net.op("Less", x, limit), limit, x)
 
     def grow(self, nodes: int) -> None:
         """Adds an input and nodes; what is too large or fits nowhere is left out."""
@@ -370,6 +414,11 @@ OPERATIONS: tuple[Callable[[RandomNet], str | None], ...] = (
     RandomNet.pad,
     RandomNet.reduce,
     RandomNet.expand,
+    RandomNet.upsample,
+    RandomNet.pixels_to_channels,
+    RandomNet.gather,
+    RandomNet.recurrent,
+    RandomNet.select,
 )
 
 
