@@ -60,6 +60,9 @@ class ResampleAttributes(Attributes):
     axis: int
 
 
+LARGEST_WISH = 1 << 31
+
+
 # --- resize -------------------------------------------------------------------------------
 
 
@@ -107,8 +110,8 @@ def stretches(call: Call) -> dict[int, Stretch]:
             f"either scales or sizes must name {len(chosen)} numbers",
             got=f"scales {asked.scales}, sizes {asked.sizes}",
         )
-    if min(wish) <= 0:
-        raise call.error("scales and sizes must be positive", got=str(list(wish)))
+    if not all(0 < each < LARGEST_WISH for each in wish):
+        raise call.error("scales and sizes must be positive numbers", got=str(list(wish)))
     roi = asked.roi or (0.0,) * len(chosen) + (1.0,) * len(chosen)
     if asked.coordinate_transformation_mode != "tf_crop_and_resize":
         roi = (0.0,) * len(chosen) + (1.0,) * len(chosen)
