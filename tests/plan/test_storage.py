@@ -15,7 +15,8 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.group import Group, form
 from weft.plan.program import Region
-from weft.plan.storage import Storage, View, assign, order_of, packed, reshaped, row_major
+from weft.plan.storage import Storage, assign
+from weft.plan.strides import View, order_of, packed, reshaped, row_major
 from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 

@@ -24,7 +24,7 @@ from weft.loops.walk import (
     substitute,
 )
 from weft.plan.group import Group
-from weft.plan.storage import View
+from weft.plan.strides import View
 from weft.targets.target import Target
 
 _ZERO = Const(0, DType.I64)

@@ -11,7 +11,7 @@ from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.plan.group import Group
 from weft.plan.implementation import Implement, Implementation
-from weft.plan.storage import View
+from weft.plan.strides import View
 from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Callable[[Task], Implementation | None]], ...] = (

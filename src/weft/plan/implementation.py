@@ -11,7 +11,7 @@ import numpy as np
 from weft.ir.types import TensorType
 from weft.loops.nodes import Kernel
 from weft.plan.group import Group
-from weft.plan.storage import View
+from weft.plan.strides import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from weft.plan import memory, order
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.program import Region
-from weft.plan.storage import Root, Storage, View, assign
+from weft.plan.storage import Root, Storage, assign
+from weft.plan.strides import View
 from weft.plan.tensors import Opaque, is_point, only_used, own_outputs, tensor_program
 
 ALIGNMENT = 64

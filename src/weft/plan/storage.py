@@ -19,10 +19,11 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
-from weft.loops.nodes import Axis, Load, Reduce, Var
+from weft.loops.nodes import Load, Reduce, Var
 from weft.loops.walk import loads
 from weft.plan.group import Group, contraction
 from weft.plan.program import Region
+from weft.plan.strides import View, moved, order_of, packed, reshaped, row_major
 from weft.plan.tensors import (
     RESHAPES,
     Assembled,
@@ -33,21 +34,6 @@ from weft.plan.tensors import (
     is_point,
     moved_from,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Where the elements of a value lie.
-
-    Attributes:
-        root: the value that owns the memory.
-        offset: elements from the start of the root.
-        strides: elements between neighbours in each logical dimension.
-    """
-
-    root: str
-    offset: int
-    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,86 +62,6 @@ class Storage:
     steps: tuple[Group | Opaque, ...]
     ready: Mapping[str, frozenset[int]]
     types: Mapping[str, TensorType]
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a packed tensor, last dimension fastest."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def packed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a packed tensor whose dimensions lie in ``order``, slowest first."""
-    strides = [0] * len(shape)
-    step = 1
-    for axis in reversed(order):
-        strides[axis] = step
-        step *= shape[axis]
-    return tuple(strides)
-
-
-def order_of(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions from slowest to fastest; those of extent 1 keep their places."""
-    axes = range(len(shape))
-    moving = sorted((a for a in axes if shape[a] > 1), key=lambda a: -strides[a])
-    spots = [a for a in axes if shape[a] > 1]
-    order = list(axes)
-    for spot, axis in zip(spots, moving, strict=True):
-        order[spot] = axis
-    return tuple(order)
-
-
-def reshaped(
-    shape: Sequence[int], strides: Sequence[int], target: Sequence[int]
-) -> tuple[int, ...] | None:
-    """Strides with which the same memory is read in another shape, if there are any.
-
-    Both shapes are walked from the left in the smallest groups of equal products; the
-    dimensions of a group must lie in one run of memory.
-    """
-    if prod(shape) == 0:
-        return row_major(target)
-    result: list[int] = []
-    source = [(extent, step) for extent, step in zip(shape, strides, strict=True) if extent != 1]
-    place = 0
-    wanted = list(target)
-    while wanted:
-        extent = wanted.pop(0)
-        if extent == 1:
-            result.append(1)
-            continue
-        if place == len(source):
-            return None
-        have, step = source[place]
-        place += 1
-        group = [extent]
-        need = extent
-        while have != need:
-            if have < need:
-                if place == len(source) or source[place][1] * source[place][0] != step:
-                    return None
-                have *= source[place][0]
-                step = source[place][1]
-                place += 1
-            else:
-                if not wanted:
-                    return None
-                group.append(wanted.pop(0))
-                need *= group[-1]
-        result.extend(part * step for part in row_major(group))
-    return tuple(result)
-
-
-def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
-    """The view of a value that is an affine movement of another."""
-    offset = view.offset
-    steps = dict.fromkeys((axis.var for axis in axes), 0)
-    for part, stride in zip(load.index, view.strides, strict=True):
-        form = affine(part)
-        offset += form.const * stride
-        for atom, factor in form.terms.items():
-            if isinstance(atom, Var):
-                steps[atom.name] += factor * stride
-    return View(view.root, offset, tuple(steps[axis.var] for axis in axes))
 
 
 def _identity_loads(compute: Compute, types: Mapping[str, TensorType]) -> list[Load]:

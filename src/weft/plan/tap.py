@@ -14,7 +14,7 @@ from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, For, Kernel, Load, Stmt, Store, Var
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Address, CallStep, Function, Port, Program, Region, Repeat, Step
-from weft.plan.storage import View
+from weft.plan.strides import View
 
 
 def _gather(name: str, type: TensorType, view: View) -> Kernel:

@@ -1,0 +1,102 @@
+"""Strides: views of memory as arithmetic on shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from weft.loops.affine import affine
+from weft.loops.nodes import Axis, Load, Var
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where the elements of a value lie.
+
+    Attributes:
+        root: the value that owns the memory.
+        offset: elements from the start of the root.
+        strides: elements between neighbours in each logical dimension.
+    """
+
+    root: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a packed tensor, last dimension fastest."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def packed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a packed tensor whose dimensions lie in ``order``, slowest first."""
+    strides = [0] * len(shape)
+    step = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def order_of(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions from slowest to fastest; those of extent 1 keep their places."""
+    axes = range(len(shape))
+    moving = sorted((a for a in axes if shape[a] > 1), key=lambda a: -strides[a])
+    spots = [a for a in axes if shape[a] > 1]
+    order = list(axes)
+    for spot, axis in zip(spots, moving, strict=True):
+        order[spot] = axis
+    return tuple(order)
+
+
+def reshaped(
+    shape: Sequence[int], strides: Sequence[int], target: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Strides with which the same memory is read in another shape, if there are any.
+
+    Both shapes have as many elements.  They are walked from the left in the smallest groups
+    of equal products; the dimensions of a group must lie in one run of memory.
+    """
+    if prod(shape) == 0:
+        return row_major(target)
+    source = [(extent, step) for extent, step in zip(shape, strides, strict=True) if extent != 1]
+    wanted = [extent for extent in target if extent != 1]
+    found: list[int] = []
+    for have, want in _groups([extent for extent, _ in source], wanted):
+        run = source[have]
+        if any(outer != extent * inner for (_, outer), (extent, inner) in pairwise(run)):
+            return None
+        found.extend(part * run[-1][1] for part in row_major(wanted[want]))
+    steps = iter(found)
+    return tuple(1 if extent == 1 else next(steps) for extent in target)
+
+
+def _groups(left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[slice, slice]]:
+    """Where the smallest groups of equal products lie in two factorings of one number."""
+    i = j = 0
+    while i < len(left):
+        first, second = i, j
+        have, want = left[i], right[j]
+        i, j = i + 1, j + 1
+        while have != want:
+            if have < want:
+                have, i = have * left[i], i + 1
+            else:
+                want, j = want * right[j], j + 1
+        yield slice(first, i), slice(second, j)
+
+
+def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
+    """The view of a value that is an affine movement of another."""
+    offset = view.offset
+    steps = dict.fromkeys((axis.var for axis in axes), 0)
+    for part, stride in zip(load.index, view.strides, strict=True):
+        form = affine(part)
+        offset += form.const * stride
+        for atom, factor in form.terms.items():
+            if isinstance(atom, Var):
+                steps[atom.name] += factor * stride
+    return View(view.root, offset, tuple(steps[axis.var] for axis in axes))
