@@ -124,8 +124,11 @@ def _labels(names: Iterable[str]) -> Iterator[str]:
 
 def _inline(array: np.ndarray) -> str | None:
     """The elements of a small array, if their text gives the same bytes back."""
-    if array.size > INLINE_ELEMENTS or np.isnan(array.astype(np.float64)).any():
+    if array.size > INLINE_ELEMENTS:
         return None
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, not news
+        if np.isnan(array.astype(np.float64)).any():
+            return None
     return f"[{', '.join(_scalar(element) for element in array.reshape(-1).tolist())}]"
 
 
