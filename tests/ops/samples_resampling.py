@@ -115,7 +115,7 @@ BAD: list[Bad] = [
     Bad(
         "Resize",
         ("f32[2,3]",),
-        "resize: scales and sizes must be positive; got [0, 1] (node bad)",
+        "resize: scales and sizes must be positive numbers; got [0, 1] (node bad)",
         sized(0, 1),
     ),
     Bad(
