@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 import click
 import numpy as np
 
 from weft.cli.common import Model, State, json_option, model_options, table, working, write_json
 from weft.cli.files import random_inputs
+from weft.cli.layers import show_layers, show_limits
+from weft.errors import UserError
 from weft.frontends.onnx.session import Session
 from weft.runtime.compiler import find_compiler
 
@@ -70,6 +73,20 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
+@click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --layers: draw a roofline plot to this file.",
+)
+@click.option(
+    "--limits",
+    is_flag=True,
+    expose_value=False,
+    callback=show_limits,
+    help="Measure what this machine can do at most, print it, and stop; needs no MODEL.",
+)
 @json_option
 @click.pass_obj
 def bench(
@@ -79,8 +96,22 @@ def bench(
     flavours: Sequence[str],
     rival: bool,
     seed: int,
+    layers: bool,
+    top: int,
+    svg: Path | None,
 ) -> None:
-    """Compiles MODEL for this machine and measures single runs on one thread."""
+    """Compiles MODEL for this machine and measures single runs on one thread.
+
+    With --layers every step is timed in place, within whole runs. Beside its time stand the
+    arithmetic that the model asks for, the bytes that it has to move at the least, and how
+    much of what this machine can do was reached: the limit is that of arithmetic, or of the
+    level of memory from which its operands have to come.
+    """
+    if layers:
+        show_layers(state, model, seconds, seed, top, svg)
+        return
+    if top or svg is not None:
+        raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
     inputs = random_inputs(model.net.inputs, seed)
     arrays = tuple(inputs.values())
     timings: list[Timing] = []

@@ -40,7 +40,7 @@ def _address(plan: Plan, value: str) -> Address:
     return Address(root.region, root.value, offset)
 
 
-def _runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Sequence[Step]]]:
+def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Sequence[Step]]]:
     """The steps of the program that each step of the plan became."""
     steps = iter(program.steps)
     for planned in plan.steps:
@@ -68,7 +68,7 @@ def tap(plan: Plan, program: Program, values: Collection[str]) -> Program:
     steps: list[Step] = []
     outputs: list[Port] = []
     ports = {port.name for port in program.outputs}
-    for planned, run in _runs(plan, program):
+    for planned, run in step_runs(plan, program):
         steps += run
         for value in planned.writes:
             type = plan.types[value]

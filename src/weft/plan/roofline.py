@@ -1,0 +1,172 @@
+"""A roofline plot as SVG: how fast each step is, beside what arithmetic and memory allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10, sqrt
+from xml.sax.saxutils import escape, quoteattr
+
+from weft.plan.draw import COLOURS
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A step.
+
+    Attributes:
+        name: what it does.
+        kind: what it is coloured by.
+        intensity: operations per byte; more than 0.
+        gflops: thousand million operations per second; more than 0.
+        share: of the whole time, from 0 to 1; the dot's area.
+        label: what the tooltip says beside the name and the figures.
+    """
+
+    name: str
+    kind: str
+    intensity: float
+    gflops: float
+    share: float
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A slope: thousand million bytes per second of a level of memory."""
+
+    name: str
+    gbytes: float
+
+
+WIDTH, HEIGHT = 1000, 600
+LEFT, RIGHT, TOP, BOTTOM = 80, 30, 60, 80
+_SMALLEST, _LARGEST = 3.0, 22.0
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    """The powers of ten around some values."""
+    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    return low, max(high, low + 1)
+
+
+@dataclass(frozen=True)
+class _Plot:
+    dots: Sequence[Dot]
+    peak: float
+    roofs: Sequence[Roof]
+
+    @property
+    def across(self) -> tuple[int, int]:
+        ridges = [self.peak / roof.gbytes for roof in self.roofs]
+        return _decades([1.0, *ridges, *(dot.intensity for dot in self.dots)])
+
+    @property
+    def up(self) -> tuple[int, int]:
+        return _decades([self.peak, *(dot.gflops for dot in self.dots)])
+
+    def x(self, intensity: float) -> float:
+        low, high = self.across
+        return LEFT + (WIDTH - LEFT - RIGHT) * (log10(intensity) - low) / (high - low)
+
+    def y(self, gflops: float) -> float:
+        low, high = self.up
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (log10(gflops) - low) / (high - low)
+
+    def axes(self) -> Iterator[str]:
+        left, right = LEFT, WIDTH - RIGHT
+        top, bottom = TOP, HEIGHT - BOTTOM
+        for power in range(self.across[0], self.across[1] + 1):
+            x = self.x(10.0**power)
+            yield f'<path d="M{x:.2f} {top}V{bottom}" stroke="#dddddd"/>'
+            yield f'<text x="{x:.2f}" y="{bottom + 16}" text-anchor="middle">{10.0**power:g}</text>'
+        for power in range(self.up[0], self.up[1] + 1):
+            y = self.y(10.0**power)
+            yield f'<path d="M{left} {y:.2f}H{right}" stroke="#dddddd"/>'
+            yield f'<text x="{left - 8}" y="{y + 4:.2f}" text-anchor="end">{10.0**power:g}</text>'
+        middle = (left + right) / 2
+        yield f'<text x="{middle}" y="{bottom + 34}" text-anchor="middle">FLOP per byte</text>'
+        yield f'<text x="{left}" y="{top - 6}" text-anchor="middle">GFLOP/s</text>'
+
+    def limits(self) -> Iterator[str]:
+        """The roof over arithmetic, and the slopes of memory up to it."""
+        low, high = self.across
+        slowest = min((roof.gbytes for roof in self.roofs), default=self.peak)
+        start = max(10.0**low, min(10.0**high, self.peak / slowest))
+        for roof in self.roofs:
+            start = min(start, self.peak / roof.gbytes)
+            # A slope begins where it enters the picture, on its left or at its bottom.
+            first = max(10.0**low, 10.0 ** self.up[0] / roof.gbytes)
+            last = min(10.0**high, self.peak / roof.gbytes)
+            a, b = (self.x(first), self.y(first * roof.gbytes)), self.x(last)
+            yield (
+                f'<path d="M{a[0]:.2f} {a[1]:.2f}L{b:.2f} {self.y(last * roof.gbytes):.2f}" '
+                f'stroke="#333333"><title>{escape(roof.name)}: {roof.gbytes:,.1f} GB/s</title>'
+                "</path>"
+            )
+            yield f'<text x="{a[0] + 4:.2f}" y="{a[1] - 4:.2f}">{escape(roof.name)}</text>'
+        y = self.y(self.peak)
+        yield (
+            f'<path d="M{self.x(max(start, 10.0**low)):.2f} {y:.2f}H{WIDTH - RIGHT}" '
+            f'stroke="#333333"><title>{self.peak:,.1f} GFLOP/s</title></path>'
+        )
+        yield (
+            f'<text x="{WIDTH - RIGHT}" y="{y - 6:.2f}" text-anchor="end">'
+            f"{self.peak:,.0f} GFLOP/s</text>"
+        )
+
+    def colours(self) -> dict[str, str]:
+        kinds = sorted({dot.kind for dot in self.dots})
+        return {kind: COLOURS[place % len(COLOURS)] for place, kind in enumerate(kinds)}
+
+    def points(self) -> Iterator[str]:
+        colours = self.colours()
+        # The largest first, so that they hide nothing.
+        for dot in sorted(self.dots, key=lambda dot: -dot.share):
+            radius = max(_SMALLEST, _LARGEST * sqrt(dot.share))
+            title = (
+                f"{dot.name}: {dot.gflops:,.1f} GFLOP/s at {dot.intensity:,.2f} FLOP/byte, "
+                f"{dot.share:.1%} of the time"
+            )
+            text = "\n".join(part for part in (title, dot.label) if part)
+            yield (
+                f'<circle cx="{self.x(dot.intensity):.2f}" cy="{self.y(dot.gflops):.2f}" '
+                f'r="{radius:.2f}" fill="{colours[dot.kind]}" fill-opacity="0.7" '
+                f'stroke="#333333" stroke-width="0.5"><title>{escape(text)}</title></circle>'
+            )
+
+    def legend(self) -> Iterator[str]:
+        x = LEFT
+        for kind, colour in self.colours().items():
+            yield f'<rect x="{x}" y="{HEIGHT - 26}" width="10" height="10" fill="{colour}"/>'
+            yield f'<text x="{x + 14}" y="{HEIGHT - 17}">{escape(kind)}</text>'
+            x += 30 + 7 * len(kind)
+
+
+def roofline(
+    title: str, caption: str, dots: Sequence[Dot], peak: float, roofs: Sequence[Roof]
+) -> str:
+    """The picture, with both axes logarithmic.
+
+    Args:
+        title: what it is a picture of.
+        caption: a line below the title.
+        dots: the steps.
+        peak: thousand million operations per second that registers allow.
+        roofs: what memory allows.
+    """
+    plot = _Plot(dots, peak, roofs)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'role="img" aria-label={quoteattr(f"roofline of {title}")} '
+        'font-family="sans-serif" font-size="11" fill="#333333">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        f'<text x="{LEFT}" y="22" font-size="16">{escape(title)}</text>',
+        f'<text x="{LEFT}" y="38">{escape(caption)}</text>',
+        *plot.axes(),
+        *plot.limits(),
+        *plot.points(),
+        *plot.legend(),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"

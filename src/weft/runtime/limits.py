@@ -1,0 +1,326 @@
+"""What this machine can do at most: multiply-adds from registers, reads from every level of memory.
+
+Measured with small C functions, once, and kept in the user's cache.  Limits are maxima, so
+what other processes take away while they are measured is found out by measuring again: the
+better figure of each stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import platform
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from weft.plan.traffic import Traffic
+from weft.runtime.cache import Cache, digest, processor
+from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
+from weft.targets.target import Target
+
+_SOURCE = Path(__file__).with_name("limits.c")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+# What is assumed where the system does not say.
+_USUAL = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
+_MEMORY = "DRAM"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_CHAINS = 12
+_UNROLLED = 8
+# Rounds are short, so that some fall between what other processes do.
+_ROUND_SECONDS = 0.003
+_ROUNDS = 25
+_OVERLAP = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of memory.
+
+    Attributes:
+        name: ``L1``, ``L2``, ``L3`` or ``DRAM``.
+        bytes: that it holds, of all threads together; 0 is no bound.
+        gbytes: thousand million bytes per second that all threads together can read.
+    """
+
+    name: str
+    bytes: int
+    gbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a number of threads can do at most.
+
+    Attributes:
+        processor: its name.
+        vector_bytes: of the registers that were used.
+        threads: how many.
+        gflops: thousand million operations per second, two for a multiply-add.
+        levels: of memory, the nearest first.
+    """
+
+    processor: str
+    vector_bytes: int
+    threads: int
+    gflops: float
+    levels: tuple[Level, ...]
+
+    def bound(self, work: Traffic) -> tuple[float, str]:
+        """Microseconds below which no kernel can do some work, and what sets them.
+
+        Every operand comes from the nearest level that holds all that was touched since it
+        was used last, through all levels before that; levels and arithmetic overlap.
+        """
+        times = {"compute": work.flops / self.gflops / 1000}
+        sizes = {**work.reads, **work.writes}
+        for place, level in enumerate(self.levels):
+            nearer = self.levels[place - 1].bytes if place else -1
+            moved = sum(
+                size for value, size in sizes.items() if work.distances[value] + size > nearer
+            )
+            times[level.name] = moved / level.gbytes / 1000
+        bound = max(times, key=lambda name: times[name])
+        return times[bound], bound
+
+    def better(self, other: Limits) -> Limits:
+        """The larger figure of each."""
+        pairs = zip(self.levels, other.levels, strict=True)
+        levels = tuple(replace(a, gbytes=max(a.gbytes, b.gbytes)) for a, b in pairs)
+        return replace(self, gflops=max(self.gflops, other.gflops), levels=levels)
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def limits(
+    machine: Target,
+    threads: int = 1,
+    *,
+    compiler: Compiler | None = None,
+    cache: Cache | None = None,
+    again: bool = False,
+) -> Limits:
+    """The limits of this machine, measured if they are not in the cache.
+
+    Args:
+        machine: this machine, or a target whose instructions it has.
+        threads: how many work at once.
+        compiler: by default the one that is found.
+        cache: where figures are kept; by default the user's cache.
+        again: measure even so, and keep the better figures.
+    """
+    compiler, cache = compiler or find_compiler(), cache or Cache()
+    caches = cache_sizes()
+    flags = _flags(machine)
+    identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(caches)]
+    identity += [str(threads), str(machine.vector_bytes)]
+    key = digest(identity)
+
+    def write(target: Path) -> None:
+        figures = measure(machine, threads, caches, compiler, cache or Cache())
+        target.write_text(json.dumps(figures.record()))
+
+    path = cache.get(f"limits-{key}.json", write)
+    found = _parsed(path.read_text())
+    if not again:
+        return found
+    path.unlink()
+    better = found.better(_parsed(cache.get(path.name, write).read_text()))
+    path.unlink()
+    cache.get(path.name, lambda target: _write(target, better))
+    return better
+
+
+def _write(target: Path, figures: Limits) -> None:
+    target.write_text(json.dumps(figures.record()))
+
+
+def _parsed(text: str) -> Limits:
+    record = json.loads(text)
+    levels = tuple(Level(**each) for each in record.pop("levels"))
+    return Limits(**record, levels=levels)
+
+
+# --- the machine ----------------------------------------------------------------------------
+
+
+def cache_sizes() -> tuple[tuple[str, int], ...]:
+    """Names and bytes of the data caches of a core, the nearest first."""
+    found: dict[str, int] = {}
+    for folder in sorted(_CACHES.glob("index*")):
+        try:
+            kind, level, size = (
+                (folder / name).read_text().strip() for name in ("type", "level", "size")
+            )
+        except OSError:
+            continue
+        match = re.fullmatch(r"(\d+)([KMG]?)", size)
+        if kind != "Instruction" and match:
+            found[f"L{level}"] = int(match[1]) * _UNITS[match[2]]
+    return tuple(sorted(found.items())) or _USUAL
+
+
+def processor_name() -> str:
+    """What the processor calls itself."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        if found:
+            return found[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _flags(machine: Target) -> list[str]:
+    chosen = ["-march=native"] if machine.name == "host" else list(machine.flags)
+    return ["-std=gnu11", "-O2", "-ffp-contract=fast", *chosen]
+
+
+# --- measuring ------------------------------------------------------------------------------
+
+
+def measure(
+    machine: Target,
+    threads: int,
+    caches: Sequence[tuple[str, int]],
+    compiler: Compiler,
+    cache: Cache,
+) -> Limits:
+    """Measures; see ``limits``."""
+    width = machine.vector_bytes or 16
+    flags = [*_flags(machine), f"-DWIDTH={width}"]
+    identity = [_SOURCE.read_bytes(), *flags, *compiler.command, compiler.version, processor()]
+    path = cache.get(
+        f"limits-{digest(identity)}.so", lambda target: _compile(compiler, flags, target)
+    )
+    library = ctypes.CDLL(str(path))
+    multiply, read = library.weft_multiply, library.weft_read
+    multiply.argtypes = [ctypes.c_long, ctypes.c_float, ctypes.c_void_p]
+    read.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+    multiply.restype = read.restype = None
+    flops = _CHAINS * 2 * (width // 4)
+    gflops = _rate(partial(_multiply, multiply), flops, threads)
+    levels = [
+        Level(name, size, _bandwidth(read, width, footprint, threads))
+        for name, size, footprint in _footprints(caches, threads)
+    ]
+    return Limits(processor_name(), width, threads, gflops, tuple(levels))
+
+
+def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[str, int, int]]:
+    """Levels: name, bytes of all threads together, and bytes that each thread reads."""
+    found: list[tuple[str, int, int]] = []
+    last = caches[-1][0]
+    for place, (name, size) in enumerate(caches):
+        shared = name == last and place > 1
+        own = size // threads if shared else size
+        # What does not fit into the level before, and well into this one.
+        nearer = caches[place - 1][1] if place else 0
+        found.append(
+            (name, size if shared else size * threads, max(own // 2, min(2 * nearer, own)))
+        )
+    most = max(64 << 20, 4 * caches[-1][1])
+    return [*found, (_MEMORY, 0, most // threads)]
+
+
+def _compile(compiler: Compiler, flags: Sequence[str], target: Path) -> None:
+    source = target.with_name(_SOURCE.name)
+    source.write_bytes(_SOURCE.read_bytes())
+    compile_object(compiler, flags, source, source.with_suffix(".o"))
+    link_library(compiler, [source.with_suffix(".o")], target)
+
+
+def _multiply(function: Callable[..., None], count: int, _: int) -> None:
+    function(count, 0.999, ctypes.byref(ctypes.c_float()))
+
+
+def _read(
+    function: Callable[..., None], memory: Sequence[int], vectors: int, count: int, thread: int
+) -> None:
+    function(memory[thread], vectors, count, ctypes.byref(ctypes.c_uint()))
+
+
+def _bandwidth(function: Callable[..., None], width: int, footprint: int, threads: int) -> float:
+    """Thousand million bytes per second."""
+    vectors = max(1, footprint // (width * _UNROLLED)) * _UNROLLED
+    memory = [_memory(vectors * width) for _ in range(threads)]
+    addresses = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in memory]
+    return _rate(partial(_read, function, addresses, vectors), vectors * width, threads)
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Whole pages, large ones if the system gives them, all of them touched."""
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # A kernel without huge pages refuses: slower, not wrong.
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    for start in range(0, size, 4096):
+        memory[start] = 1
+    return memory
+
+
+def _rate(work: Callable[[int, int], None], units: int, threads: int) -> float:
+    """Thousand million units per second of all threads in the best round.
+
+    Args:
+        work: ``work(count, thread)`` does ``count`` times ``units``.
+        units: of one.
+        threads: how many do it at once.
+    """
+    count = 1
+    while (took := _seconds(work, count, 0)) < _ROUND_SECONDS / 2:
+        count = max(2 * count, int(count * _ROUND_SECONDS / max(took, 1e-6) / 2))
+    if threads == 1:
+        return units * count / min(_seconds(work, count, 0) for _ in range(_ROUNDS)) / 1e9
+    return units * count * max(map(_speed, _together(work, count, threads))) / 1e9
+
+
+def _seconds(work: Callable[[int, int], None], count: int, thread: int) -> float:
+    start = time.perf_counter()
+    work(count, thread)
+    return time.perf_counter() - start
+
+
+def _together(
+    work: Callable[[int, int], None], count: int, threads: int
+) -> list[tuple[tuple[float, float], ...]]:
+    """When each thread started and ended, in every round."""
+    barrier = threading.Barrier(threads)
+    spans: list[list[tuple[float, float]]] = [[] for _ in range(threads)]
+
+    def run(thread: int) -> None:
+        for _ in range(_ROUNDS):
+            barrier.wait()
+            start = time.perf_counter()
+            work(count, thread)
+            spans[thread].append((start, time.perf_counter()))
+
+    workers = [threading.Thread(target=run, args=(thread,)) for thread in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return list(zip(*spans, strict=True))
+
+
+def _speed(spans: Sequence[tuple[float, float]]) -> float:
+    """Rounds per second of threads that worked at the same time."""
+    starts, ends = zip(*spans, strict=True)
+    whole = max(ends) - min(starts)
+    if min(ends) - max(starts) < _OVERLAP * whole:
+        # What one did while another had not begun, or was done, says nothing of both.
+        return len(spans) / whole
+    return sum(1 / (end - start) for start, end in spans)
+
+
+def usable_threads() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

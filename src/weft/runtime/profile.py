@@ -1,0 +1,238 @@
+"""Profiles: how long every step of a network takes, in place within whole runs.
+
+The network is built with a read of the processor's counter of time between its steps, so
+caches hold what they hold in real use.  A profile's own cost is one such read for each
+step, some tens of nanoseconds.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from weft.codegen.flavours import Flavour
+from weft.errors import UserError
+from weft.ops.record import Op
+from weft.plan.clock import clocked
+from weft.plan.group import Group
+from weft.plan.plan import Plan
+from weft.plan.program import Program
+from weft.plan.report import Row, report
+from weft.plan.stats import stats
+from weft.plan.traffic import Traffic, traffic
+from weft.runtime.compiler import Compiler
+from weft.runtime.library import Library, build
+from weft.runtime.limits import Limits
+
+_AT_LEAST = 5
+_WARM_UPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """One step of a plan.
+
+    Attributes:
+        step: its number.
+        name: the function that it calls, or the op.
+        ops: that it does; nodes: their names in the graph; sources: in the model.
+        scheme: the alternative that ran.
+        reads: what it reads and of which type; writes: what it makes.
+        least: microseconds of the fastest run; median: of half of the runs.
+        macs: multiply-accumulates of its nodes; operations: everything else.
+        bytes: that it has to read and write at least.
+        limit: microseconds that no kernel could beat on this machine, if it is known.
+        bound: what that limit is: ``compute`` or a level of memory.
+    """
+
+    step: int
+    name: str
+    ops: tuple[str, ...]
+    nodes: tuple[str, ...]
+    sources: tuple[str, ...]
+    scheme: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    least: float
+    median: float
+    macs: int
+    operations: int
+    bytes: int
+    limit: float = 0.0
+    bound: str = ""
+
+    @property
+    def flops(self) -> int:
+        """Operations, two for each multiply-accumulate."""
+        return 2 * self.macs + self.operations
+
+    @property
+    def gflops(self) -> float:
+        """Thousand million operations per second, in the median."""
+        return self.flops / self.median / 1000 if self.median > 0 else 0.0
+
+    @property
+    def gbytes(self) -> float:
+        """Thousand million bytes per second, in the median."""
+        return self.bytes / self.median / 1000 if self.median > 0 else 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """How much of what the machine can do was reached; 0 if that is not known."""
+        return self.limit / self.median if self.median > 0 else 0.0
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        derived = {
+            name: round(getattr(self, name), 4)
+            for name in ("gflops", "gbytes", "intensity", "fraction")
+        }
+        return {**asdict(self), "flops": self.flops, **derived}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """All steps of a network.
+
+    Attributes:
+        name: of the graph.
+        layers: the steps, in order of execution.
+        least: microseconds from before the first step to after the last one, in the
+            fastest run; median: in half of the runs.
+        runs: how many there were.
+        macs: of all nodes, each once; operations: everything else.
+        threads: how many ran it.
+        limits: of the machine, if they were given.
+    """
+
+    name: str
+    layers: tuple[LayerTime, ...]
+    least: float
+    median: float
+    runs: int
+    macs: int
+    operations: int
+    threads: int = 1
+    limits: Limits | None = None
+
+    @property
+    def flops(self) -> int:
+        """Operations, two for each multiply-accumulate."""
+        return 2 * self.macs + self.operations
+
+    @property
+    def bytes(self) -> int:
+        """What the steps have to read and write at least."""
+        return sum(layer.bytes for layer in self.layers)
+
+    @property
+    def limit(self) -> float:
+        """Microseconds that no kernels for these steps could beat."""
+        return sum(layer.limit for layer in self.layers)
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {**asdict(self), "layers": [layer.record() for layer in self.layers]}
+
+
+def profile(
+    plan: Plan,
+    program: Program,
+    inputs: Sequence[np.ndarray],
+    ops: Mapping[str, Op],
+    *,
+    flavour: str | Flavour = "gnu",
+    compiler: Compiler | None = None,
+    seconds: float = 1.0,
+    limits: Limits | None = None,
+) -> Profile:
+    """Measures every step of a network.
+
+    Args:
+        plan: what to run.
+        program: what the plan was lowered to.
+        inputs: one array for each input, in order.
+        ops: the op table.
+        flavour: the dialect of C that is generated.
+        compiler: by default the one that is found.
+        seconds: how long to measure.
+        limits: of the machine, to say how far from them each step is.
+    """
+    library = build(clocked(plan, program, platform.machine()), flavour, compiler=compiler)
+    times = _times(library, inputs, seconds)
+    steps = np.diff(times, axis=1)
+    whole = times[:, -1] - times[:, 0]
+    figures = stats(plan.graph, ops)
+    work = traffic(plan, figures)
+    layers = [
+        _layer(row, plan, each, steps[:, row.step], limits)
+        for row, each in zip(report(plan).rows, work, strict=True)
+    ]
+    return Profile(
+        plan.graph.name,
+        tuple(layers),
+        float(whole.min()),
+        float(np.median(whole)),
+        len(times),
+        figures.macs,
+        figures.operations,
+        limits=limits,
+    )
+
+
+def _times(library: Library, inputs: Sequence[np.ndarray], seconds: float) -> np.ndarray:
+    """Microseconds on the counter's clock, of every run before and after every step."""
+    outputs = library(*inputs)
+    for _ in range(_WARM_UPS):
+        library(*inputs, out=outputs)
+    found: list[np.ndarray] = []
+    start = time.perf_counter_ns()
+    while len(found) < _AT_LEAST or time.perf_counter_ns() - start < seconds * 1e9:
+        library(*inputs, out=outputs)
+        found.append(outputs[-1].copy())
+    library(*inputs, out=outputs)
+    passed = time.perf_counter_ns() - start
+    ticks = np.stack(found)
+    # From the first stamp of the first run to that of one more run passed almost as long as
+    # on the system's clock from before the first run to after that one.
+    span = int(outputs[-1][-1]) - int(ticks[0, 0])
+    if span <= 0:
+        raise UserError("profiles need a counter of time that counts", got="one that stands still")
+    return (ticks - ticks[0, 0]) * (passed / span / 1000)
+
+
+def _layer(
+    row: Row, plan: Plan, work: Traffic, times: np.ndarray, limits: Limits | None
+) -> LayerTime:
+    step = plan.steps[row.step]
+    nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
+    sources = dict.fromkeys(
+        source for node in nodes for source in (node.origin.sources or (node.name,))
+    )
+    limit, bound = limits.bound(work) if limits else (0.0, "")
+    return LayerTime(
+        step=row.step,
+        name=row.name,
+        ops=row.ops,
+        nodes=row.nodes,
+        sources=tuple(sources),
+        scheme=row.scheme,
+        reads=tuple(f"{each.value} {each.type}" for each in row.reads),
+        writes=tuple(f"{each.value} {each.type}" for each in row.writes),
+        least=float(times.min()),
+        median=float(np.median(times)),
+        macs=work.work.macs,
+        operations=work.work.operations,
+        bytes=work.bytes,
+        limit=limit,
+        bound=bound,
+    )
