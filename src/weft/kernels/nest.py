@@ -6,9 +6,12 @@ do not depend on, and guards become bounds of loops.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.kernels.task import Task
 from weft.loops.definition import naive
 from weft.loops.guards import guards_to_bounds
+from weft.loops.nodes import For, Kind, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation, Operand
 
@@ -17,4 +20,17 @@ def generate(task: Task) -> Implementation:
     """The kernel of a task."""
     loops = naive(task.name, (task.compute,), task.inputs, (task.output,))
     kernel = simplify_kernel(guards_to_bounds(loops))
+    kernel = replace(kernel, body=_parallel(kernel.body))
     return Implementation(kernel, tuple(map(Operand, task.values)), "nest")
+
+
+def _parallel(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Marks the outermost loops: those over the output's axes, which nothing comes between.
+
+    A loop of a reduction stands inside the ``Local`` of its accumulator.
+    """
+    match body:
+        case (For() as loop,):
+            return (replace(loop, body=_parallel(loop.body), kind=Kind.PARALLEL),)
+        case _:
+            return body

@@ -25,7 +25,7 @@ from weft.kernels.cell import Cell
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, tile_shape, tiles_of
-from weft.loops.nodes import Buffer, Expr, For, Kernel, Local, Stmt, Var
+from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Local, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -102,7 +102,7 @@ class _Writer:
             place = 0 if self.parts.weight else len(loops)
             loops.insert(place, ("block", block.count))
         for var, extent in reversed(loops):
-            inner = (For(var, integer(0), integer(extent), inner),)
+            inner = (For(var, integer(0), integer(extent), inner, Kind.PARALLEL),)
         return inner
 
     def tiles(
@@ -124,7 +124,8 @@ class _Writer:
             else:
                 origin = plus(times(Var("tile"), tile.size), tile.start)
                 inner = self.tile(block, first, number, weight, origin, tile.size, True)
-                found.append(For("tile", integer(0), integer(tile.count), inner))
+                count = integer(tile.count)
+                found.append(For("tile", integer(0), count, inner, Kind.PARALLEL))
         return tuple(found)
 
     def tile(
