@@ -102,6 +102,13 @@ def test_negative_extent() -> None:
     assert refusal(source) == "onnx: an extent must not be negative; got [-3] (input x)"
 
 
+def test_terabytes_beside_an_empty_axis() -> None:
+    source = model([node("Relu", "x", "y")], {"x": [1 << 40, 0]})
+    assert refusal(source) == (
+        "onnx: a tensor has at most 64 GiB; got f32[1099511627776, 0] (input x)"
+    )
+
+
 def test_terabytes_of_input() -> None:
     source = model([node("Relu", "x", "y")], {"x": [1 << 20, 1 << 20]})
     assert refusal(source) == (

@@ -91,7 +91,8 @@ def checked_shape(dims: tuple[int, ...], dtype: DType, where: str) -> tuple[int,
         )
     if any(dim < 0 for dim in dims):
         raise UserError("onnx: an extent must not be negative", got=str(list(dims)), where=where)
-    if prod(dims) * dtype.bytes > MAX_BYTES:
+    # An extent of 0 must not hide others that no array can have.
+    if prod(max(dim, 1) for dim in dims) * dtype.bytes > MAX_BYTES:
         raise UserError(
             f"onnx: a tensor has at most {MAX_BYTES >> 30} GiB",
             got=f"{dtype.value}{list(dims)}",
