@@ -109,7 +109,7 @@ def aliased_parameters(
     for call, counts in walk_calls(steps):
         parameters = formals(functions[call.function])
         places = [
-            (each, address.region, address.name, *_reach(address, each, counts))
+            (each, address.region, address.name, *_reach(address, each, counts, call.parts))
             for each, address in zip(parameters, call.arguments, strict=True)
         ]
         for place, (formal, region, name, low, high) in enumerate(places):
@@ -121,8 +121,11 @@ def aliased_parameters(
     return {name: frozenset(names) for name, names in found.items()}
 
 
-def _reach(address: Address, formal: Formal, counts: Mapping[str, int]) -> tuple[int, int]:
-    low, high = address.offset, address.offset + max(formal.span, 1)
+def _reach(
+    address: Address, formal: Formal, counts: Mapping[str, int], parts: int
+) -> tuple[int, int]:
+    low = address.offset
+    high = low + max(formal.span, 1) + address.part_bytes * (parts - 1)
     for advance in address.advances:
         moved = advance.bytes * (counts[advance.var] - 1)
         low, high = low + min(moved, 0), high + max(moved, 0)

@@ -11,6 +11,7 @@ import numpy as np
 from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
 from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.fork import tasks_of
 from weft.codegen.helpers import helper_texts
 from weft.codegen.interface import Interface, header_text, interface_of
 from weft.codegen.layout import comment, includes, vector_types, wrap_all
@@ -83,15 +84,19 @@ class _Emission:
         self._program, self._flavour, self._parts = program, flavour, parts
         self._weights = _used_weights(program)
         self._blob = pack(self._weights, program.alignment) if blob else None
-        self._units = self._functions()
-        names = [unit.name for unit in self._units]
-        self._interface = interface_of(program, self._blob, names, list(self._weights))
+        self._formals = {each.name: formals(each) for each in program.functions}
+        names = Names([f"{program.name}_run"])
+        self._units = self._functions(names)
+        functions = {unit.key: unit.name for unit in self._units}
+        self._tasks = tasks_of(program, functions, self._formals, names)
+        self._interface = interface_of(program, self._blob, names.taken, list(self._weights))
         self._header = f"{program.name}.h"
         self._private = f"{program.name}_private.h"
 
     def files(self) -> Files:
         """Everything."""
         stack = max((unit.stack_bytes for unit in self._units), default=0) + _FRAMES
+        stack += max((_FRAMES + task.stack_bytes for task in self._tasks.values()), default=0)
         header = header_text(self._program, self._interface, self._flavour, self._blob, stack)
         single = self._parts == 1
         sources = (self._single(),) if single else tuple(self._split())
@@ -107,13 +112,13 @@ class _Emission:
             self._interface,
         )
 
-    def _functions(self) -> list[Unit]:
+    def _functions(self, names: Names) -> list[Unit]:
         program, split = self._program, self._parts != 1
         functions = {function.name: function for function in program.functions}
         called = {call.function for call, _ in walk_calls(program.steps)}
+        cut = {call.function for call, _ in walk_calls(program.steps) if call.parts > 1}
         aliased = aliased_parameters(functions, program.steps)
         comments = dict(program.function_comments)
-        names = Names([f"{program.name}_run"])
         units: list[Unit] = []
         for name, function in functions.items():
             if name not in called:
@@ -127,6 +132,7 @@ class _Emission:
                     comments.get(name, ()),
                     aliased[name],
                     "" if split else "static ",
+                    name in cut,
                 )
             )
         return units
@@ -177,15 +183,16 @@ class _Emission:
         return [line for unit in units for line in [*unit.lines, ""]]
 
     def _run(self) -> list[str]:
-        parameters = {each.name: formals(each) for each in self._program.functions}
-        return run_function(
+        run = run_function(
             self._program,
             self._interface,
             self._flavour,
             self._blob,
             {unit.key: unit.name for unit in self._units},
-            parameters,
+            self._formals,
+            self._tasks,
         )
+        return [*(line for task in self._tasks.values() for line in task.definition()), *run]
 
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:

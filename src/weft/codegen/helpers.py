@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.codegen.flavours import Flavour
+from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.helpers_float import FLOAT_HELPERS
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
@@ -35,7 +36,7 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
 
 def _find(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
     bare = name.removeprefix("weft_")
-    found = FLOAT_HELPERS.get(bare) or integer_helper(bare)
+    found = FLOAT_HELPERS.get(bare) or FORK_HELPERS.get(bare) or integer_helper(bare)
     found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
     if found is None:
         raise InternalError(f"there is no helper {name}")

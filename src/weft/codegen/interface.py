@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.blob import Blob
 from weft.codegen.flavours import Flavour
+from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
 from weft.codegen.naming import STORAGE, Names
 from weft.plan.program import Port, Program
@@ -30,6 +31,7 @@ class Interface:
         inputs: parameters for the inputs; outputs: for the outputs.
         arena: the parameter for the scratch memory.
         weights: the parameter for the weights, empty if they are in the source.
+        threads: the parameter for the caller's threads, empty if one is all it runs on.
         arrays: C names of the weight arrays by name.
     """
 
@@ -39,6 +41,7 @@ class Interface:
     outputs: tuple[PortName, ...]
     arena: str
     weights: str
+    threads: str
     arrays: dict[str, str]
 
     @property
@@ -48,17 +51,18 @@ class Interface:
 
 
 def interface_of(
-    program: Program, blob: Blob | None, functions: Sequence[str], weights: Sequence[str]
+    program: Program, blob: Blob | None, functions: Collection[str], weights: Sequence[str]
 ) -> Interface:
     """Picks the public names, each unlike all others."""
     names = Names([*functions, f"{program.name}_run"])
     arena = names.fresh("arena")
     data = names.fresh("weights") if blob is not None else ""
+    threads = names.fresh("threads") if program.threads > 1 else ""
     inputs = tuple(PortName(port, names.fresh(port.name)) for port in program.inputs)
     outputs = tuple(PortName(port, names.fresh(port.name)) for port in program.outputs)
     arrays = {} if blob is not None else {each: names.fresh(f"w_{each}") for each in weights}
     return Interface(
-        f"{program.name}_run", program.name.upper(), inputs, outputs, arena, data, arrays
+        f"{program.name}_run", program.name.upper(), inputs, outputs, arena, data, threads, arrays
     )
 
 
@@ -69,6 +73,8 @@ def run_signature(interface: Interface) -> str:
     parameters.append(f"void *{interface.arena}")
     if interface.weights:
         parameters.append(f"const void *{interface.weights}")
+    if interface.threads:
+        parameters.append(f"const weft_threads *{interface.threads}")
     return f"int {interface.function}({', '.join(parameters)})"
 
 
@@ -89,6 +95,8 @@ def header_text(
         'extern "C" {',
         "#endif",
         "",
+        *(THREADS_TYPE.splitlines() if interface.threads else []),
+        *([""] if interface.threads else []),
         *constants,
         "",
         *comment(_documentation(program, interface)),
@@ -107,13 +115,16 @@ def _constants(
     program: Program, interface: Interface, blob: Blob | None, stack_bytes: int
 ) -> list[str]:
     prefix = interface.prefix
+    each = " in each thread" if interface.threads else ""
     rows = [
         (f"{prefix}_ARENA_BYTES", program.arena_bytes, "size of the scratch memory"),
         (f"{prefix}_ARENA_ALIGNMENT", program.alignment, "of the scratch memory, in bytes"),
-        (f"{prefix}_STACK_BYTES", stack_bytes, "bound on the stack of one run"),
+        (f"{prefix}_STACK_BYTES", stack_bytes, f"bound on the stack of one run{each}"),
     ]
     if blob is not None:
         rows.append((f"{prefix}_WEIGHTS_BYTES", blob.size, "size of the weights"))
+    if interface.threads:
+        rows.append((f"{prefix}_THREADS", program.threads, "most threads that one run can use"))
     lines = [f"#define {name} {value} /* {what} */" for name, value, what in rows]
     lines += [
         f"#define {prefix}_NULL_POINTER (-1) /* an argument is a null pointer */",
@@ -138,6 +149,11 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
         lines.append(
             f"  {interface.weights}: {prefix}_WEIGHTS_BYTES, the content of {program.name}.bin, "
             f"aligned to {prefix}_ARENA_ALIGNMENT"
+        )
+    if interface.threads:
+        lines.append(
+            f"  {interface.threads}: threads to run on, or null for the caller's alone; "
+            "results are the same"
         )
     lines += [
         "Arrays are packed, row-major, and must not overlap. Calls with different arenas may run",

@@ -83,6 +83,11 @@ class Names:
         self._taken.add(name)
         return name
 
+    @property
+    def taken(self) -> frozenset[str]:
+        """All identifiers that were handed out, or must not be."""
+        return frozenset(self._taken)
+
     def release(self, name: str) -> None:
         """Make an identifier free again, at the end of its scope."""
         self._taken.discard(name)

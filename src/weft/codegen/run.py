@@ -9,6 +9,7 @@ from math import prod
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe
 from weft.codegen.flavours import Flavour
+from weft.codegen.fork import Task, TaskKey, task_key
 from weft.codegen.interface import Interface, PortName, run_signature
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.literals import storage_of
@@ -27,8 +28,10 @@ class _Calls:
     blob: Blob | None
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
+    tasks: Mapping[TaskKey, Task]
     memory: str
     data: str
+    arguments: str
 
     def base(self, address: Address) -> Base:
         """The pointer that an address is counted from."""
@@ -61,6 +64,7 @@ def run_function(
     blob: Blob | None,
     names: Mapping[str, str],
     formals: Mapping[str, tuple[Formal, ...]],
+    tasks: Mapping[TaskKey, Task],
 ) -> list[str]:
     """The definition of the run function."""
     taken = Names(
@@ -70,27 +74,37 @@ def run_function(
             *names.values(),
             interface.arena,
             interface.weights,
+            interface.threads,
+            *(name for task in tasks.values() for name in (task.name, task.struct)),
         ]
     )
     memory, data = taken.fresh("memory"), taken.fresh("data")
-    calls = _Calls(program, interface, flavour, blob, names, formals, memory, data)
+    arguments = taken.fresh("arguments")
+    calls = _Calls(
+        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments
+    )
     variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
     body = _steps(calls, program.steps, variables, 1)
     used = "\n".join(body)
     lines = [*wrap_all([run_signature(interface)]), "{"]
-    if f"{memory} " in used or f"{memory})" in used or f"{memory}," in used:
+    if _mentions(used, memory):
         lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
-    has_data = interface.weights and any(t in used for t in (f"{data} ", f"{data},", f"{data})"))
-    if has_data:
+    if interface.weights and _mentions(used, data):
         lines.append(
             f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
         )
     if not flavour.loop_declarations and variables:
         lines.append(f"    int {', '.join(variables.values())};")
+    if interface.threads and not tasks:
+        lines.append(f"    (void){interface.threads};")
     lines += _checks(program, interface, blob)
     lines += body
     lines += ["    return 0;", "}"]
     return lines
+
+
+def _mentions(text: str, name: str) -> bool:
+    return any(f"{name}{end}" in text for end in (" ", ",", ")", ";"))
 
 
 def _repeat_variables(steps: Sequence[Step]) -> list[str]:
@@ -162,5 +176,11 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
     places = "; ".join(describe(address, formal) for address, formal in pairs)
     lines = comment([*step.comments, places], indent)
     texts = [argument(address, formal, calls.base(address), variables) for address, formal in pairs]
+    if step.parts > 1:
+        task = calls.tasks[task_key(step)]
+        block = task.call(calls.arguments, calls.interface.threads, step.parts, texts)
+        return [*lines, *wrap_all(f"{indent}{line}" for line in block)]
+    if step.function in {function for function, _ in calls.tasks}:
+        texts += "0", "1"
     call = f"{indent}{calls.names[step.function]}({', '.join(texts)});"
     return [*lines, *wrap_all([call])]

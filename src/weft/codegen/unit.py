@@ -10,6 +10,7 @@ from weft.codegen.flavours import Flavour
 from weft.codegen.function import kernel_function
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.naming import STORAGE, identifier
+from weft.errors import InternalError
 from weft.loops.nodes import Access, Kernel
 from weft.plan.program import ExternFunction, Function
 
@@ -42,11 +43,14 @@ def unit_of(
     comments: Sequence[str],
     aliased: frozenset[str],
     linkage: str,
+    cut: bool = False,
 ) -> Unit:
-    """A function of a program as C."""
+    """A function of a program as C; a kernel that is cut is told which part to run."""
     if isinstance(function, ExternFunction):
+        if cut:
+            raise InternalError(f"{function.name} is C that was given: it cannot be cut")
         return _extern_unit(function, name, comments, linkage)
-    text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage)
+    text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage, cut=cut)
     head = comment([*comments, _described(function)])
     lines = wrap_all([*head, text.signature, *text.body])
     return Unit(

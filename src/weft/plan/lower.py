@@ -34,6 +34,7 @@ from weft.plan.program import (
 )
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
+from weft.plan.work import parts_of
 
 
 def in_place(kernel: Kernel, parameter: str) -> Kernel:
@@ -82,6 +83,7 @@ class _Lowering:
     )
     arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     loops: int = 0
+    threads: int = 1
 
     def unique(self, wish: str) -> str:
         name, count = wish, 1
@@ -191,7 +193,8 @@ class _Scope:
             del operands[merged]
         name = self.lowering.function(kernel, describe(group, self.plan.types))
         arguments = (*map(self.argument, operands), self.address(group.value))
-        return CallStep(name, arguments, provenance(group))
+        parts = parts_of(kernel, self.lowering.threads)
+        return CallStep(name, arguments, provenance(group), parts)
 
     def argument(self, operand: Operand) -> Address:
         """What is passed for an operand of a kernel."""
@@ -294,9 +297,15 @@ def provenance(group: Group) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def lower(plan: Plan, name: str = "") -> Program:
-    """The program of a plan."""
-    lowering = _Lowering()
+def lower(plan: Plan, name: str = "", threads: int = 1) -> Program:
+    """The program of a plan.
+
+    Args:
+        plan: what to lower.
+        name: of the program, if not the graph's.
+        threads: into how many parts calls may be cut that are worth it.
+    """
+    lowering = _Lowering(threads=threads)
     graph = plan.graph
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
@@ -311,6 +320,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         arena_bytes=plan.arena_bytes,
         alignment=ALIGNMENT,
         function_comments=tuple((name, tuple(what)) for name, what in lowering.comments.items()),
+        threads=threads,
     )
 
 

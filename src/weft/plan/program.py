@@ -41,12 +41,15 @@ class Address:
         name: port or weight name (empty for the arena).
         offset: bytes from there.
         advances: what surrounding ``Repeat`` loops add.
+        part_bytes: what each part of a call that is cut for threads adds (scratch memory,
+            of which each has its own).
     """
 
     region: Region
     name: str
     offset: int = 0
     advances: tuple[Advance, ...] = ()
+    part_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,13 @@ class CallStep:
         function: name of a function of the program.
         arguments: one address for each parameter, in order.
         comments: what the call stands for: ops with shapes, source nodes, rules.
+        parts: into how many parts it may be cut at the most, for threads.
     """
 
     function: str
     arguments: tuple[Address, ...]
     comments: tuple[str, ...] = ()
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ class Program:
         weights: packed arrays by name.
         arena_bytes: size of the caller's scratch memory.
         alignment: of the arena and of every buffer in it, in bytes.
+        threads: how many may be used at once; with one, nothing is cut into parts.
     """
 
     name: str
@@ -132,3 +138,4 @@ class Program:
     alignment: int = 64
     function_comments: tuple[tuple[str, tuple[str, ...]], ...] = ()
     title: tuple[str, ...] = ()
+    threads: int = 1

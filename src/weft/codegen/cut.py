@@ -1,0 +1,111 @@
+"""Kernels cut into parts: each thread runs its share of the loops at the top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+
+from weft.codegen.block import Block
+from weft.codegen.flavours import Flavour
+from weft.codegen.linear import atom
+from weft.codegen.value import PRIMARY, Value
+from weft.codegen.writer import Writer
+from weft.loops.nodes import Kernel, Stmt
+from weft.plan.work import Range
+
+
+class PartWriter(Writer):
+    """Writes the statements of a kernel of which a thread runs its part.
+
+    Attributes:
+        part: the C name of the part's number.
+        parts: the C name of the number of parts.
+    """
+
+    def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
+        super().__init__(kernel, flavour)
+        self.part, self.parts = self._names.fresh("part"), self._names.fresh("parts")
+
+    def cut(self, stmts: Sequence[Stmt], ranges: Mapping[int, Range], block: Block) -> None:
+        """The statements of a kernel, of which a thread runs its part.
+
+        Args:
+            stmts: all of them.
+            ranges: those of which each part does a share; the others are the first part's.
+            block: where to write them.
+        """
+        whole: list[Stmt] = []
+        for number, stmt in enumerate(stmts):
+            if number not in ranges:
+                whole.append(stmt)
+                continue
+            self._first_part(whole, block)
+            whole = []
+            self._share(ranges[number], block)
+        self._first_part(whole, block)
+
+    def _first_part(self, stmts: Sequence[Stmt], block: Block) -> None:
+        if stmts:
+            inner = Block(block.depth + 1)
+            self.block(stmts, inner)
+            self._close(inner, block, f"if ({self.part} == 0) {{")
+
+    def _share(self, cut: Range, block: Block) -> None:
+        """This part's share of a range."""
+        outer = Block(block.depth + 1)
+        alone = len(cut.loops) == 1
+        base = f"{cut.starts[0]} + " if alone and cut.starts[0] else ""
+        first, last = self._names.fresh("first"), self._names.fresh("last")
+        outer.names += first, last
+        for name, number in ((first, self.part), (last, f"{self.part} + 1")):
+            share = f"weft_first({cut.total}, {number}, {self.parts})"
+            outer.add(f"const int {name} = {base}{share};")
+        if alone:
+            low, high = cut.starts[0], cut.starts[0] + cut.total
+            start, stop = (Value(name, PRIMARY, "int", low, high) for name in (first, last))
+            self._loop(cut.loops[0], start, stop, outer)
+        else:
+            self._flat(cut, first, last, outer)
+        self._close(outer, block, "{")
+
+    def _flat(self, cut: Range, first: str, last: str, block: Block) -> None:
+        """One loop over what several would run through."""
+        at = self._loop_variable("at", "int")
+        inner = Block(block.depth + 1)
+        run = partial(self.block, cut.body, inner)
+        places: dict[str, str] = {}
+        for number, (loop, extent, start) in enumerate(
+            zip(cut.loops, cut.extents, cut.starts, strict=True)
+        ):
+            name = self._names.fresh(loop.var)
+            places[name] = _place(at, cut.extents, number) + (f" + {start}" if start else "")
+            value = atom(Value(name, PRIMARY, "int", start, start + extent - 1))
+            run = partial(self._with_value, loop.var, value, run)
+        inner.names += places
+        self.scope.loops |= places.keys()
+        self._stored.append(set())
+        run()
+        self._stored.pop()
+        self.scope.loops -= places.keys()
+        lines = self.finish(inner)
+        text = "\n".join(lines)
+        used = {name: where for name, where in places.items() if re.search(rf"\b{name}\b", text)}
+        declared = "int " if self._flavour.loop_declarations else ""
+        block.statement(f"for ({declared}{at} = {first}; {at} < {last}; ++{at}) {{")
+        # Before the pointers that the block begins with.
+        block.lines += [f"{inner.indent}const int {name} = {used[name]};" for name in used]
+        block.lines += lines
+        block.add("}")
+        block.inner |= inner.inner.union(inner.names)
+        block.inner.add(at)
+        if self._flavour.loop_declarations:
+            self._names.release(at)
+
+
+def _place(at: str, extents: Sequence[int], number: int) -> str:
+    """A variable of perfectly nested loops at an iteration of them all."""
+    below = prod(extents[number + 1 :])
+    text = f"{at} / {below}" if below > 1 else at
+    return f"{text} % {extents[number]}" if number else text

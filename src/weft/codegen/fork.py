@@ -1,0 +1,166 @@
+"""Calls that threads share: the helpers, and how their arguments reach every thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.codegen.calls import Formal, walk_calls
+from weft.codegen.helpers_float import Text
+from weft.codegen.layout import wrap_all
+from weft.codegen.naming import STORAGE, Names
+from weft.plan.program import CallStep, Program
+
+_FIRST = """\
+/* The first of the things that are a part's share; the last parts get those left over. */
+static int weft_first(int things, int part, int parts)
+{
+    const int before = part - (parts - things % parts);
+    return things / parts * part + (before > 0 ? before : 0);
+}
+"""
+
+_FORK = """\
+/* Runs a task in as many parts as it is worth and there are threads for. */
+static void weft_fork(const weft_threads *threads, int parts,
+                      void (*task)(void *context, int part, int parts), void *context)
+{
+    if (threads == NULL || threads->threads < 2) {
+        task(context, 0, 1);
+        return;
+    }
+    parts = parts < threads->threads ? parts : threads->threads;
+    threads->run(threads->pool, parts, task, context);
+}
+"""
+
+FORK_HELPERS: dict[str, Text] = {"first": (_FIRST, ()), "fork": (_FORK, ())}
+
+THREADS_TYPE = """\
+#ifndef WEFT_THREADS
+#define WEFT_THREADS
+/* Threads that the caller lends to a network; a network is as happy with a pool of yours.
+ *   threads: how many may be used at once, the caller's own among them
+ *   run: calls task(context, part, n) once for each part from 0 to n - 1, for an n of its
+ *     choice from 1 to parts, in any order and on any threads; returns when all are done
+ *   pool: what run gets as its first argument
+ */
+typedef struct weft_threads {
+    int threads;
+    void (*run)(void *pool, int parts, void (*task)(void *context, int part, int parts),
+                void *context);
+    void *pool;
+} weft_threads;
+#endif
+"""
+"""One type for all networks of a process, whoever generated them; so is the pool's header."""
+
+
+TaskKey: TypeAlias = tuple[str, tuple[int, ...]]
+"""A function of the program, and what each part adds to its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What threads call to run their parts of a function.
+
+    Attributes:
+        name: its own C name; function: that of the function.
+        struct: the C tag of the arguments; fields: their C names.
+        formals: the parameters of the function.
+        part_bytes: what each part adds to an argument.
+    """
+
+    name: str
+    function: str
+    struct: str
+    fields: tuple[str, ...]
+    formals: tuple[Formal, ...]
+    part_bytes: tuple[int, ...]
+
+    @property
+    def stack_bytes(self) -> int:
+        """Of the arguments."""
+        return 8 * len(self.fields)
+
+    def definition(self) -> list[str]:
+        """The struct and the function."""
+        pairs = zip(self.formals, self.fields, strict=True)
+        members = [f"    {_pointer(formal)}{field};" for formal, field in pairs]
+        given = ", ".join([*map(self._argument, range(len(self.fields))), "part", "parts"])
+        struct = f"struct {self.struct}"
+        lines = [
+            f"{struct} {{",
+            *members,
+            "};",
+            "",
+            f"static void {self.name}(void *context, int part, int parts)",
+            "{",
+            f"    const {struct} *const to = (const {struct} *)context;",
+            f"    {self.function}({given});",
+            "}",
+            "",
+        ]
+        return wrap_all(lines)
+
+    def _argument(self, place: int) -> str:
+        text, step = f"to->{self.fields[place]}", self.part_bytes[place]
+        if not step:
+            return text
+        formal = self.formals[place]
+        count, odd = divmod(step, formal.dtype.bytes)
+        if not odd:
+            return f"{text} + (ptrdiff_t)part * {count}"
+        return f"({_pointer(formal)})((unsigned char *){text} + (ptrdiff_t)part * {step})"
+
+    def call(self, variable: str, threads: str, parts: int, arguments: Sequence[str]) -> list[str]:
+        """A block that runs it on arguments."""
+        pairs = zip(self.fields, arguments, strict=True)
+        return [
+            "{",
+            f"    struct {self.struct} {variable};",
+            *(f"    {variable}.{field} = {text};" for field, text in pairs),
+            f"    weft_fork({threads}, {parts}, {self.name}, &{variable});",
+            "}",
+        ]
+
+
+def _pointer(formal: Formal) -> str:
+    return f"{'' if formal.writes else 'const '}{STORAGE[formal.dtype]} *"
+
+
+def task_key(call: CallStep) -> TaskKey:
+    """The task that a call needs."""
+    return call.function, tuple(address.part_bytes for address in call.arguments)
+
+
+def tasks_of(
+    program: Program,
+    functions: Mapping[str, str],
+    formals: Mapping[str, tuple[Formal, ...]],
+    names: Names,
+) -> dict[TaskKey, Task]:
+    """The tasks of the calls that are cut.
+
+    Args:
+        program: whose calls.
+        functions: C names of its functions.
+        formals: their parameters.
+        names: hands out the names of tasks.
+    """
+    found: dict[TaskKey, Task] = {}
+    for call, _ in walk_calls(program.steps):
+        key = task_key(call)
+        if call.parts < 2 or key in found:
+            continue
+        function, own = functions[call.function], Names()
+        found[key] = Task(
+            names.fresh(f"{function}_task"),
+            function,
+            names.fresh(f"{function}_arguments"),
+            tuple(own.fresh(each.name) for each in formals[call.function]),
+            formals[call.function],
+            key[1],
+        )
+    return found
