@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from weft.errors import InternalError
 from weft.ir.types import TensorType
-from weft.kernels import nest, tiled
+from weft.kernels import nest, rows, tiled
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.plan.group import Group
@@ -16,6 +16,7 @@ from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Callable[[Task], Implementation | None]], ...] = (
     ("tiled", tiled.generate),
+    ("rows", rows.generate),
     ("nest", nest.generate),
 )
 

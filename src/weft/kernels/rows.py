@@ -1,0 +1,36 @@
+"""Rows: reductions along, or across, a contiguous axis, and what is computed from them.
+
+Where the reduced axis is contiguous, vectors run along it and are folded at the end; where
+the output's fastest axis tells rows apart, each lane has a row of its own.
+"""
+
+from __future__ import annotations
+
+from weft.kernels import lane_rows, vector_rows
+from weft.kernels.passes import Rows, take_apart
+from weft.kernels.task import Task
+from weft.loops.nodes import Kernel, Stmt
+from weft.loops.simplify import simplify_kernel
+from weft.plan.implementation import Implementation, Operand
+
+
+def generate(task: Task) -> Implementation | None:
+    """The kernel of a task, or ``None`` where these loops do not apply or gain nothing."""
+    rows = take_apart(task)
+    if rows is None:
+        return None
+    body = _body(rows)
+    if body is None:
+        return None
+    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
+    return Implementation(kernel, tuple(map(Operand, task.values)), "rows")
+
+
+def _body(rows: Rows) -> tuple[Stmt, ...] | None:
+    if rows.task.target.lanes(rows.task.output.dtype) == 1 and rows.held is None:
+        return None
+    if lane_rows.applies(rows):
+        return lane_rows.body(rows)
+    if vector_rows.applies(rows):
+        return vector_rows.body(rows)
+    return None

@@ -1,0 +1,183 @@
+"""Rows whose elements lie side by side: vectors along the row, folded at the end.
+
+A reduction runs on several accumulators at once, each a vector; what is left at the end of
+the row takes narrower vectors.  Then halves are combined until one number is left::
+
+    for rows:
+      for chunk: total_v0[lane] += x[32 chunk + lane]; total_v1[lane] += x[32 chunk + 16 + lane]
+      total_w4[lane] += x[192 + lane]
+      fold16[lane] = total_v0[lane] + total_v1[lane]
+      fold8[lane] = fold16[lane] + fold16[lane + 8]
+      fold4[lane] = total_w4[lane] + (fold8[lane] + fold8[lane + 4])
+      ...
+      total = fold2[0] + fold2[1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from weft.dtypes import DType
+from weft.kernels.arithmetic import integer, plus
+from weft.kernels.loops_of_rows import CHEAP, COSTLY, LANE, nested, spans, vector, with_locals
+from weft.kernels.passes import Pass, Rows
+from weft.kernels.tiling import Block, blocks_of
+from weft.loops.definition import COMBINE, neutral
+from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
+from weft.loops.walk import dtype_of, substitute
+
+
+def applies(rows: Rows) -> bool:
+    """Whether some reduction runs along a contiguous axis."""
+    return any(_vector_axis(rows, each) is not None for each in rows.passes[:-1])
+
+
+def body(rows: Rows) -> tuple[Stmt, ...]:
+    """The loops of a task."""
+    return nested(rows.outer, _Row(rows).statements(), Kind.PARALLEL)
+
+
+def _vector_axis(rows: Rows, each: Pass) -> Axis | None:
+    """The axis of a pass that its vectors run along, if there is one."""
+    if each.op:
+        found = [axis for axis in each.axes if rows.streams(each, axis.var)]
+        return max(found, key=lambda axis: axis.extent, default=None)
+    steps = zip(rows.task.compute.axes, rows.task.output.steps, strict=True)
+    return next((axis for axis, step in steps if step == 1 and axis.var in each.vars), None)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """How a pass walks a row: the axis of its vectors, and how it is cut."""
+
+    each: Pass
+    axis: Axis | None
+    blocks: tuple[Block, ...]
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the accumulators."""
+        return dtype_of(self.each.value)
+
+    def name(self, piece: int, width: int) -> str:
+        """The accumulator of a vector of a block; wide ones serve all blocks."""
+        widest = width == self.blocks[0].widths[0]
+        return f"{self.each.name}_v{piece}" if widest else f"{self.each.name}_w{width}"
+
+    def accumulators(self) -> dict[str, int]:
+        """Names and widths."""
+        return {
+            self.name(piece, width): width
+            for block in self.blocks
+            for piece, width in enumerate(block.widths)
+        }
+
+
+@dataclass
+class _Row:
+    """Writes what is done for one row."""
+
+    rows: Rows
+    locals: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """All passes."""
+        found: list[Stmt] = []
+        held = self.rows.held
+        if held and held.local:
+            self.locals[held.local.name] = held.local
+        for place, each in enumerate(self.rows.passes):
+            for name, value in each.before:
+                self.local(name, dtype_of(value))
+                found.append(Store(name, (), value))
+            kept: list[Store] = []
+            if held and held.maker == place:
+                value = held.value
+                kept.append(Store(held.load.buffer, held.load.index, value))
+            found += self.reduction(each, kept) if each.op else self.output(each)
+        return with_locals(list(self.locals.values()), tuple(found))
+
+    def local(self, name: str, dtype: DType, *shape: int) -> None:
+        self.locals[name] = Buffer(name, dtype, shape, Access.LOCAL)
+
+    def walk(self, each: Pass, vectors: int) -> _Walk:
+        """How a pass walks the row, by so many vectors at once."""
+        axis = _vector_axis(self.rows, each)
+        if axis is None:
+            return _Walk(each, None, (Block(0, 1, (1,)),))
+        lanes = self.rows.task.target.lanes(dtype_of(each.value))
+        return _Walk(each, axis, tuple(blocks_of(axis.extent, lanes, vectors if lanes > 1 else 1)))
+
+    def reduction(self, each: Pass, kept: list[Store]) -> Iterator[Stmt]:
+        """Clear, accumulate, fold."""
+        walk = self.walk(each, COSTLY if kept or each.costly else CHEAP)
+        dtype, lane = walk.dtype, (Var(LANE),)
+        value = each.value
+        for name, width in walk.accumulators().items():
+            self.local(name, dtype, width)
+            yield vector(width, Store(name, lane, neutral(each.op, dtype)))
+
+        def update(piece: int, width: int, first: Expr) -> list[Stmt]:
+            name = walk.name(piece, width)
+            sum = Binary(COMBINE[each.op], Load(name, lane, dtype), value)
+            return _at(walk, first, width, [*kept, Store(name, lane, sum)])
+
+        yield from self.along(walk, tuple(spans(walk.blocks, update)))
+        yield from self.fold(walk)
+
+    def along(self, walk: _Walk, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Loops over the other axes of a row."""
+        return nested([axis for axis in walk.each.axes if axis != walk.axis], body)
+
+    def fold(self, walk: _Walk) -> Iterator[Stmt]:
+        """Combines the lanes of all accumulators."""
+        lane, dtype, op = Var(LANE), walk.dtype, COMBINE[walk.each.op]
+        accumulators = walk.accumulators()
+        width, wider = max(accumulators.values()), ""
+        while True:
+            terms: list[Expr] = [
+                Load(name, (lane,), dtype) for name, own in accumulators.items() if own == width
+            ]
+            if wider:
+                terms += [Load(wider, (place,), dtype) for place in (lane, plus(lane, width))]
+            value = _balanced(op, terms)
+            if width == 1:
+                break
+            wider = f"fold{width}_{dtype.value}"
+            self.local(wider, dtype, width)
+            yield vector(width, Store(wider, (lane,), value))
+            width //= 2
+        self.local(walk.each.name, dtype)
+        yield Store(walk.each.name, (), substitute(value, {LANE: integer(0)}))
+
+    def output(self, each: Pass) -> tuple[Stmt, ...]:
+        """Writes the row."""
+        walk = self.walk(each, 1)
+        point = tuple(Var(axis.var) for axis in self.rows.task.compute.axes)
+        store = Store("out", point, each.value)
+        return self.along(
+            walk,
+            tuple(spans(walk.blocks, lambda _, width, first: _at(walk, first, width, [store]))),
+        )
+
+
+def _at(walk: _Walk, first: Expr, width: int, stores: list[Store]) -> list[Stmt]:
+    """Stores for the lanes from ``first`` on."""
+    at = {walk.axis.var: plus(first, Var(LANE))} if walk.axis else {}
+    return [
+        vector(width, Store(store.buffer, _placed(store.index, at), substitute(store.value, at)))
+        for store in stores
+    ]
+
+
+def _placed(index: tuple[Expr, ...], at: dict[str, Expr]) -> tuple[Expr, ...]:
+    return tuple(substitute(part, at) for part in index)
+
+
+def _balanced(op: str, terms: list[Expr]) -> Expr:
+    """All terms combined, by halves."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return Binary(op, _balanced(op, terms[:middle]), _balanced(op, terms[middle:]))
