@@ -98,6 +98,25 @@ class RecurrentClassifier(nn.Module):
         return self.head(steps[:, -1])
 
 
+class Dense(nn.Sequential):
+    """Linear layers of one width with ReLUs in between: weights are all that there is to move."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        for layer in range(layers):
+            if layer:
+                self.append(nn.ReLU())
+            self.append(nn.Linear(width, width))
+
+
+def redrawn(encoder: nn.TransformerEncoder) -> nn.TransformerEncoder:
+    """The encoder with weights of its own in each layer, which PyTorch makes as copies of one."""
+    for parameter in encoder.layers.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+    return encoder
+
+
 class Encoder(nn.Module):
     """`nn.TransformerEncoder` on ready embeddings, mean over the steps, a linear layer."""
 
@@ -106,7 +125,7 @@ class Encoder(nn.Module):
         layer = nn.TransformerEncoderLayer(
             width, heads, 4 * width, activation="gelu", batch_first=True
         )
-        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.encoder = redrawn(nn.TransformerEncoder(layer, layers, enable_nested_tensor=False))
         self.head = nn.Linear(width, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -124,7 +143,7 @@ class Bert(nn.Module):
         layer = nn.TransformerEncoderLayer(
             width, 12, 4 * width, activation="gelu", batch_first=True
         )
-        self.encoder = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+        self.encoder = redrawn(nn.TransformerEncoder(layer, 12, enable_nested_tensor=False))
         self.pooler = nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -152,6 +171,10 @@ def sequences(steps: int, width: int) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randn(batch, steps, width)
 
 
+def vectors(width: int) -> Callable[[int], torch.Tensor]:
+    return lambda batch: torch.randn(batch, width)
+
+
 def token_ids(steps: int) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randint(0, 30522, (batch, steps))
 
@@ -167,6 +190,7 @@ class Entry:
     inputs: Callable[[int], torch.Tensor]
     with_batch_norms: bool = False
     with_symbolic_batch: bool = False
+    with_dynamo: bool = True
 
 
 OWN: dict[str, Entry] = {
@@ -178,6 +202,7 @@ OWN: dict[str, Entry] = {
     "bilstm": Entry(lambda: RecurrentClassifier(nn.LSTM, True), sequences(32, 64)),
     "transformer": Entry(lambda: Encoder(256, 4, 4), sequences(128, 256), with_symbolic_batch=True),
     "bert": Entry(Bert, token_ids(128)),
+    "mlp_8192": Entry(lambda: Dense(8192, 3), vectors(8192), with_dynamo=False),
 }
 
 DEFAULT = (
@@ -309,7 +334,8 @@ def jobs(what: Entry) -> Iterator[Job]:
     yield "ts", export_torchscript
     if what.with_batch_norms:
         yield "ts-bn", lambda m, x, p: export_torchscript(m, x, p, norms=True)
-    yield "dynamo", export_dynamo
+    if what.with_dynamo:
+        yield "dynamo", export_dynamo
     if what.with_symbolic_batch:
         yield "ts-batch", lambda m, x, p: export_torchscript(m, x, p, batch=True)
         yield "dynamo-batch", lambda m, x, p: export_dynamo(m, x, p, batch=True)

@@ -1,0 +1,81 @@
+"""The networks of the benchmarks: files, inputs, expected outputs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import weft
+from weft.cli.files import random_inputs
+
+MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
+TINY = Path(os.environ.get("WEFT_MODELS") or MODELS) / "tiny"
+ZOO = Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
+
+CONVOLUTIONAL = (
+    "resnet18",
+    "resnet50",
+    "vgg16",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "mnasnet1_0",
+    "shufflenet_v2_x1_0",
+    "squeezenet1_1",
+    "densenet121",
+    "efficientnet_b0",
+    "convnext_tiny",
+)
+OTHERS = ("vit_b_16", "bert", "mlp_8192")
+SMALL = ("ic", "kws", "vww", "ad")
+DEFAULT = (*CONVOLUTIONAL, *OTHERS)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": (*DEFAULT, *SMALL),
+    "convolutional": CONVOLUTIONAL,
+    "other": OTHERS,
+    "small": SMALL,
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as a file, with one set of inputs.
+
+    Attributes:
+        name: which.
+        path: the ONNX file.
+        inputs: arrays in order.
+    """
+
+    name: str
+    path: Path
+    inputs: tuple[np.ndarray, ...]
+
+    @property
+    def in_zoo(self) -> bool:
+        """Whether ``bench.zoo`` can build it with PyTorch."""
+        return self.name not in SMALL
+
+
+def path_of(name: str) -> Path:
+    return TINY / f"{name}_float.onnx" if name in SMALL else ZOO / f"{name}.ts.onnx"
+
+
+def ensure(name: str) -> None:
+    """Exports a network of the zoo if its file is absent."""
+    if name not in SMALL and not path_of(name).exists():
+        subprocess.run([sys.executable, "-m", "bench.zoo", name, "--force"], check=True)
+
+
+def network(name: str) -> Network:
+    path = path_of(name)
+    if name in SMALL:
+        net = weft.load(path).bound()
+        return Network(name, path, tuple(random_inputs(net.inputs, 0).values()))
+    with np.load(ZOO / f"{name}.npz") as golden:
+        return Network(name, path, (golden["x"],))

@@ -1,0 +1,503 @@
+"""Times Weft beside whichever peers are installed, on whole networks in float32 at batch 1.
+
+    python -m bench.peers                              everything: hours of a quiet machine
+    python -m bench.peers --names resnet18 bert        these networks only
+    python -m bench.peers --threads 1 --clock cpu      processor time, for a busy machine
+    python -m bench.peers --contestants weft onnxruntime openvino
+    python -m bench.peers --out bench-results          where the results go
+
+Contestants, at their best settings for float32 (see `bench/contestants.py`):
+
+    weft            as `Net.compile` builds it; weft-tuned with tune=True
+    eager           PyTorch as it is, contiguous or channels last, whichever is faster
+    inductor        torch.compile with frozen weights; inductor-tuned with max_autotune
+    onnxruntime     all graph optimizations, input and output bound
+    openvino        float32 forced, latency hint
+    tvm, iree       compiled for this processor, not tuned
+
+Each contestant of a network has a process of its own, which waits while others measure; each
+round measures all of them in turn, in an order that changes.  Medians over the rounds are
+compared; who takes eight times as long as the fastest is left at three rounds.  Every contestant's output is checked against the network in double precision.
+
+Written: results.md (tables), results.json (raw numbers), results-1.svg and so on (a plot for
+each number of threads).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft
+from bench.contestants import MAKERS
+from bench.figures import (
+    Result,
+    markdown,
+    median,
+    megabytes,
+    number,
+    races,
+    summary,
+    time_rows,
+)
+from bench.networks import DEFAULT, GROUPS, SMALL, ensure, path_of
+from bench.plot import bars
+from weft.runtime.compare import compare
+from weft.runtime.compiler import find_compiler
+from weft.runtime.limits import Limits, limits, processor_name
+from weft.targets.table import target
+
+TOLERANCE = 1e-3
+USUAL = ("weft", "eager", "inductor", "onnxruntime", "openvino", "tvm", "iree")
+PACKAGES = ("torch", "onnxruntime", "openvino", "apache-tvm", "iree-base-compiler")
+_IDLE_SECONDS = 0.03
+_TRIALS = 3
+_HOPELESS = 8.0
+_PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """How it is measured."""
+
+    contestants: tuple[str, ...]
+    rounds: int
+    seconds: float
+    clock: str
+    cache: Path | None
+    patience: float
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a network asks of any machine: operations, and bytes of weights."""
+
+    flops: int
+    weight_bytes: int
+
+
+# --- workers ----------------------------------------------------------------------------------
+
+
+class Late(Exception):
+    """A worker did not answer in time, or died."""
+
+
+class Remote:
+    """A worker process and the pipe to it."""
+
+    def __init__(self, contestant: str, network: str, threads: int, folder: Path) -> None:
+        self.contestant = contestant
+        cores = sorted(os.sched_getaffinity(0))[-threads:]
+        command = [sys.executable, "-m", "bench.worker", contestant, network, str(threads)]
+        command += [str(folder), ",".join(map(str, cores))]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(folder / "log.txt").open("w"),
+            text=True,
+            env=environment(threads, folder),
+        )
+
+    def ask(self, patience: float, /, **order: object) -> dict[str, Any]:
+        """The answer to an order."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Late(f"its process ended with {self.process.wait()}") from None
+        watchdog = Watchdog(self.process, patience)
+        line = self.process.stdout.readline()
+        if watchdog.done():
+            raise Late(f"it took more than {patience:.0f} s")
+        if not line:
+            raise Late(f"its process ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def settle(self) -> None:
+        """Waits until the process does nothing: thread pools spin for a while after a run."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        before = self._spent()
+        while time.monotonic() < end:
+            time.sleep(_IDLE_SECONDS)
+            now = self._spent()
+            if now == before:
+                return
+            before = now
+
+    def _spent(self) -> int:
+        """Clock ticks of processor time so far."""
+        text = Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    def close(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Watchdog:
+    """Kills a process that takes too long."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self.fired = False
+        self.process = process
+        self.timer = threading.Timer(seconds, self._fire)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _fire(self) -> None:
+        self.fired = True
+        self.process.kill()
+
+    def done(self) -> bool:
+        """Calls it off; whether it was too late."""
+        self.timer.cancel()
+        return self.fired
+
+
+def environment(threads: int, folder: Path) -> dict[str, str]:
+    """What a worker is told about threads and about where to keep what it compiles."""
+    count = str(threads)
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
+    return {
+        **os.environ,
+        **dict.fromkeys(names, count),
+        "WEFT_CACHE": str(folder / "weft"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        ),
+    }
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def contest(network: str, threads: int, options: Options, expected: np.ndarray) -> list[Result]:
+    """All contestants on a network."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = options.cache or Path(root)
+        remotes: list[Remote] = []
+        results: list[Result] = []
+        try:
+            for contestant in options.contestants:
+                own = folder / f"{network}-{contestant}-{threads}"
+                own.mkdir(parents=True, exist_ok=True)
+                remote = Remote(contestant, network, threads, own)
+                remotes.append(remote)
+                results.append(prepared(remote, network, threads, options, expected))
+            times = taken_in_turn(remotes, results, options)
+        finally:
+            for remote in remotes:
+                remote.close()
+    return [
+        each if each.why else replace(each, times=tuple(times[each.contestant])) for each in results
+    ]
+
+
+def prepared(
+    remote: Remote, network: str, threads: int, options: Options, expected: np.ndarray
+) -> Result:
+    """What a contestant took to get ready, and whether it is right."""
+    result = Result(network, remote.contestant, threads)
+    with tempfile.NamedTemporaryFile(suffix=".npy") as output:
+        try:
+            answer = remote.ask(options.patience, do="prepare", output=output.name)
+        except Late as error:
+            return replace(result, why=str(error))
+        if "why" in answer:
+            return replace(result, why=answer["why"])
+        found = np.load(output.name)
+    error = compare("y", found.astype(np.float64), expected.astype(np.float64)).relative
+    again = answer.pop("again")
+    known = replace(
+        result, error=float(error), again=math.nan if again is None else again, **answer
+    )
+    if not error < TOLERANCE:
+        return replace(known, why=f"its output is off by {error:.1e} of the range")
+    return known
+
+
+def taken_in_turn(
+    remotes: Sequence[Remote], results: list[Result], options: Options
+) -> dict[str, list[float]]:
+    """Milliseconds of every round, by contestant; who fails in between is taken out."""
+    ready = [r for r, each in zip(remotes, results, strict=True) if not each.why]
+    times: dict[str, list[float]] = {remote.contestant: [] for remote in ready}
+    for turn in range(options.rounds):
+        if turn == _TRIALS:
+            ready = [remote for remote in ready if remote not in beaten(ready, times)]
+        # The order turns, so that nobody always follows the same neighbour.
+        first = turn % max(1, len(ready))
+        for remote in [*ready[first:], *ready[:first]]:
+            try:
+                answer = remote.ask(
+                    options.patience, do="measure", seconds=options.seconds, clock=options.clock
+                )
+                remote.settle()
+            except Late as error:
+                answer = {"why": str(error)}
+            if "why" in answer:
+                place = remotes.index(remote)
+                results[place] = replace(results[place], why=answer["why"])
+                ready.remove(remote)
+                continue
+            times[remote.contestant].append(median(answer["times"]) / 1e6)
+    return times
+
+
+def beaten(remotes: Sequence[Remote], times: Mapping[str, Sequence[float]]) -> list[Remote]:
+    """Who is so slow that more rounds would tell nothing."""
+    medians = {remote.contestant: median(times[remote.contestant]) for remote in remotes}
+    best = min(medians.values(), default=0.0)
+    return [remote for remote in remotes if medians[remote.contestant] > _HOPELESS * best]
+
+
+def expected_output(network: str, patience: float) -> np.ndarray:
+    """The output in double precision, made in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "y.npy"
+        threads = len(os.sched_getaffinity(0))
+        remote = Remote("onnxruntime", network, threads, Path(folder))
+        try:
+            answer = remote.ask(patience, do="refer", output=str(path))
+        finally:
+            remote.close()
+        if "why" in answer:
+            raise SystemExit(f"{network}: there is no reference: {answer['why']}")
+        return np.load(path)
+
+
+def demand(network: str) -> Demand:
+    found = weft.load(path_of(network)).simplified().stats()
+    return Demand(2 * found.macs + found.operations, found.weight_bytes)
+
+
+# --- report -----------------------------------------------------------------------------------
+
+
+def machine_lines(options: Options, measured: Mapping[int, Limits]) -> list[str]:
+    """What the figures were taken on."""
+    packages: list[str] = []
+    for name in PACKAGES:
+        try:
+            packages.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    lines = [
+        f"{now}; {processor_name()}, {os.cpu_count()} processors, {platform.platform()}; "
+        f"load {os.getloadavg()[0]:.1f} at the start.",
+        f"{find_compiler().version}; {', '.join(packages)}.",
+        f"{options.clock} time; medians of {options.rounds} rounds of {options.seconds:g} s.",
+    ]
+    for threads, each in sorted(measured.items()):
+        levels = ", ".join(f"{level.name} {level.gbytes:,.0f}" for level in each.levels)
+        lines.append(
+            f"Limits with {threads} thread{'s' if threads > 1 else ''}: "
+            f"{each.gflops:,.0f} GFLOP/s; reads in GB/s: {levels}."
+        )
+    return lines
+
+
+def _level(measured: Limits, size: int) -> tuple[str, float]:
+    """The nearest level of memory that holds so much."""
+    for level in measured.levels:
+        if size <= level.bytes or level.bytes == 0:
+            return level.name, level.gbytes
+    last = measured.levels[-1]
+    return last.name, last.gbytes
+
+
+def fraction_rows(
+    results: Sequence[Result], demands: Mapping[str, Demand], measured: Mapping[int, Limits]
+) -> list[list[str]]:
+    """How much of the machine Weft and the best peer use."""
+    rows: list[list[str]] = []
+    for each in [result for race in races(results) for result in (race.ours, race.peer)]:
+        need, limit = demands[each.network], measured[each.threads]
+        name, gbytes = _level(limit, need.weight_bytes)
+        compute = need.flops / each.median / 1e6 / limit.gflops
+        moved = need.weight_bytes / each.median / 1e6 / gbytes
+        rows.append(
+            [
+                each.network,
+                each.contestant,
+                str(each.threads),
+                f"{compute:.0%}",
+                f"{moved:.0%} of {name}",
+            ]
+        )
+    return rows
+
+
+def cost_rows(results: Sequence[Result]) -> list[list[str]]:
+    """Accuracy, time to get ready, memory, sizes."""
+    return [
+        [
+            each.network,
+            each.contestant,
+            str(each.threads),
+            "-" if math.isnan(each.error) else f"{each.error:.1e}",
+            number(each.ready),
+            number(each.again),
+            megabytes(each.peak_bytes),
+            megabytes(each.resident_bytes),
+            megabytes(each.code_bytes),
+            megabytes(each.weight_bytes),
+            megabytes(each.runtime_bytes),
+        ]
+        for each in results
+        if not math.isnan(each.error)
+    ]
+
+
+def report(
+    lines: Sequence[str],
+    results: Sequence[Result],
+    demands: Mapping[str, Demand],
+    measured: Mapping[int, Limits],
+) -> list[str]:
+    """All tables as Markdown."""
+    text = ["# Weft and its peers", "", *(f"{line}  " for line in lines), ""]
+    timed = {each.contestant for each in results if each.times}
+    contestants = [name for name in MAKERS if name in timed]
+    for threads in sorted({each.threads for each in results}):
+        heads = ["network", *contestants, "best peer", "best peer / weft"]
+        text += [f"## Milliseconds with {threads} thread{'s' if threads > 1 else ''}", ""]
+        text += [*markdown(heads, time_rows(results, threads, contestants)), ""]
+    heads = ["networks", "threads", "geometric mean", "worst", "where"]
+    text += ["## Best peer over weft", "", *markdown(heads, summary(results, GROUPS)), ""]
+    heads = ["network", "contestant", "threads", "of the FMA peak", "of the bandwidth"]
+    text += ["## Of this machine's limits", ""]
+    text += [
+        "Arithmetic of the model (whatever an algorithm saves) over the measured peak of "
+        "multiply-adds; bytes of weights over the measured bandwidth of the nearest memory that "
+        "holds them.",
+        "",
+        *markdown(heads, fraction_rows(results, demands, measured)),
+        "",
+    ]
+    heads = ["network", "contestant", "threads", "error / range", "ready s", "again s"]
+    heads += ["peak MB", "resident MB", "code MB", "weights MB", "libraries MB"]
+    text += ["## Accuracy and cost", "", *markdown(heads, cost_rows(results)), ""]
+    missing = [each for each in results if each.why]
+    if missing:
+        text += ["## Left out", ""]
+        text += [
+            f"- {each.contestant}, {each.network}, threads: {each.threads}: {each.why}"
+            for each in missing
+        ]
+    return text
+
+
+def plot(results: Sequence[Result], threads: int) -> str:
+    """Speed of every contestant relative to the best peer's, by network."""
+    groups: dict[str, dict[str, float]] = {}
+    for race in races(results):
+        if race.threads != threads:
+            continue
+        groups[race.network] = {
+            each.contestant: race.peer.median / each.median
+            for each in results
+            if (each.network, each.threads) == (race.network, threads) and each.times
+        }
+    label = f"{threads} thread{'s' if threads > 1 else ''}"
+    return bars(f"Speed relative to the best peer, {label}", groups)
+
+
+def write(
+    folder: Path,
+    lines: Sequence[str],
+    results: Sequence[Result],
+    demands: Mapping[str, Demand],
+    measured: Mapping[int, Limits],
+) -> None:
+    """All files; called after every network, so that nothing is lost."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(report(lines, results, demands, measured))
+    (folder / "results.md").write_text(text + "\n")
+    record = {
+        "machine": list(lines),
+        "limits": [each.record() for each in measured.values()],
+        "demands": {name: asdict(each) for name, each in demands.items()},
+        "results": [asdict(each) for each in results],
+    }
+    (folder / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    for threads in sorted({each.threads for each in results}):
+        (folder / f"results-{threads}.svg").write_text(plot(results, threads))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--names", nargs="*", choices=[*DEFAULT, *SMALL], default=[*DEFAULT])
+    parser.add_argument("--contestants", nargs="*", choices=[*MAKERS], default=[*USUAL])
+    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--patience", type=float, default=900, help="seconds for one answer")
+    parser.add_argument("--cache", type=Path, help="keep what contestants compile, and use it")
+    parser.add_argument("--out", type=Path, default=Path("build") / "bench")
+    found = parser.parse_args()
+    if found.clock == "cpu" and found.threads != [1]:
+        parser.error("--clock cpu says something with --threads 1 only")
+    if max(found.threads) > len(os.sched_getaffinity(0)):
+        parser.error("there are not so many processors")
+    return found
+
+
+def main() -> int:
+    given = arguments()
+    options = Options(
+        tuple(name for name in MAKERS if name in given.contestants),
+        given.rounds,
+        given.seconds,
+        given.clock,
+        given.cache,
+        given.patience,
+    )
+    measured = {threads: limits(target("host"), threads) for threads in given.threads}
+    lines = machine_lines(options, measured)
+    results: list[Result] = []
+    demands: dict[str, Demand] = {}
+    for network in given.names:
+        ensure(network)
+        demands[network] = demand(network)
+        expected = expected_output(network, options.patience)
+        for threads in given.threads:
+            print(f"{network}, threads: {threads} ...", file=sys.stderr, flush=True)
+            results += contest(network, threads, options, expected)
+            write(given.out, lines, results, demands, measured)
+    print((given.out / "results.md").read_text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
