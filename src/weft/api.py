@@ -45,6 +45,7 @@ from weft.rewrite.rule import Exactness
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, build
+from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
@@ -132,9 +133,9 @@ class Net:
         machine = find_target(target) if isinstance(target, str) else target
         return make(self.expanded().graph, OPS, implementer(machine))
 
-    def program(self, target: str | Target = "host", name: str = "") -> Program:
-        """The plan as calls of functions at addresses."""
-        return lower(self.plan(target), name or self.graph.name)
+    def program(self, target: str | Target = "host", name: str = "", threads: int = 1) -> Program:
+        """The plan as calls of functions at addresses, for so many threads."""
+        return lower(self.plan(target), name or self.graph.name, threads)
 
     def source(
         self,
@@ -144,6 +145,7 @@ class Net:
         flavour: str = "",
         weights: str = "arrays",
         parts: int = 1,
+        threads: int = 1,
     ) -> Files:
         """The net as C.
 
@@ -153,9 +155,11 @@ class Net:
             flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
+            threads: that one run can use at the most; the caller brings them.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        return emit(self.program(machine, name), flavour or machine.flavour, weights, parts)
+        program = self.program(machine, name, thread_count(threads))
+        return emit(program, flavour or machine.flavour, weights, parts)
 
     def toolkit(
         self,
@@ -165,6 +169,7 @@ class Net:
         flavour: str = "",
         weights: str = "arrays",
         parts: int = 1,
+        threads: int = 1,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
     ) -> Toolkit:
@@ -176,13 +181,15 @@ class Net:
             flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
             weights: ``arrays`` or ``blob``.
             parts: number of sources; 0 is one for each function.
+            threads: that one run can use at the most; with more than one, a pool of threads
+                is part of the toolkit.
             inputs: for the self-test; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
         """
         machine = find_target(target) if isinstance(target, str) else target
         net = self.bound()
         plan = net.plan(machine)
-        program = lower(plan, name or net.graph.name)
+        program = lower(plan, name or net.graph.name, thread_count(threads))
         if inputs is None:
             inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         return Toolkit(
@@ -206,6 +213,7 @@ class Net:
         flavour: str = "",
         weights: str = "arrays",
         parts: int = 1,
+        threads: int = 1,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
     ) -> Toolkit:
@@ -220,6 +228,7 @@ class Net:
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
+            threads: that one run can use at the most.
             inputs: for the self-test.
             model: what was compiled, for people.
         """
@@ -229,6 +238,7 @@ class Net:
             flavour=flavour,
             weights=weights,
             parts=parts,
+            threads=threads,
             inputs=inputs,
             model=model,
         )
@@ -241,6 +251,7 @@ class Net:
         *,
         batch: int = 1,
         flavour: str = "",
+        threads: int | None = None,
         compiler: Compiler | None = None,
     ) -> CompiledNet:
         """Builds the net for this machine.
@@ -248,6 +259,8 @@ class Net:
         Args:
             batch: size of an open leading dimension.
             flavour: of the C that is generated.
+            threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
+                process may use.  The results do not depend on it.
             compiler: by default the one that is found.
 
         Returns:
@@ -255,7 +268,7 @@ class Net:
         """
         machine = find_target("host")
         net = self.bound(batch)
-        program = net.program(machine)
+        program = net.program(machine, threads=thread_count(threads))
         library = build(program, flavour or machine.flavour, compiler=compiler)
         return CompiledNet(net, library)
 
@@ -328,7 +341,8 @@ class Net:
 class CompiledNet:
     """A net that was built for this machine.
 
-    Any number of threads may call it at once.
+    Any number of threads may call it at once; one of these calls at a time has the threads
+    that the networks of a process share, the others run on their own.
 
     Attributes:
         net: what was built.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 
@@ -58,7 +58,7 @@ class PartWriter(Writer):
         alone = len(cut.loops) == 1
         base = f"{cut.starts[0]} + " if alone and cut.starts[0] else ""
         first, last = self._names.fresh("first"), self._names.fresh("last")
-        outer.names += first, last
+        self._keep(outer, (first, last))
         for name, number in ((first, self.part), (last, f"{self.part} + 1")):
             share = f"weft_first({cut.total}, {number}, {self.parts})"
             outer.add(f"const int {name} = {base}{share};")
@@ -83,7 +83,7 @@ class PartWriter(Writer):
             places[name] = _place(at, cut.extents, number) + (f" + {start}" if start else "")
             value = atom(Value(name, PRIMARY, "int", start, start + extent - 1))
             run = partial(self._with_value, loop.var, value, run)
-        inner.names += places
+        self._keep(inner, places)
         self.scope.loops |= places.keys()
         self._stored.append(set())
         run()
@@ -98,10 +98,16 @@ class PartWriter(Writer):
         block.lines += [f"{inner.indent}const int {name} = {used[name]};" for name in used]
         block.lines += lines
         block.add("}")
-        block.inner |= inner.inner.union(inner.names)
-        block.inner.add(at)
+        block.inner |= inner.inner.union(inner.names, (at,))
         if self._flavour.loop_declarations:
             self._names.release(at)
+
+    def _keep(self, block: Block, names: Iterable[str]) -> None:
+        """Constants of a block: free again at its end, if no loop variable is declared above it."""
+        if self._flavour.loop_declarations:
+            block.names += names
+        else:
+            block.inner.update(names)
 
 
 def _place(at: str, extents: Sequence[int], number: int) -> str:

@@ -124,9 +124,11 @@ def compile_object(compiler: Compiler, flags: Sequence[str], source: Path, targe
     _run(compiler, [*flags, "-fPIC", "-c", str(source), "-o", str(target)], source)
 
 
-def link_library(compiler: Compiler, objects: Sequence[Path], target: Path) -> None:
+def link_library(
+    compiler: Compiler, objects: Sequence[Path], target: Path, flags: Sequence[str] = ()
+) -> None:
     """Links objects to a shared library."""
-    arguments = ["-shared", "-o", str(target), *map(str, objects), "-lm"]
+    arguments = ["-shared", "-o", str(target), *map(str, objects), *flags, "-lm"]
     _run(compiler, arguments, objects[0])
 
 

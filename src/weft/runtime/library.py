@@ -24,6 +24,7 @@ from weft.runtime.compiler import (
     host_flags,
     link_library,
 )
+from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer"}
 _JOBS = 2
@@ -109,7 +110,9 @@ class _Arenas(threading.local):
 class Library:
     """A network that was built and loaded.
 
-    Any number of threads may call it at once: each has its own scratch memory.
+    Any number of threads may call it at once: each has its own scratch memory.  Where the
+    program was made for several threads, one call at a time has the process's pool, and the
+    others run on their own thread alone.
 
     Attributes:
         program: what was built.
@@ -123,6 +126,10 @@ class Library:
         self.program, self.files, self.path = program, files, path
         self._weights = weights
         self._fixed = [] if files.blob is None else [_address(weights)]
+        self._threads: Threads | None = None
+        if program.threads > 1:
+            self._threads = shared_pool().threads(program.threads)
+            self._fixed.append(ctypes.addressof(self._threads))
         try:
             function = ctypes.CDLL(str(path))[files.interface.function]
         except (OSError, AttributeError) as error:
