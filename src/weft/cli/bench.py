@@ -17,6 +17,7 @@ from weft.cli.layers import show_layers, show_limits
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
 from weft.runtime.compiler import find_compiler
+from weft.runtime.threads import MOST_THREADS
 
 _WARM_UPS = 3
 _AT_LEAST = 5
@@ -73,6 +74,9 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option(
+    "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
+)
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
 @click.option(
@@ -96,11 +100,12 @@ def bench(
     flavours: Sequence[str],
     rival: bool,
     seed: int,
+    threads: int,
     layers: bool,
     top: int,
     svg: Path | None,
 ) -> None:
-    """Compiles MODEL for this machine and measures single runs on one thread.
+    """Compiles MODEL for this machine and measures single runs.
 
     With --layers every step is timed in place, within whole runs. Beside its time stand the
     arithmetic that the model asks for, the bytes that it has to move at the least, and how
@@ -118,7 +123,7 @@ def bench(
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
-            library = model.net.compile(flavour=flavour).library
+            library = model.net.compile(flavour=flavour, threads=threads).library
         built = time.perf_counter() - start
         outputs = library(*arrays)
         with working("measuring"):

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from weft import api
 from weft.errors import InternalError, UserError, WeftError
+from weft.runtime.threads import MOST_THREADS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -149,6 +150,12 @@ json_option = click.option(
 
 target_option = click.option(
     "--target", default="host", show_default=True, help="The machine (see `weft targets`)."
+)
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, MOST_THREADS),
+    help="To run on [default: WEFT_THREADS, else one for each core].",
 )
 
 

@@ -18,6 +18,7 @@ from weft.cli.common import (
 from weft.cli.files import gather_inputs, parse_bytes
 from weft.codegen.flavours import FLAVOURS
 from weft.plan.report import size
+from weft.runtime.threads import MOST_THREADS
 
 
 @click.command(short_help="Write C with build file, tests, memory map and report.")
@@ -41,6 +42,13 @@ from weft.plan.report import size
     help="Constants in the source, or a binary file that the caller passes.",
 )
 @click.option("--split", is_flag=True, help="One source for each function.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, MOST_THREADS),
+    default=1,
+    show_default=True,
+    help="Threads that a run can use at the most; a pool of them is written too.",
+)
 @click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
 @click.option("--flash", help="Refuse what has more weights than this, as 1M.")
 @json_option
@@ -55,6 +63,7 @@ def export(
     flavour: str,
     weights: str,
     split: bool,
+    threads: int,
     ram: str | None,
     flash: str | None,
 ) -> None:
@@ -74,6 +83,7 @@ def export(
             flavour=flavour,
             weights=weights,
             parts=0 if split else 1,
+            threads=threads,
             inputs=inputs,
             model=model.path.name,
         )

@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 import numpy as np
 
-from weft.cli.common import Model, State, json_option, model_options, working, write_json
+from weft.cli.common import (
+    Model,
+    State,
+    json_option,
+    model_options,
+    threads_option,
+    working,
+    write_json,
+)
 from weft.cli.files import Pixels, gather_inputs, random_inputs, save_arrays
 from weft.errors import UserError
 
@@ -69,6 +77,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the outputs to this .npz (or .npy, for one output).",
 )
+@threads_option
 @json_option
 @click.pass_obj
 def run(
@@ -82,6 +91,7 @@ def run(
     std: str,
     labels: Path | None,
     output: Path | None,
+    threads: int | None,
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -96,7 +106,7 @@ def run(
         inputs = gather_inputs(data, types, pixels)
     names = _labels(labels)
     with working("compiling"):
-        compiled = model.net.compile()
+        compiled = model.net.compile(threads=threads)
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

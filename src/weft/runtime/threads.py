@@ -31,7 +31,8 @@ def thread_count(threads: int | None = None) -> int:
         UserError: it is no number of threads.
     """
     if threads is not None:
-        return _checked(threads, repr(threads), "the number of threads")
+        whole = threads if isinstance(threads, int) else 0  # pyright: ignore
+        return _checked(whole, repr(threads), "the number of threads")
     wish = os.environ.get("WEFT_THREADS", "").strip()
     if not wish:
         return min(cores(), MOST_THREADS)
