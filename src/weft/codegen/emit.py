@@ -40,6 +40,7 @@ class Files:
         blob: the weights if they are no arrays in the sources.
         stack_bytes: a bound on the stack that the run function needs.
         interface: the public names.
+        threads: that one run can use at the most.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Files:
     blob: Blob | None
     stack_bytes: int
     interface: Interface
+    threads: int = 1
 
 
 def emit(
@@ -110,6 +112,7 @@ class _Emission:
             self._blob,
             stack,
             self._interface,
+            self._program.threads,
         )
 
     def _functions(self, names: Names) -> list[Unit]:

@@ -1,6 +1,7 @@
 """Mathematical functions of single-precision vectors, within three units in the last place.
 
-The polynomials are those of the Cephes library (Stephen L. Moshier, public domain).
+The polynomials are those of the Cephes library (Stephen L. Moshier, public domain), but for
+the error function above 1: that one is fitted to the logarithm of its distance from 1.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ static {V} weft_tanh_{V}({V} x)
 }}
 """
 
+# Above 1 it is 1 - e^p for a polynomial p, whose range spares the exponential its limits.
 _ERF = """\
 /* The error function of each lane. */
 static {V} weft_erf_{V}({V} x)
@@ -56,31 +58,29 @@ static {V} weft_erf_{V}({V} x)
     const {V} whole = ({V})(({M})x ^ sign);
     const {V} size = weft_select_{V}(whole > 4.0f, {V}_OF(4.0f), whole);
     const {V} square = size * size;
-    const {V} inverse = 1.0f / weft_select_{V}(size < 1.0f, {V}_OF(1.0f), size);
-    const {V} z = inverse * inverse;
     {V} near = square * 7.853861353153693e-5f - 8.010193625184903e-4f;
-    {V} middle = z * 2.326819970068386e-2f - 1.387039388740657e-1f;
-    {V} far = z * -1.047766399936249e+1f + 1.297719955372516e+1f;
+    {V} far = size * 1.876048045e-4f - 2.960114274e-3f;
+    {V} shifted, power, r, y;
     near = near * square + 5.188327685732524e-3f;
     near = near * square - 2.685381193529856e-2f;
     near = near * square + 1.128358514861418e-1f;
     near = near * square - 3.761262582423300e-1f;
     near = (near * square + 1.128379165726710e+0f) * size;
-    middle = middle * z + 3.687424674597105e-1f;
-    middle = middle * z - 5.824733027278666e-1f;
-    middle = middle * z + 6.210004621745983e-1f;
-    middle = middle * z - 4.944515323274145e-1f;
-    middle = middle * z + 3.404879937665872e-1f;
-    middle = middle * z - 2.741127028184656e-1f;
-    middle = middle * z + 5.638259427386472e-1f;
-    far = far * z - 7.495518717768503e+0f;
-    far = far * z + 2.921019019210786e+0f;
-    far = far * z - 1.015265279202700e+0f;
-    far = far * z + 4.218463358204948e-1f;
-    far = far * z - 2.820767439740514e-1f;
-    far = far * z + 5.641895067754075e-1f;
-    far = weft_select_{V}(size < 2.0f, middle, far);
-    far = 1.0f - weft_exp_{V}(-square) * inverse * far;
+    far = far * size + 2.188964188e-2f;
+    far = far * size - 1.032182053e-1f;
+    far = far * size - 6.380122304e-1f;
+    far = far * size - 1.127171636e+0f;
+    far = far * size - 3.205739777e-4f;
+    shifted = far * 1.44269504f + 12582912.0f;
+    power = shifted - 12582912.0f;
+    r = (far - power * 0.693359375f) + power * 2.12194440e-4f;
+    y = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * (r * r) + r + 1.0f;
+    far = 1.0f - y * ({V})(({U})(({M})shifted - 0x4b400000 + 127) << 23);
     near = weft_select_{V}(size > 1.0f, far, near);
     return ({V})(({M})near | sign);
 }}
@@ -89,7 +89,7 @@ static {V} weft_erf_{V}({V} x)
 _TEXTS = {
     "exp": (_EXP, ("weft_select_{V}",)),
     "tanh": (_TANH, ("weft_exp_{V}", "weft_select_{V}")),
-    "erf": (_ERF, ("weft_exp_{V}", "weft_select_{V}")),
+    "erf": (_ERF, ("weft_select_{V}",)),
 }
 
 

@@ -35,6 +35,7 @@ from weft.loops.nodes import (
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
+CACHE_LINE = 64
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
@@ -244,8 +245,15 @@ class Writer:
             if name != slot.name:
                 name = self._names.fresh(name)
                 block.names.append(name)
-            array = "" if slot.registers else f"[{max(1, slot.inner)}]"
+            array = "" if slot.registers else self._array(slot)
             block.pending[f"{name}{array}"] = kind
+
+    def _array(self, slot: Slot) -> str:
+        """What stands behind the name of an array; vectors in it lie in one cache line."""
+        size = max(1, slot.inner)
+        bytes = size * storage(slot.dtype).bytes
+        aligned = self._flavour.vectors and bytes >= CACHE_LINE and bytes % CACHE_LINE == 0
+        return f"[{size}] __attribute__((aligned({CACHE_LINE})))" if aligned else f"[{size}]"
 
     # --- stores -------------------------------------------------------------------------------
 

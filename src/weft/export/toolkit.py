@@ -20,6 +20,7 @@ from weft.errors import InternalError, UserError
 from weft.export.golden import Golden, Vector
 from weft.plan.draw import Span, memory_map
 from weft.plan.report import Report, size
+from weft.runtime.threads import pool_texts
 
 MARKER = "toolkit.json"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -115,6 +116,8 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     yield files.header
     yield from files.private
     yield from files.sources
+    if files.threads > 1:
+        yield from pool_texts()
     yield f"{files.name}_golden.h", golden_header(toolkit)
     facts = _facts(toolkit)
     environment = jinja2.Environment(
@@ -162,6 +165,8 @@ def _facts(toolkit: Toolkit) -> dict[str, Any]:
         "halves": any(
             port["dtype"] in ("f16", "bf16") for port in _ports(files, golden, outputs=True)
         ),
+        "threads": files.threads,
+        "pool": files.threads > 1,
         "report": report,
         "rows": [_row(row) for row in report.rows],
         "size": size,
@@ -222,6 +227,7 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "arena_lower_bound": report.lower_bound,
         "stack_bytes": files.stack_bytes,
         "weight_bytes": report.weight_bytes,
+        "threads": files.threads,
         "steps": len(report.rows),
         "inputs": [_port_record(each.port) for each in files.interface.inputs],
         "outputs": [_port_record(each.port) for each in files.interface.outputs],

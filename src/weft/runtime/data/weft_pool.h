@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-#ifndef WEFT_THREADS
-#define WEFT_THREADS
+#ifndef WEFT_THREADS_TYPE
+#define WEFT_THREADS_TYPE
 /* Threads that the caller lends to a network; a network is as happy with a pool of yours.
  *   threads: how many may be used at once, the caller's own among them
  *   run: calls task(context, part, n) once for each part from 0 to n - 1, for an n of its
