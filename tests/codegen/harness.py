@@ -29,12 +29,17 @@ class Case:
     ulps: float = 0
 
 
-def program_of(cases: Sequence[Case], name: str = "cases") -> tuple[Program, np.ndarray, int]:
-    """A program that calls every kernel, its input bytes and the number of output bytes."""
+def program_of(
+    cases: Sequence[Case], name: str = "cases", parts: int = 1
+) -> tuple[Program, np.ndarray, int]:
+    """A program that calls every kernel, its input bytes and the number of output bytes.
+
+    With several parts every kernel is cut into so many, each with scratch memory of its own.
+    """
     steps: list[CallStep] = []
     functions: list[Kernel] = []
     pieces: list[tuple[int, bytes]] = []
-    read = written = 0
+    read = written = scratch = 0
     for number, case in enumerate(cases):
         kernel = replace(case.kernel, name=f"k{number}")
         functions.append(kernel)
@@ -45,10 +50,14 @@ def program_of(cases: Sequence[Case], name: str = "cases") -> tuple[Program, np.
                 pieces.append((read, case.arrays[buffer.name].tobytes()))
                 arguments.append(Address(Region.INPUT, "data", read))
                 read += -(-size // 64) * 64
+            elif buffer.access is Access.SCRATCH:
+                size = -(-size // 64) * 64
+                arguments.append(Address(Region.ARENA, "", scratch, part_bytes=size))
+                scratch += parts * size
             else:
                 arguments.append(Address(Region.OUTPUT, "result", written))
                 written += -(-size // 64) * 64
-        steps.append(CallStep(kernel.name, tuple(arguments), (f"case {number}",)))
+        steps.append(CallStep(kernel.name, tuple(arguments), (f"case {number}",), parts))
     memory = np.zeros(read + 64, np.uint8)
     data = memory[-memory.ctypes.data % 64 :][:read]
     for offset, piece in pieces:
@@ -60,14 +69,21 @@ def program_of(cases: Sequence[Case], name: str = "cases") -> tuple[Program, np.
         tuple(functions),
         tuple(steps),
         {},
-        0,
+        scratch,
+        threads=parts,
     )
     return program, data, written
 
 
-def check(cases: Sequence[Case], flavour: str, folder: Path, flags: Sequence[str] = ()) -> None:
+def check(
+    cases: Sequence[Case],
+    flavour: str,
+    folder: Path,
+    flags: Sequence[str] = (),
+    parts: int = 1,
+) -> None:
     """Asserts that generated C computes what the interpreter does."""
-    program, data, written = program_of(cases)
+    program, data, written = program_of(cases, parts=parts)
     memory = np.zeros(written + 64, np.uint8)
     result = memory[-memory.ctypes.data % 64 :][:written]
     library = build(
@@ -85,9 +101,11 @@ def check(cases: Sequence[Case], flavour: str, folder: Path, flags: Sequence[str
             for each in case.kernel.params
             if each.access is not Access.READ
         }
+        kept = [each.name for each in case.kernel.params if each.access is Access.WRITE]
         flat = {name: array.reshape(-1) for name, array in case.arrays.items()}
         run(case.kernel, {**flat, **outputs})
-        for name, wanted in outputs.items():
+        for name in kept:
+            wanted = outputs[name]
             got = result[offset : offset + wanted.nbytes].view(wanted.dtype)
             offset += -(-wanted.nbytes // 64) * 64
             problem = difference(got, wanted, case.ulps)
