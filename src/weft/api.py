@@ -128,14 +128,30 @@ class Net:
         """The simplified net without composite ops, as it is planned."""
         return Net(tidy(expand(self.bound().simplified().graph, OPS)))
 
-    def plan(self, target: str | Target = "host") -> Plan:
-        """Groups, layouts, order and memory for a target."""
-        machine = find_target(target) if isinstance(target, str) else target
-        return make(self.expanded().graph, OPS, implementer(machine))
+    def plan(self, target: str | Target = "host", *, threads: int = 1, exact: bool = False) -> Plan:
+        """Groups, layouts, order and memory for a target.
 
-    def program(self, target: str | Target = "host", name: str = "", threads: int = 1) -> Program:
-        """The plan as calls of functions at addresses, for so many threads."""
-        return lower(self.plan(target), name or self.graph.name, threads)
+        Args:
+            target: the machine.
+            threads: that one run can use at the most.
+            exact: leave out kernels that round otherwise than the definitions do, such as
+                Winograd convolution; sums may still be in another order.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        implement = implementer(machine, threads=threads, exact=exact)
+        return make(self.expanded().graph, OPS, implement, threads)
+
+    def program(
+        self,
+        target: str | Target = "host",
+        name: str = "",
+        threads: int = 1,
+        *,
+        exact: bool = False,
+    ) -> Program:
+        """The plan as calls of functions at addresses; arguments as for ``plan``."""
+        plan = self.plan(target, threads=threads, exact=exact)
+        return lower(plan, name or self.graph.name)
 
     def source(
         self,
@@ -146,6 +162,7 @@ class Net:
         weights: str = "arrays",
         parts: int = 1,
         threads: int = 1,
+        exact: bool = False,
     ) -> Files:
         """The net as C.
 
@@ -156,9 +173,10 @@ class Net:
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
             threads: that one run can use at the most; the caller brings them.
+            exact: see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        program = self.program(machine, name, thread_count(threads))
+        program = self.program(machine, name, thread_count(threads), exact=exact)
         return emit(program, flavour or machine.flavour, weights, parts)
 
     def toolkit(
@@ -170,6 +188,7 @@ class Net:
         weights: str = "arrays",
         parts: int = 1,
         threads: int = 1,
+        exact: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
     ) -> Toolkit:
@@ -183,13 +202,14 @@ class Net:
             parts: number of sources; 0 is one for each function.
             threads: that one run can use at the most; with more than one, a pool of threads
                 is part of the toolkit.
+            exact: see ``plan``.
             inputs: for the self-test; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
         """
         machine = find_target(target) if isinstance(target, str) else target
         net = self.bound()
-        plan = net.plan(machine)
-        program = lower(plan, name or net.graph.name, thread_count(threads))
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        program = lower(plan, name or net.graph.name)
         if inputs is None:
             inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         return Toolkit(
@@ -214,6 +234,7 @@ class Net:
         weights: str = "arrays",
         parts: int = 1,
         threads: int = 1,
+        exact: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
     ) -> Toolkit:
@@ -229,6 +250,7 @@ class Net:
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
             threads: that one run can use at the most.
+            exact: see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
         """
@@ -239,6 +261,7 @@ class Net:
             weights=weights,
             parts=parts,
             threads=threads,
+            exact=exact,
             inputs=inputs,
             model=model,
         )
@@ -252,6 +275,7 @@ class Net:
         batch: int = 1,
         flavour: str = "",
         threads: int | None = None,
+        exact: bool = False,
         compiler: Compiler | None = None,
     ) -> CompiledNet:
         """Builds the net for this machine.
@@ -261,6 +285,7 @@ class Net:
             flavour: of the C that is generated.
             threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
                 process may use.  The results do not depend on it.
+            exact: see ``plan``.
             compiler: by default the one that is found.
 
         Returns:
@@ -268,7 +293,7 @@ class Net:
         """
         machine = find_target("host")
         net = self.bound(batch)
-        program = net.program(machine, threads=thread_count(threads))
+        program = net.program(machine, threads=thread_count(threads), exact=exact)
         library = build(program, flavour or machine.flavour, compiler=compiler)
         return CompiledNet(net, library)
 

@@ -18,7 +18,7 @@ from weft.loops.nodes import (
     For,
     Kind,
     Load,
-    Reduce,
+    Local,
     Stmt,
     Store,
     Var,
@@ -39,7 +39,16 @@ class Cell:
     weight: str
     origin: Expr | None
     size: int
-    clear: bool
+    clear: bool = True
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """Everything: accumulate, then store."""
+        if self.parts.reduce is None:
+            return self.stores()
+        body = (*self.starts(), *self.reduction(), *self.stores())
+        for buffer in reversed(self.accumulators()):
+            body = (Local(buffer, body),)
+        return body
 
     def pieces(self) -> Iterator[tuple[int, int, int]]:
         """Number, first lane within the block and width of every vector."""
@@ -207,11 +216,14 @@ class Cell:
             value = parts.task.compute.value
             if parts.reduce is not None:
                 done = Load(f"acc{piece}", (self.position, Var(LANE)), dtype_of(parts.reduce.value))
-                value = _replaced(value, parts.reduce, done)
+                value = replaced(value, parts.reduce, done)
             index = tuple(bound.get(a.var, Var(a.var)) for a in parts.task.compute.axes)
-            found.append(self.vector(width, Store("out", index, substitute(value, bound))))
+            found.append(
+                self.vector(width, Store(parts.task.output.name, index, substitute(value, bound)))
+            )
         return self.positions(tuple(found))
 
 
-def _replaced(value: Expr, reduce: Reduce, by: Load) -> Expr:
-    return map_expr(value, lambda node: by if node == reduce else node)
+def replaced(value: Expr, old: Expr, by: Expr) -> Expr:
+    """The expression with one node in place of all that equal another."""
+    return map_expr(value, lambda node: by if node == old else node)

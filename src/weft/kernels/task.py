@@ -8,7 +8,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
 from weft.targets.target import Target
 
-LOOP_NAMES = frozenset({"block", "tile", "p", "lane"})
+LOOP_NAMES = frozenset("block tile p lane patch slice column row group point spot wide".split())
 """Variables of the loops that generators add; no axis of a task has these names."""
 
 
@@ -25,6 +25,8 @@ class Task:
         output: the buffer ``out`` it stores, one dimension for each axis of the definition.
         constants: names of the inputs that are known now and may be packed.
         target: the machine.
+        threads: that may run parts of the kernel at once.
+        exact: whether the sums must be those of the definition but for their order.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Task:
     output: Buffer
     constants: frozenset[str]
     target: Target
+    threads: int = 1
+    exact: bool = False
 
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""

@@ -25,7 +25,7 @@ from weft.kernels.cell import Cell
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, tile_shape, tiles_of
-from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Local, Stmt, Var
+from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -139,13 +139,7 @@ class _Writer:
         clear: bool,
     ) -> tuple[Stmt, ...]:
         """One register tile: accumulate, then store."""
-        cell = Cell(self.parts, block, first, number, weight, origin, size, clear)
-        if self.parts.reduce is None:
-            return cell.stores()
-        body = (*cell.starts(), *cell.reduction(), *cell.stores())
-        for buffer in reversed(cell.accumulators()):
-            body = (Local(buffer, body),)
-        return body
+        return Cell(self.parts, block, first, number, weight, origin, size, clear).statements()
 
 
 class _TooManyTiles(Exception):

@@ -46,11 +46,39 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterTransform:
+    """A filter transformed for Winograd convolution, then packed.
+
+    ``packing`` is given ``[points, channels, lanes]``: every 2-D filter ``w`` becomes the
+    points of ``matrix w matrix^T``, computed in float64.
+
+    Attributes:
+        shape: the filter's dimensions as the kernel sees them.
+        axes: those of the window's rows and columns, of channels and of lanes.
+        matrix: applied along rows and columns.
+        packing: of the transformed filter.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, int, int, int]
+    matrix: tuple[tuple[float, ...], ...]
+    packing: Packing
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The packed array."""
+        filters = array.reshape(self.shape).transpose(self.axes).astype(np.float64)
+        matrix = np.array(self.matrix)
+        points = np.einsum("ai,bj,ijcl->abcl", matrix, matrix, filters, optimize=True)
+        flat = points.reshape(-1, *points.shape[2:]).astype(array.dtype)
+        return self.packing.apply(flat)
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """The value that stands for a parameter, possibly packed."""
 
     value: str
-    packing: Packing | None = None
+    packing: Packing | FilterTransform | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +89,14 @@ class Implementation:
         kernel: its last parameter is the output ``out``.
         operands: what stands for the other parameters, in order.
         scheme: the alternative that made it.
+        scratch: where in the step's scratch memory each of the kernel's scratch buffers
+            begins, in bytes; these stand before the output.
     """
 
     kernel: Kernel
     operands: tuple[Operand, ...]
     scheme: str
+    scratch: tuple[int, ...] = ()
 
 
 Implement: TypeAlias = Callable[

@@ -16,7 +16,7 @@ from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stm
 from weft.loops.walk import map_expr, map_stmts
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
-from weft.plan.implementation import Implementation, Operand, Packing
+from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep, words
 from weft.plan.program import (
@@ -78,8 +78,8 @@ class _Lowering:
     names: set[str] = field(default_factory=set[str])
     comments: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    weight_names: dict[tuple[int, Packing | None], str] = field(
-        default_factory=dict[tuple[int, Packing | None], str]
+    weight_names: dict[tuple[int, Packing | FilterTransform | None], str] = field(
+        default_factory=dict[tuple[int, Packing | FilterTransform | None], str]
     )
     arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     loops: int = 0
@@ -105,7 +105,9 @@ class _Lowering:
             self.comments[found.name].append(what)
         return found.name
 
-    def weight(self, value: str, array: np.ndarray, packing: Packing | None) -> str:
+    def weight(
+        self, value: str, array: np.ndarray, packing: Packing | FilterTransform | None
+    ) -> str:
         """The name of a weight, equal ones shared."""
         key = (id(array), packing)
         found = self.weight_names.get(key)
@@ -150,7 +152,7 @@ class _Scope:
         for place, step in enumerate(self.plan.steps):
             match step:
                 case PlannedStep(Group() as group, Implementation() as made):
-                    found.append(self.kernel_step(group, made, step.in_place))
+                    found.append(self.kernel_step(place, group, made, step))
                 case PlannedStep(Opaque(node), nested=Plan() as body):
                     found.extend(self.scan_steps(place, node, body))
                 case PlannedStep(Opaque(node), body=ExternBody() as body):
@@ -184,15 +186,22 @@ class _Scope:
 
     # --- steps ------------------------------------------------------------------------
 
-    def kernel_step(self, group: Group, made: Implementation, taken: str) -> CallStep:
-        kernel, operands = made.kernel, list(made.operands)
+    def kernel_step(
+        self, place: int, group: Group, made: Implementation, step: PlannedStep
+    ) -> CallStep:
+        kernel, operands, taken = made.kernel, list(made.operands), step.in_place
         if taken:
             roots = [self.plan.views[operand.value].root for operand in operands]
             merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
         name = self.lowering.function(kernel, describe(group, self.plan.types))
-        arguments = (*map(self.argument, operands), self.address(group.value))
+        share = step.scratch // self.plan.threads
+        scratch = [
+            Address(Region.ARENA, "", self.scratch(place) + offset, part_bytes=share)
+            for offset in made.scratch
+        ]
+        arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
         parts = parts_of(kernel, self.lowering.threads)
         return CallStep(name, arguments, provenance(group), parts)
 
@@ -297,14 +306,14 @@ def provenance(group: Group) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def lower(plan: Plan, name: str = "", threads: int = 1) -> Program:
+def lower(plan: Plan, name: str = "") -> Program:
     """The program of a plan.
 
     Args:
-        plan: what to lower.
+        plan: what to lower; calls that are worth it are cut for its threads.
         name: of the program, if not the graph's.
-        threads: into how many parts calls may be cut that are worth it.
     """
+    threads = plan.threads
     lowering = _Lowering(threads=threads)
     graph = plan.graph
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}

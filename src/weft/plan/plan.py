@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
+from weft.loops.hoist import hoist
 from weft.loops.nodes import Reduce
 from weft.loops.walk import loads, walk
 from weft.ops.control import ScanAttributes
@@ -75,6 +76,7 @@ class Plan:
         scratch: arena offsets of the steps' scratch memory, by step.
         arena_bytes: size of the arena; lower_bound: what no placement could beat.
         types: of all values, those that the plan added included.
+        threads: that there is scratch memory for.
     """
 
     graph: Graph
@@ -88,15 +90,17 @@ class Plan:
     types: Mapping[str, TensorType]
     intervals: tuple[memory.Interval, ...] = ()
     method: str = ""
+    threads: int = 1
 
 
-def make(graph: Graph, ops: Mapping[str, Op], implement: Implement) -> Plan:
+def make(graph: Graph, ops: Mapping[str, Op], implement: Implement, threads: int = 1) -> Plan:
     """The plan of a static graph without composite ops.
 
     Args:
         graph: what to compute.
         ops: the op table.
         implement: makes a kernel for a group.
+        threads: that may run parts of a kernel at once, each with scratch memory of its own.
 
     Raises:
         UserError: the graph has a symbolic dimension.
@@ -110,7 +114,7 @@ def make(graph: Graph, ops: Mapping[str, Op], implement: Implement) -> Plan:
         )
     graph = own_outputs(only_used(graph))
     program = tensor_program(graph, ops)
-    return _Planner(graph, ops, implement, assign(program, form(program))).plan()
+    return _Planner(graph, ops, implement, assign(program, form(program)), threads).plan()
 
 
 @dataclass
@@ -119,6 +123,7 @@ class _Planner:
     ops: Mapping[str, Op]
     implement: Implement
     storage: Storage
+    threads: int
 
     def plan(self) -> Plan:
         steps = [self.step(work) for work in self.storage.steps]
@@ -149,6 +154,7 @@ class _Planner:
             types=self.storage.types,
             intervals=lives.intervals,
             method=placed.method,
+            threads=self.threads,
         )
 
     def step(self, work: Group | Opaque) -> PlannedStep:
@@ -156,13 +162,16 @@ class _Planner:
             constants = frozenset(self.graph.constants)
             name = function_name(work)
             made = self.implement(name, work, self.storage.views, self.storage.types, constants)
-            return PlannedStep(work, implementation=made)
+            hoisted = hoist(made.kernel, ALIGNMENT)
+            made = replace(made, kernel=hoisted.kernel, scratch=hoisted.offsets)
+            return PlannedStep(work, implementation=made, scratch=hoisted.bytes * self.threads)
         compute = self.ops[work.node.op].compute
         if isinstance(compute, Extern):
             body = compute.function(call_of(work.node, self.storage.types))
             return PlannedStep(work, body=body, scratch=body.scratch_bytes)
         attributes: ScanAttributes = work.node.attributes
-        nested = make(expand(attributes.body, self.ops), self.ops, self.implement)
+        body = expand(attributes.body, self.ops)
+        nested = make(body, self.ops, self.implement, self.threads)
         states = attributes.num_states
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)

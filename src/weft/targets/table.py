@@ -29,6 +29,7 @@ def _read(name: str) -> Target:
         str(row["flavour"]),
         tuple(str(flag) for flag in row["flags"]),
         str(row["doc"]),
+        tuple(int(size) for size in row.get("caches", ())),
     )
 
 

@@ -1,0 +1,142 @@
+"""Convolutions of 3x3 taps, recognised in a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.dtypes import DType
+from weft.kernels.parts import Parts, take_apart
+from weft.kernels.task import Task
+from weft.loops.affine import affine
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
+from weft.loops.walk import free_vars
+
+TAPS = 3
+"""Along each side of the window."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of 3x3 taps, stride 1, as the task spells it.
+
+    Attributes:
+        parts: the task taken apart.
+        rows, columns: the output axes that the window slides along.
+        channel: the reduction axis of input channels.
+        image: the load of the input; its dimensions for rows, columns and channels.
+        before: how far the window reaches above and to the left.
+        taps: the filter's dimensions for rows and columns of the window, and for channels.
+    """
+
+    parts: Parts
+    rows: Axis
+    columns: Axis
+    channel: Axis
+    image: Load
+    places: tuple[int, int, int]
+    before: tuple[int, int]
+    taps: tuple[int, int, int]
+
+    @property
+    def source(self) -> Buffer:
+        """The input."""
+        return next(b for b in self.parts.task.inputs if b.name == self.image.buffer)
+
+    @property
+    def filter(self) -> Buffer:
+        """The filter."""
+        return next(b for b in self.parts.task.inputs if b.name == self.parts.weight)
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """Output axes that are neither pixels nor channels."""
+        inside = (self.rows, self.columns)
+        axes = (*self.parts.outer, *((self.parts.tile,) if self.parts.tile else ()))
+        return tuple(axis for axis in axes if axis not in inside)
+
+
+def recognise(task: Task) -> Convolution | None:
+    """The convolution that a task is, if these loops can compute it."""
+    parts = take_apart(task)
+    if parts is None or parts.reduce is None or parts.lanes is None or parts.weight is None:
+        return None
+    axes = {axis.var: axis for axis in parts.reduce.axes}
+    image = _image(parts)
+    if image is None or parts.reduce.op != "sum" or len(axes) != 3:
+        return None
+    found = [_slide(part, axes) for part in image.index]
+    slides = [(place, *slide) for place, slide in enumerate(found) if slide]
+    channels = [
+        (place, axes[part.name])
+        for place, part in enumerate(image.index)
+        if isinstance(part, Var) and part.name in axes
+    ]
+    if len(slides) != 2 or len(channels) != 1:
+        return None
+    (first, tap_y, y, before_y), (second, tap_x, x, before_x) = slides
+    channel_place, channel = channels[0]
+    out = {axis.var: axis for axis in task.compute.axes}
+    weight = parts.weight_index()
+    wanted = [Var(tap_y), Var(tap_x), Var(channel.var)]
+    fixed = [part for place, part in enumerate(image.index) if not found[place]]
+    if (
+        {axes[tap_y].extent, axes[tap_x].extent} != {TAPS}
+        or sorted(map(str, weight)) != sorted(map(str, [*wanted, Var(parts.lanes.var)]))
+        or any({y, x, parts.lanes.var} & free_vars(part) for part in fixed)
+        or y not in out
+        or x not in out
+    ):
+        return None
+    taps = (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2]))
+    whole = Convolution(
+        parts,
+        out[y],
+        out[x],
+        channel,
+        image,
+        (first, second, channel_place),
+        (before_y, before_x),
+        taps,
+    )
+    return whole if _guards_are_borders(whole, (tap_y, tap_x)) else None
+
+
+def _image(parts: Parts) -> Load | None:
+    """The load of the input in ``input * filter``."""
+    match parts.value:
+        case Binary("mul", Load() as lhs, Load() as rhs):
+            pair = (lhs, rhs) if rhs.buffer == parts.weight else (rhs, lhs)
+            same = pair[0].buffer == parts.weight or pair[1].buffer != parts.weight
+            return None if same or pair[0].dtype is not DType.F32 else pair[0]
+        case _:
+            return None
+
+
+def _slide(part: Expr, taps: dict[str, Axis]) -> tuple[str, str, int] | None:
+    """Tap, output axis and reach of ``axis + tap - reach``."""
+    form = affine(part)
+    names = [atom.name for atom in form.terms if isinstance(atom, Var)]
+    if len(names) != 2 or len(form.terms) != 2 or set(form.terms.values()) != {1}:
+        return None
+    inside = [name for name in names if name in taps]
+    if len(inside) != 1:
+        return None
+    names.remove(inside[0])
+    return inside[0], names[0], -form.const
+
+
+def _guards_are_borders(conv: Convolution, taps: tuple[str, str]) -> bool:
+    """Whether the guards hold exactly where the window lies on the input."""
+    for tap, axis, place, before in zip(
+        taps, (conv.rows, conv.columns), conv.places[:2], conv.before, strict=True
+    ):
+        guards = [guard for guard in conv.parts.guards if guard.tap == tap]
+        if not all(guard.is_along(axis.var) for guard in guards):
+            return False
+        extent = conv.source.shape[place]
+        for out in range(axis.extent):
+            for step in range(TAPS):
+                inside = 0 <= out + step - before < extent
+                if inside != all(guard.holds(out, step) for guard in guards):
+                    return False
+    return all(guard.tap in taps for guard in conv.parts.guards)

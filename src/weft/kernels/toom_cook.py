@@ -1,0 +1,155 @@
+"""Matrices of Winograd's minimal filtering, and straight-line code that applies them.
+
+``F(m, r)`` computes ``m`` outputs of a correlation with ``r`` taps by ``m + r - 1``
+multiplications: ``y = A^T ((G w) * (B^T x))``.  The matrices follow from interpolation at
+``m + r - 2`` points and infinity (Toom and Cook; S. Winograd, *Arithmetic Complexity of
+Computations*, 1980; A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural
+Networks*, 2016).  The points decide the rounding error: B. Barabasz and others, *Error
+Analysis and Improving the Accuracy of Winograd Convolution*, 2020.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+
+POINTS = tuple(Fraction(point) for point in ("0", "1", "-1", "1/2", "-2"))
+"""Where polynomials are interpolated, best first."""
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """The matrices of ``F(outputs, taps)``.
+
+    Attributes:
+        outputs: how many are computed at once; taps: of the filter.
+        inverse: ``A^T``, ``[outputs, size]``.
+        filter: ``G``, ``[size, taps]``.
+        data: ``B^T``, ``[size, size]``.
+    """
+
+    outputs: int
+    taps: int
+    inverse: Matrix
+    filter: Matrix
+    data: Matrix
+
+    @property
+    def size(self) -> int:
+        """Inputs, and multiplications."""
+        return self.outputs + self.taps - 1
+
+
+@cache
+def filtering(outputs: int, taps: int) -> Filtering:
+    """The matrices for a number of outputs and taps."""
+    size = outputs + taps - 1
+    points = POINTS[: size - 1]
+    inverse = _transposed([*_powers(points, outputs), _unit(outputs)])
+    weights: list[tuple[Fraction, ...]] = []
+    data: list[tuple[Fraction, ...]] = []
+    for point in points:
+        others = [other for other in points if other != point]
+        scale = _product([point - other for other in others])
+        weights.append(tuple(point**power / scale for power in range(taps)))
+        data.append(_padded(_polynomial(others), size))
+    weights.append(_unit(taps))
+    data.append(_padded(_polynomial(points), size))
+    return Filtering(outputs, taps, inverse, tuple(weights), tuple(data))
+
+
+def _powers(points: Sequence[Fraction], count: int) -> list[tuple[Fraction, ...]]:
+    return [tuple(point**power for power in range(count)) for point in points]
+
+
+def _unit(size: int) -> tuple[Fraction, ...]:
+    return (*(Fraction(0),) * (size - 1), Fraction(1))
+
+
+def _transposed(rows: Sequence[tuple[Fraction, ...]]) -> Matrix:
+    return tuple(zip(*rows, strict=True))
+
+
+def _product(values: Sequence[Fraction]) -> Fraction:
+    found = Fraction(1)
+    for value in values:
+        found *= value
+    return found
+
+
+def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
+    """Coefficients of ``prod(x - root)``, constant first."""
+    found = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *found]
+        found = [a - root * b for a, b in zip(shifted, [*found, Fraction(0)], strict=True)]
+    return found
+
+
+def _padded(values: Sequence[Fraction], size: int) -> tuple[Fraction, ...]:
+    return (*values, *(Fraction(0),) * (size - len(values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """``sum(coefficient * value)``; values are numbered, inputs before earlier sums."""
+
+    terms: tuple[tuple[int, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A matrix as straight-line code.
+
+    Attributes:
+        inputs: number of inputs; they are the values ``0 .. inputs - 1``.
+        shared: sums that several outputs use; they are the values from ``inputs`` on.
+        outputs: one sum for each row.
+    """
+
+    inputs: int
+    shared: tuple[Sum, ...]
+    outputs: tuple[Sum, ...]
+
+    @property
+    def operations(self) -> int:
+        """Additions and multiply-additions."""
+        return sum(max(1, len(each.terms) - 1) for each in (*self.shared, *self.outputs))
+
+
+@cache
+def straight_line(matrix: Matrix) -> Program:
+    """The product with a matrix, pairs of terms that several rows share computed once."""
+    inputs = len(matrix[0])
+    rows = [{place: value for place, value in enumerate(row) if value} for row in matrix]
+    shared: list[Sum] = []
+    while True:
+        counts = Counter(pair for row in rows for pair in _pairs(row))
+        best = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
+        if best is None or counts[best] < 2:
+            break
+        first, second, ratio = best
+        fresh = inputs + len(shared)
+        shared.append(Sum(((first, Fraction(1)), (second, ratio))))
+        for row in rows:
+            if best in _pairs(row):
+                row[fresh] = row.pop(first)
+                del row[second]
+    outputs = tuple(Sum(tuple(sorted(row.items(), key=_leading))) for row in rows)
+    return Program(inputs, tuple(shared), outputs)
+
+
+def _leading(term: tuple[int, Fraction]) -> tuple[bool, int]:
+    """Terms that need no multiplication come first."""
+    return term[1] != 1, term[0]
+
+
+def _pairs(row: dict[int, Fraction]) -> list[tuple[int, int, Fraction]]:
+    """Pairs of terms up to a common factor."""
+    return [(a, b, row[b] / row[a]) for a, b in combinations(sorted(row), 2)]

@@ -1,0 +1,431 @@
+"""Winograd convolution: 3x3 filters by fewer multiplications.
+
+The image is cut into tiles of ``m`` by ``m`` outputs; a block of tiles at a time goes
+through three stages while it stays in cache::
+
+    for block of tiles:                                                      (parallel)
+      for tile, slice of input channels:
+        data[point][tile][channel] = B^T patch B
+      for group of output channels:
+        for point:                                  (one of (m+2)^2 small matrix products)
+          product[point][tile][lane] = sum over channels of data * filter
+        for tile:
+          out = epilogue(A^T product A)
+
+The filters are transformed when the code is generated.  The result is not the direct
+sum's to the last bit: the transforms round too (``weft.kernels.toom_cook``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+from weft.dtypes import DType
+from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.cell import LANE, Cell, replaced
+from weft.kernels.convolution import Convolution
+from weft.kernels.parts import Parts
+from weft.kernels.tiling import Block, blocks_of, tile_shape
+from weft.kernels.toom_cook import Filtering, Matrix, straight_line
+from weft.loops.definition import Compute
+from weft.loops.nodes import (
+    Access,
+    Axis,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Kind,
+    Load,
+    Local,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import substitute
+from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
+
+_F32 = DType.F32
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr:
+    """All of them."""
+    found = conditions[0]
+    for each in conditions[1:]:
+        found = Binary("and", found, each)
+    return found
+
+
+@dataclass
+class _Writer:
+    """Writes the loops for one size of tiles."""
+
+    conv: Convolution
+    form: Filtering
+    tiles: int
+
+    def __post_init__(self) -> None:
+        task = self.conv.parts.task
+        self.lanes = task.target.lanes(_F32)
+        self.across = -(-self.conv.columns.extent // self.form.outputs)
+        self.down = -(-self.conv.rows.extent // self.form.outputs)
+        self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
+        self.operands = [Operand(task.value_of(buffer.name)) for buffer in self.params]
+
+    def kernel(self) -> Kernel:
+        task, conv = self.conv.parts.task, self.conv
+        lanes = conv.parts.lanes
+        assert lanes is not None
+        _, vectors = tile_shape(self.product_parts(self.tiles, 2 * self.lanes), self.lanes)
+        groups = blocks_of(lanes.extent, self.lanes, vectors)
+        names = [self.pack(group, number) for number, group in enumerate(groups)]
+        total = self.down * self.across
+        full = total // self.tiles
+        body = [
+            *self.blocks(0, full, self.tiles, groups, names),
+            *self.blocks(full * self.tiles, 1, total - full * self.tiles, groups, names),
+        ]
+        found = tuple(body)
+        for axis in reversed(conv.outer):
+            found = (For(axis.var, integer(0), integer(axis.extent), found, Kind.PARALLEL),)
+        params = (*self.params, task.output)
+        return simplify_kernel(Kernel(task.name, params, found))
+
+    def pack(self, group: Block, number: int) -> str:
+        """The parameter that holds the transformed filters of a group of output channels."""
+        conv, size = self.conv, self.form.size
+        name = f"{conv.parts.weight}_{number}" if number else str(conv.parts.weight)
+        filter = conv.filter
+        lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
+        matrix = tuple(tuple(float(value) for value in row) for row in self.form.filter)
+        # After the transform: points, then channels, then lanes.
+        packing = Packing(
+            (size * size, conv.channel.extent, filter.shape[lane]),
+            2,
+            (0, 1),
+            group.start,
+            group.count,
+            group.width,
+        )
+        shape = (group.count, size * size, conv.channel.extent, group.width)
+        self.params.append(Buffer(name, _F32, shape))
+        self.operands.append(
+            Operand(
+                conv.parts.task.value_of(filter.name),
+                FilterTransform(filter.shape, (*conv.taps, lane), matrix, packing),
+            )
+        )
+        return name
+
+    # --- a block of tiles -------------------------------------------------------------
+
+    def blocks(
+        self, start: int, count: int, tiles: int, groups: Sequence[Block], names: Sequence[str]
+    ) -> Iterator[Stmt]:
+        """``count`` blocks of so many tiles, from the tile ``start`` on."""
+        if count == 0 or tiles == 0:
+            return
+        points = self.form.size**2
+        first = plus(times(Var("block"), tiles), start) if count > 1 else integer(start)
+        # A little more than the channels: rows must not fall onto the same cache sets.
+        data = Buffer(
+            "data", _F32, (points, tiles, self.conv.channel.extent + self.lanes), Access.LOCAL
+        )
+        inner: list[Stmt] = [self.each_tile(tiles, first, self.analysis)]
+        for group, name in zip(groups, names, strict=True):
+            inner.append(self.group(group, name, tiles, first))
+        body: tuple[Stmt, ...] = (Local(data, tuple(inner)),)
+        if count == 1:
+            yield from body
+        else:
+            yield For("block", integer(0), integer(count), body, Kind.PARALLEL)
+
+    def each_tile(
+        self, tiles: int, first: Expr, body: Callable[[Expr, Expr], tuple[Stmt, ...]]
+    ) -> Stmt:
+        """A loop over tiles; the body is told its rows and columns."""
+        number = plus(first, Var("patch"))
+        row = Binary("floordiv", number, integer(self.across))
+        column = Binary("mod", number, integer(self.across))
+        outputs = self.form.outputs
+        return For(
+            "patch",
+            integer(0),
+            integer(tiles),
+            body(times(row, outputs), times(column, outputs)),
+        )
+
+    # --- input transform --------------------------------------------------------------
+
+    def analysis(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
+        """Transforms the patch of one tile, all channels."""
+        size = self.form.size
+        tops = (plus(row, -self.conv.before[0]), plus(column, -self.conv.before[1]))
+        extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
+        inside: list[Expr] = []
+        counts = (self.down, self.across)
+        for top, before, extent, tiles in zip(tops, self.conv.before, extents, counts, strict=True):
+            # What no tile can violate is not asked.
+            if before > 0:
+                inside.append(Binary("ge", top, integer(0)))
+            if (tiles - 1) * self.form.outputs - before + size > extent:
+                inside.append(Binary("le", plus(top, size), integer(extent)))
+        plain = self.slices(partial(self.patch, tops, False))
+        if not inside:
+            return plain
+        return (If(conjunction(inside), plain, self.slices(partial(self.patch, tops, True))),)
+
+    def slices(self, body: Callable[[Expr, int], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """Loops over the input channels, a vector at a time."""
+        found: list[Stmt] = []
+        for group in blocks_of(self.conv.channel.extent, self.lanes, 1):
+            if group.count > 1:
+                first = plus(times(Var("slice"), group.width), group.start)
+                inner = body(first, group.width)
+                found.append(For("slice", integer(0), integer(group.count), inner))
+                continue
+            start = group.start
+            for width in group.widths:
+                found += body(integer(start), width)
+                start += width
+        return tuple(found)
+
+    def patch(
+        self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
+    ) -> tuple[Stmt, ...]:
+        """``data[.][patch][first ...] = B^T patch B``."""
+        size = self.form.size
+        channel = plus(first, Var(LANE))
+
+        def read(row: int) -> tuple[Stmt, ...]:
+            at = (plus(tops[0], row), plus(tops[1], Var("column")))
+            load = vector(width, Store("line", (integer(row), Var(LANE)), self.pixel(at, channel)))
+            if not checked:
+                return (load,)
+            extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
+            conditions: list[Expr] = []
+            for part, extent in zip(at, extents, strict=True):
+                conditions += [
+                    Binary("ge", part, integer(0)),
+                    Binary("lt", part, integer(extent)),
+                ]
+            zero = vector(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
+            return (If(conjunction(conditions), (load,), (zero,)),)
+
+        def keep(row: int, value: Expr) -> Stmt:
+            return Store("half", (Var("column"), integer(row), Var(LANE)), value)
+
+        def again(column: int) -> tuple[Stmt, ...]:
+            value = Load("half", (integer(column), Var("row"), Var(LANE)), _F32)
+            return (vector(width, Store("line", (integer(column), Var(LANE)), value)),)
+
+        def put(column: int, value: Expr) -> Stmt:
+            point = plus(times(Var("row"), size), column)
+            return Store("data", (point, Var("patch"), channel), value)
+
+        half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
+        matrix = self.form.data
+        columns = For("column", integer(0), integer(size), apply(matrix, width, read, keep))
+        rows = For("row", integer(0), integer(size), apply(matrix, width, again, put))
+        return (Local(half, (columns, rows)),)
+
+    def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Expr:
+        """An element of the input."""
+        index = list(self.conv.image.index)
+        for place, part in zip(self.conv.places, (*at, channel), strict=True):
+            index[place] = part
+        return Load(self.conv.image.buffer, tuple(index), _F32)
+
+    # --- products and output transform ------------------------------------------------
+
+    def group(self, group: Block, name: str, tiles: int, first: Expr) -> Stmt:
+        """The outputs of a block of tiles for one or several groups of channels."""
+        counter: Expr = Var("group") if group.count > 1 else integer(0)
+        channel = plus(times(counter, group.width), group.start)
+        points = self.form.size**2
+        product = Buffer("product", _F32, (points, tiles, group.width), Access.LOCAL)
+        multiply = For(
+            "point", integer(0), integer(points), self.multiply(group, name, counter, tiles)
+        )
+        synthesis = partial(self.synthesis, group, channel)
+        body: tuple[Stmt, ...] = (
+            Local(product, (multiply, self.each_tile(tiles, first, synthesis))),
+        )
+        if group.count == 1:
+            return body[0]
+        return For("group", integer(0), integer(group.count), body)
+
+    def product_parts(self, tiles: int, width: int) -> Parts:
+        """``product[point][tile][lane] = sum over channels``, taken apart."""
+        conv = self.conv
+        assert conv.parts.lanes is not None
+        channel = conv.channel
+        size = self.form.size**2
+        data = Buffer("data", _F32, (size, tiles, channel.extent + self.lanes), Access.LOCAL)
+        weight = Buffer("filter", _F32, (size, channel.extent, width))
+        tile, lane = Axis("spot", tiles), Axis("wide", width)
+        value = Binary(
+            "mul",
+            Load("data", (Var("point"), Var(tile.var), Var(channel.var)), _F32),
+            Load("filter", (Var("point"), Var(channel.var), Var(lane.var)), _F32),
+        )
+        reduce = Reduce("sum", (channel,), value)
+        output = Buffer("product", _F32, (size, tiles, width), Access.LOCAL)
+        task = replace(
+            conv.parts.task,
+            compute=Compute((Axis("point", size), tile, lane), reduce),
+            inputs=(data, weight),
+            output=output,
+        )
+        return Parts(task, reduce, value, (), lane, tile, (), "filter")
+
+    def multiply(self, group: Block, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
+        """The matrix product of one point, for one group of output channels."""
+        parts = self.product_parts(tiles, group.width)
+        positions, _ = tile_shape(parts, self.lanes)
+        whole = Block(0, 1, group.widths)
+        found: list[Stmt] = []
+        full = tiles // positions
+        spots: list[tuple[Expr, int]] = [(integer(full * positions), tiles - full * positions)]
+        if full == 1:
+            spots.insert(0, (integer(0), positions))
+        elif full:
+            cell = Cell(
+                parts, whole, integer(0), counter, name, times(Var("tile"), positions), positions
+            )
+            found.append(For("tile", integer(0), integer(full), cell.statements()))
+        for origin, size in spots:
+            if size:
+                cell = Cell(parts, whole, integer(0), counter, name, origin, size)
+                found += cell.statements()
+        return tuple(found)
+
+    def synthesis(self, group: Block, channel: Expr, row: Expr, column: Expr) -> tuple[Stmt, ...]:
+        """``out = epilogue(A^T product A)`` for one tile, all lanes of a group."""
+        found: list[Stmt] = []
+        offset = 0
+        for width in group.widths:
+            found.append(self.piece(offset, width, plus(channel, offset), row, column))
+            offset += width
+        return tuple(found)
+
+    def piece(self, offset: int, width: int, channel: Expr, row: Expr, column: Expr) -> Stmt:
+        size, outputs = self.form.size, self.form.outputs
+        conv, compute = self.conv, self.conv.parts.task.compute
+        assert conv.parts.lanes is not None
+        assert conv.parts.reduce is not None
+        reduce, lanes = conv.parts.reduce, conv.parts.lanes
+
+        def read(place: int) -> tuple[Stmt, ...]:
+            point = plus(Var("column"), place * size)
+            lane = plus(integer(offset), Var(LANE))
+            value = Load("product", (point, Var("patch"), lane), _F32)
+            return (vector(width, Store("line", (integer(place), Var(LANE)), value)),)
+
+        def keep(place: int, value: Expr) -> Stmt:
+            return Store("half", (Var("column"), integer(place), Var(LANE)), value)
+
+        def again(place: int) -> tuple[Stmt, ...]:
+            value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
+            return (vector(width, Store("line", (integer(place), Var(LANE)), value)),)
+
+        def put(place: int, value: Expr) -> Stmt:
+            at = {
+                conv.rows.var: plus(row, Var("row")),
+                conv.columns.var: plus(column, place),
+                lanes.var: plus(channel, Var(LANE)),
+            }
+            index = tuple(at.get(axis.var, Var(axis.var)) for axis in compute.axes)
+            whole = substitute(replaced(compute.value, reduce, Load("sum", (Var(LANE),), _F32)), at)
+            return Store("out", index, replaced(whole, Load("sum", (Var(LANE),), _F32), value))
+
+        matrix = self.form.inverse
+        half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
+        columns = For("column", integer(0), integer(size), apply(matrix, width, read, keep))
+        edge = conv.columns.extent % outputs
+        body = self.clipped(matrix, width, again, put, column, edge)
+        stop: Expr = integer(outputs)
+        if conv.rows.extent % outputs:
+            stop = Binary("min", stop, plus(integer(conv.rows.extent), times(row, -1)))
+        rows = For("row", integer(0), stop, body)
+        return Local(half, (columns, rows))
+
+    def clipped(
+        self,
+        matrix: Matrix,
+        width: int,
+        read: Callable[[int], tuple[Stmt, ...]],
+        put: Callable[[int, Expr], Stmt],
+        column: Expr,
+        edge: int,
+    ) -> tuple[Stmt, ...]:
+        """The last transform; the tiles at the right edge store ``edge`` columns only."""
+        whole = apply(matrix, width, read, put)
+        if edge == 0:
+            return whole
+        part = apply(matrix[:edge], width, read, put)
+        if self.across == 1:
+            return part
+        extent = self.conv.columns.extent
+        inside = Binary("le", plus(column, self.form.outputs), integer(extent))
+        return (If(inside, whole, part),)
+
+
+def vector(width: int, store: Stmt) -> Stmt:
+    """A store for all lanes of a vector."""
+    return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
+
+
+def apply(
+    matrix: Matrix,
+    width: int,
+    read: Callable[[int], tuple[Stmt, ...]],
+    put: Callable[[int, Expr], Stmt],
+) -> tuple[Stmt, ...]:
+    """``put(row, sum of matrix[row] * line)`` for all rows, ``read`` having filled ``line``."""
+    program = straight_line(matrix)
+    line = Buffer("line", _F32, (program.inputs, width), Access.LOCAL)
+    body: list[Stmt] = [stmt for place in range(program.inputs) for stmt in read(place)]
+    shared = [f"pair{number}" for number in range(len(program.shared))]
+
+    def value(number: int) -> Expr:
+        if number < program.inputs:
+            return Load("line", (integer(number), Var(LANE)), _F32)
+        return Load(shared[number - program.inputs], (Var(LANE),), _F32)
+
+    def total(terms: Sequence[tuple[int, Fraction]]) -> Expr:
+        found = scaled(value(terms[0][0]), terms[0][1])
+        for number, coefficient in terms[1:]:
+            operator = "sub" if coefficient < 0 else "add"
+            found = Binary(operator, found, scaled(value(number), abs(coefficient)))
+        return found
+
+    for name, each in zip(shared, program.shared, strict=True):
+        body.append(vector(width, Store(name, (Var(LANE),), total(each.terms))))
+    for row, each in enumerate(program.outputs):
+        store = put(row, total(each.terms))
+        body.append(vector(width, store))
+    found = tuple(body)
+    for name in reversed(shared):
+        found = (Local(Buffer(name, _F32, (width,), Access.LOCAL), found),)
+    return (Local(line, found),)
+
+
+def scaled(value: Expr, factor: Fraction) -> Expr:
+    """``factor * value``."""
+    return value if factor == 1 else Binary("mul", Const(float(factor), _F32), value)
+
+
+def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:
+    """The kernel of a convolution, ``tiles`` tiles at a time."""
+    writer = _Writer(conv, form, tiles)
+    kernel = writer.kernel()
+    return Implementation(kernel, tuple(writer.operands), f"winograd{form.outputs}")

@@ -1,0 +1,109 @@
+"""When Winograd convolution pays, and by which tiles."""
+
+from __future__ import annotations
+
+from weft.dtypes import DType
+from weft.kernels import winograd
+from weft.kernels.convolution import TAPS, Convolution, recognise
+from weft.kernels.task import Task
+from weft.kernels.toom_cook import filtering
+from weft.plan.implementation import Implementation
+
+OUTPUTS = (4, 2)
+"""Sizes of output tiles, fewest multiplications first."""
+
+_MARGIN = 0.9
+"""A kernel that rounds more must at least win so much."""
+_TRANSFORM_CYCLES: dict[int, tuple[int, int]] = {4: (330, 230), 2: (120, 90)}
+"""Cycles to transform a tile of one vector of channels, in and out, measured on Zen 5."""
+_FAR_BYTES_PER_CYCLE = 4.5
+"""What a core gets from beyond its own caches: a last-level cache shared with others, or
+memory, where a network's weights are."""
+
+
+def direct_cycles(conv: Convolution, lanes: int) -> float:
+    """An estimate for the direct kernel, which skips taps outside of the image."""
+    inside = 1.0
+    for axis, place, before in zip(
+        (conv.rows, conv.columns), conv.places[:2], conv.before, strict=True
+    ):
+        extent = conv.source.shape[place]
+        inside *= sum(
+            0 <= out + tap - before < extent for out in range(axis.extent) for tap in range(TAPS)
+        )
+    return inside * conv.channel.extent * _channels(conv) / (2 * lanes)
+
+
+def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
+    """An estimate for tiles of ``outputs`` by ``outputs``, ``tiles`` of them at a time."""
+    count = _tiles(conv, outputs)
+    points = (outputs + TAPS - 1) ** 2
+    into, out_of = _channels_in_vectors(conv, lanes)
+    products = count * points * conv.channel.extent * out_of / 2
+    before, after = _TRANSFORM_CYCLES[outputs]
+    transforms = count * (into * before + out_of * after)
+    size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    near = conv.parts.task.target.caches[-1] / 2
+    reads = 0 if size <= near else -(-count // tiles)
+    return max(1.1 * products, reads * size / _FAR_BYTES_PER_CYCLE) + transforms
+
+
+def _channels(conv: Convolution) -> int:
+    assert conv.parts.lanes is not None
+    return conv.parts.lanes.extent
+
+
+def _channels_in_vectors(conv: Convolution, lanes: int) -> tuple[int, int]:
+    return -(-conv.channel.extent // lanes), -(-_channels(conv) // lanes)
+
+
+def _tiles(conv: Convolution, outputs: int) -> int:
+    return -(-conv.rows.extent // outputs) * -(-conv.columns.extent // outputs)
+
+
+def tiles_at_once(conv: Convolution, outputs: int) -> int:
+    """How many tiles go through the stages together.
+
+    As many as a register tile has rows where the filters stay in cache; twice as many where
+    they are read from afar for every block; fewer where threads would have nothing to do.
+    """
+    size = (outputs + TAPS - 1) ** 2 * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    task = conv.parts.task
+    most = 14 if size <= task.target.caches[-1] / 2 else 28
+    count = _tiles(conv, outputs)
+    blocks = -(-count // most)
+    blocks = -(-blocks // task.threads) * task.threads
+    return -(-count // blocks)
+
+
+def candidates(task: Task) -> list[tuple[float, int, int]]:
+    """Estimated cycles, size of tiles and tiles at once where this beats the direct kernel."""
+    if task.exact or not task.target.caches:
+        return []
+    conv = recognise(task)
+    if conv is None:
+        return []
+    lanes = task.target.lanes(DType.F32)
+    limit = _MARGIN * direct_cycles(conv, lanes)
+    found: list[tuple[float, int, int]] = []
+    for outputs in OUTPUTS:
+        tiles = tiles_at_once(conv, outputs)
+        estimate = cycles(conv, outputs, tiles, lanes)
+        if estimate < limit:
+            found.append((estimate, outputs, tiles))
+    return sorted(found)
+
+
+def generate(task: Task) -> Implementation | None:
+    """The kernel of a task, or ``None`` where these loops do not apply or do not pay."""
+    for _, outputs, tiles in candidates(task):
+        return generate_as(task, outputs, tiles)
+    return None
+
+
+def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
+    """The kernel by ``F(outputs x outputs, 3 x 3)``, ``tiles`` tiles at a time."""
+    conv = recognise(task)
+    if conv is None:
+        return None
+    return winograd.write(conv, filtering(outputs, TAPS), tiles)

@@ -1,0 +1,102 @@
+"""Large locals become scratch memory that the caller gives.
+
+A stack is small on many machines, and not aligned to a vector; the arena is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import assert_never
+
+from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt, Store
+from weft.loops.walk import Names, names_in, rename_buffers, walk_stmts
+
+LEAST_BYTES = 8192
+"""Locals of fewer bytes stay on the stack."""
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """A kernel without large locals.
+
+    Attributes:
+        kernel: with a parameter for each of them, before its last.
+        offsets: where each lies in the scratch memory, in bytes.
+        bytes: of scratch memory that one running of the kernel needs.
+    """
+
+    kernel: Kernel
+    offsets: tuple[int, ...]
+    bytes: int
+
+
+@dataclass
+class _Hoist:
+    names: Names
+    alignment: int
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    offsets: list[int] = field(default_factory=list[int])
+    most: int = 0
+
+    def block(self, stmts: Sequence[Stmt], offset: int) -> tuple[Stmt, ...]:
+        """Statements whose surroundings use the scratch memory up to an offset."""
+        found: list[Stmt] = []
+        for stmt in stmts:
+            match stmt:
+                case For():
+                    found.append(replace(stmt, body=self.block(stmt.body, offset)))
+                case If():
+                    then = self.block(stmt.then, offset)
+                    found.append(
+                        replace(stmt, then=then, otherwise=self.block(stmt.otherwise, offset))
+                    )
+                case Local():
+                    found += self.local(stmt, offset)
+                case Store():
+                    found.append(stmt)
+                case _:
+                    assert_never(stmt)
+        return tuple(found)
+
+    def local(self, stmt: Local, offset: int) -> tuple[Stmt, ...]:
+        size = _bytes(stmt.buffer)
+        if size < LEAST_BYTES:
+            return (replace(stmt, body=self.block(stmt.body, offset)),)
+        name = self.names(stmt.buffer.name)
+        self.buffers.append(replace(stmt.buffer, name=name, access=Access.SCRATCH))
+        self.offsets.append(offset)
+        end = offset + -(-size // self.alignment) * self.alignment
+        self.most = max(self.most, end)
+        body = rename_buffers(stmt.body, {stmt.buffer.name: name})
+        return self.block(body, end)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(buffer.shape) * buffer.dtype.bytes
+
+
+def _large_only(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """Names that only large locals have."""
+    locals = [stmt.buffer for stmt in walk_stmts(stmts) if isinstance(stmt, Local)]
+    small = {buffer.name for buffer in locals if _bytes(buffer) < LEAST_BYTES}
+    return frozenset(buffer.name for buffer in locals if buffer.name not in small)
+
+
+def hoist(kernel: Kernel, alignment: int) -> Hoisted:
+    """The kernel with its large locals as parameters; those not live at once share memory.
+
+    Args:
+        kernel: its last parameter stays the last.
+        alignment: of every buffer, in bytes.
+    """
+    taken = {buffer.name for buffer in kernel.params} | names_in(kernel.body)
+    hoisting = _Hoist(Names(frozenset(taken - _large_only(kernel.body))), alignment)
+    body = hoisting.block(kernel.body, 0)
+    if not hoisting.buffers:
+        return Hoisted(kernel, (), 0)
+    params = (*kernel.params[:-1], *hoisting.buffers, kernel.params[-1])
+    return Hoisted(
+        replace(kernel, params=params, body=body), tuple(hoisting.offsets), hoisting.most
+    )
