@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.codegen.emit import Files, emit
 from weft.plan.program import Program
+from weft.runtime.threads import pool_texts
 
 # Every buffer is a block of its own, of exactly its size, so that the sanitizer sees each end.
 _MAIN = """\
@@ -18,7 +19,7 @@ _MAIN = """\
 #include <stdlib.h>
 
 #include "{name}.h"
-
+{include}
 static void *block(size_t size)
 {{
     void *memory = NULL;
@@ -48,8 +49,8 @@ int main(int count, char **paths)
     void *weights = load(paths[2], {weight_bytes});
     void *output = block({output_bytes});
     void *arena = block({arena_bytes});
-    int code = {function}(input, output, arena, weights);
-    if (code != 0) {{
+{before}    int code = {function}(input, output, arena, weights{threads});
+{after}    if (code != 0) {{
         return code;
     }}
     FILE *file = fopen(paths[3], "wb");
@@ -64,6 +65,18 @@ int main(int count, char **paths)
     return 0;
 }}
 """
+
+
+_ALONE = {"include": "", "before": "", "threads": "", "after": ""}
+_POOLED = {
+    "include": '#include "weft_pool.h"\n',
+    "before": (
+        "    weft_pool *pool = weft_pool_new(THREADS, 0);\n"
+        "    const weft_threads threads = {THREADS, weft_pool_run, pool};\n"
+    ),
+    "threads": ", &threads",
+    "after": "    weft_pool_free(pool);\n",
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,10 @@ class Standalone:
 def standalone(
     program: Program, flavour: str, folder: Path, compiler: Sequence[str], flags: Sequence[str]
 ) -> Standalone:
-    """Builds a program that reads the input and the weights from files."""
+    """Builds a program that reads the input and the weights from files.
+
+    A network for several threads gets a pool of them.
+    """
     files = emit(program, flavour, "blob")
     assert files.blob is not None
     (given,), (made,) = program.inputs, program.outputs
@@ -105,13 +121,16 @@ def standalone(
         output_bytes=int(np.prod(made.shape)) * made.dtype.bytes,
         weight_bytes=files.blob.size,
         arena_bytes=program.arena_bytes,
-    )
-    for name, text in (files.header, *files.private, *files.sources, ("main.c", main)):
+        **(_POOLED if program.threads > 1 else _ALONE),
+    ).replace("THREADS", str(program.threads))
+    pool = pool_texts() if program.threads > 1 else ()
+    for name, text in (files.header, *files.private, *files.sources, *pool, ("main.c", main)):
         (folder / name).write_text(text)
     (folder / "weights.bin").write_bytes(files.blob.tobytes())
     sources = [name for name, _ in files.sources]
     command = [*compiler, f"-std={files.flavour.standard}", *flags, "-c", *sources]
-    link = ["-std=gnu11", *flags, "main.c", *(f"{Path(name).stem}.o" for name in sources)]
+    pooled = ["-pthread", "weft_pool.c"] if pool else []
+    link = ["-std=gnu11", *flags, "main.c", *pooled, *(f"{Path(name).stem}.o" for name in sources)]
     for arguments in (command, [*compiler, *link, "-o", "main", "-lm"]):
         done = subprocess.run(
             arguments, cwd=folder, capture_output=True, text=True, timeout=600, check=False

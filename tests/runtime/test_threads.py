@@ -46,7 +46,7 @@ def test_threads_of_python_get_the_bits_of_one(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_arenas_of_the_caller_get_the_bits_of_one(name: str) -> None:
     """The C function itself, called without Python's lock on arenas that the caller made."""
-    library = weft.load(networks.path_of(name)).compile().library
+    library = weft.load(networks.path_of(name)).compile(threads=1).library
     inputs = inputs_of(library)
     alone = [library(x)[0].tobytes() for x in inputs]
 

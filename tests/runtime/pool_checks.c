@@ -1,0 +1,363 @@
+/* Checks of weft_pool.c, each a program run: pool_checks NAME.  See test_pool.py. */
+#define _GNU_SOURCE
+#include "weft_pool.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST 16
+#define CALLERS 8
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition); \
+            exit(1); \
+        } \
+    } while (0)
+
+/* What a task is given: no locks and no atomics, so that the thread sanitizer sees whether the
+ * pool alone puts the parts between what the caller does before and after. */
+typedef struct job {
+    int input;
+    int visits[MOST][32];
+    int parts;
+    pthread_t threads[MOST];
+    weft_pool *pool;
+} job;
+
+static void visit(void *context, int part, int parts)
+{
+    job *const it = (job *)context;
+    CHECK(part >= 0 && part < parts && parts <= MOST);
+    it->visits[part][0] += it->input;
+    it->threads[part] = pthread_self();
+    if (part == 0) {
+        it->parts = parts;
+    }
+}
+
+/* Every part of a call was run once. */
+static void run_once(weft_pool *pool, job *it, int parts, int number)
+{
+    int total = 0;
+    int i;
+    memset(it, 0, sizeof *it);
+    it->input = number;
+    weft_pool_run(pool, parts, visit, it);
+    CHECK(it->parts >= 1 && it->parts <= parts);
+    for (i = 0; i < MOST; ++i) {
+        CHECK(it->visits[i][0] == (i < it->parts ? number : 0));
+        total += it->visits[i][0];
+    }
+    CHECK(total == it->parts * number);
+}
+
+static void every_part(void)
+{
+    weft_pool *pool = weft_pool_new(6, 0);
+    static job it;
+    int i;
+    for (i = 1; i < 3000; ++i) {
+        run_once(pool, &it, 1 + i % 6, i);
+        CHECK(it.parts == 1 + i % 6);
+    }
+    run_once(pool, &it, MOST, 3);
+    CHECK(it.parts == 6);
+    weft_pool_free(pool);
+    weft_pool_free(NULL);
+}
+
+/* The caller runs part 0, and each other part is always the same thread's. */
+static void same_threads(void)
+{
+    weft_pool *pool = weft_pool_new(4, 0);
+    static job first;
+    static job it;
+    int i;
+    int k;
+    run_once(pool, &first, 4, 1);
+    for (i = 0; i < 300; ++i) {
+        run_once(pool, &it, 2 + i % 3, 1);
+        CHECK(pthread_equal(it.threads[0], pthread_self()));
+        for (k = 1; k < it.parts; ++k) {
+            CHECK(pthread_equal(it.threads[k], first.threads[k]));
+        }
+    }
+    weft_pool_free(pool);
+}
+
+static void nap(long microseconds)
+{
+    const struct timespec time = {0, microseconds * 1000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* Workers that have gone to sleep, are about to, and have not. */
+static void pauses(void)
+{
+    weft_pool *pool = weft_pool_new(3, 0);
+    static job it;
+    int i;
+    for (i = 1; i < 200; ++i) {
+        run_once(pool, &it, 3, i);
+        nap(i % 4 == 0 ? 2000 : (i * 7) % 400);
+    }
+    weft_pool_free(pool);
+}
+
+static void slow(void *context, int part, int parts)
+{
+    if (part != 0) {
+        nap(3000);
+    }
+    visit(context, part, parts);
+}
+
+/* The caller goes to sleep until the others are done. */
+static void slow_workers(void)
+{
+    weft_pool *pool = weft_pool_new(3, 0);
+    static job it;
+    int i;
+    for (i = 0; i < 20; ++i) {
+        memset(&it, 0, sizeof it);
+        it.input = 1;
+        weft_pool_run(pool, 3, slow, &it);
+        CHECK(it.visits[0][0] == 1 && it.visits[1][0] == 1 && it.visits[2][0] == 1);
+    }
+    weft_pool_free(pool);
+}
+
+static void *call_often(void *context)
+{
+    weft_pool *const pool = (weft_pool *)context;
+    job *it = (job *)calloc(1, sizeof *it);
+    int i;
+    for (i = 1; i < 1250; ++i) {
+        run_once(pool, it, 4, i);
+    }
+    free(it);
+    return NULL;
+}
+
+/* Threads that call at once; the pool is first used by all of them. */
+static void many_callers(void)
+{
+    weft_pool *pool = weft_pool_new(4, 0);
+    pthread_t threads[CALLERS];
+    int i;
+    for (i = 0; i < CALLERS; ++i) {
+        CHECK(pthread_create(&threads[i], NULL, call_often, pool) == 0);
+    }
+    for (i = 0; i < CALLERS; ++i) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    weft_pool_free(pool);
+}
+
+static void nest(void *context, int part, int parts)
+{
+    job *const outer = (job *)context;
+    job *inner = (job *)calloc(1, sizeof *inner);
+    run_once(outer->pool, inner, 4, part + 1);
+    CHECK(inner->parts == 1);
+    free(inner);
+    visit(context, part, parts);
+}
+
+/* A task that calls the pool that runs it. */
+static void nested(void)
+{
+    weft_pool *pool = weft_pool_new(4, 0);
+    static job it;
+    int i;
+    for (i = 0; i < 200; ++i) {
+        memset(&it, 0, sizeof it);
+        it.input = 1;
+        it.pool = pool;
+        weft_pool_run(pool, 4, nest, &it);
+        CHECK(it.parts == 4 && it.visits[3][0] == 1);
+    }
+    weft_pool_free(pool);
+}
+
+/* More threads than cores. */
+static void oversubscribed(void)
+{
+    weft_pool *pool = weft_pool_new(8, 0);
+    static job it;
+    cpu_set_t all;
+    cpu_set_t one;
+    int core = 0;
+    int i;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    while (!CPU_ISSET((size_t)core, &all)) {
+        ++core;
+    }
+    CPU_ZERO(&one);
+    CPU_SET((size_t)core, &one);
+    /* The workers, which are started now, inherit it: eight threads on one core. */
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    for (i = 1; i < 300; ++i) {
+        run_once(pool, &it, 8, i);
+        CHECK(it.parts == 8);
+    }
+    weft_pool_free(pool);
+}
+
+static void child(weft_pool *pool)
+{
+    static job it;
+    int i;
+    for (i = 1; i < 50; ++i) {
+        run_once(pool, &it, 4, i);
+        CHECK(it.parts == 4);
+    }
+    weft_pool_free(pool);
+    _exit(0);
+}
+
+static void forked(void)
+{
+    weft_pool *pool = weft_pool_new(4, 0);
+    static job it;
+    pthread_t other;
+    int number;
+    run_once(pool, &it, 4, 1);
+    /* Another thread has the pool, or has not, when the process is forked. */
+    CHECK(pthread_create(&other, NULL, call_often, pool) == 0);
+    for (number = 0; number < 10; ++number) {
+        int status = 1;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            child(pool);
+        }
+        CHECK(pid > 0);
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        nap(300);
+    }
+    CHECK(pthread_join(other, NULL) == 0);
+    run_once(pool, &it, 4, 1);
+    CHECK(it.parts == 4);
+    weft_pool_free(pool);
+}
+
+static void divide(void *context, int part, int parts)
+{
+    volatile float *const quotients = (volatile float *)context;
+    volatile float three = 3.0f;
+    quotients[part * 32] = 1.0f / three;
+    (void)parts;
+}
+
+/* Results must not depend on the thread: all round as the caller does. */
+static void rounding(void)
+{
+    weft_pool *pool = weft_pool_new(3, 0);
+    static float quotients[3 * 32];
+    const int modes[] = {FE_UPWARD, FE_TONEAREST, FE_DOWNWARD};
+    float before = 2.0f;
+    int i;
+    for (i = 0; i < 3; ++i) {
+        CHECK(fesetround(modes[i]) == 0);
+        weft_pool_run(pool, 3, divide, quotients);
+        CHECK(quotients[0] == quotients[32] && quotients[0] == quotients[64]);
+        CHECK(i == 1 || quotients[0] < before);
+        before = quotients[0];
+    }
+    weft_pool_free(pool);
+}
+
+static void pinned_to(void *context, int part, int parts)
+{
+    cpu_set_t own;
+    CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+    ((int *)context)[part * 32] = CPU_COUNT(&own);
+    (void)parts;
+}
+
+static void pinned(void)
+{
+    weft_pool *pool = weft_pool_new(3, 1);
+    static int counts[3 * 32];
+    cpu_set_t own;
+    CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+    weft_pool_run(pool, 3, pinned_to, counts);
+    /* A thread is bound by whoever starts it, maybe while it runs already. */
+    nap(1000);
+    weft_pool_run(pool, 3, pinned_to, counts);
+    CHECK(counts[0] == CPU_COUNT(&own));
+    CHECK(counts[32] == 1 && counts[64] == 1);
+    weft_pool_free(pool);
+}
+
+/* Pools come and go, used or not, and there may be several. */
+static void several(void)
+{
+    static job it;
+    weft_pool *pools[4];
+    int round;
+    int i;
+    for (round = 0; round < 20; ++round) {
+        for (i = 0; i < 4; ++i) {
+            pools[i] = weft_pool_new(i, 0);
+            CHECK(pools[i] != NULL);
+        }
+        for (i = 0; i < 4; ++i) {
+            run_once(pools[i], &it, 3, i + 1);
+            CHECK(it.parts == (i < 1 ? 1 : i));
+        }
+        for (i = 0; i < 4; ++i) {
+            weft_pool_free(pools[(i + round) % 4]);
+        }
+    }
+}
+
+/* A program may end while workers sleep or spin. */
+static void left_alone(void)
+{
+    weft_pool *pool = weft_pool_new(4, 0);
+    static job it;
+    run_once(pool, &it, 4, 1);
+}
+
+static const struct {
+    const char *name;
+    void (*check)(void);
+} checks[] = {
+    {"every_part", every_part},
+    {"same_threads", same_threads},
+    {"pauses", pauses},
+    {"slow_workers", slow_workers},
+    {"many_callers", many_callers},
+    {"nested", nested},
+    {"oversubscribed", oversubscribed},
+    {"forked", forked},
+    {"rounding", rounding},
+    {"pinned", pinned},
+    {"several", several},
+    {"left_alone", left_alone},
+};
+
+int main(int count, char **arguments)
+{
+    size_t i;
+    for (i = 0; i < sizeof checks / sizeof checks[0]; ++i) {
+        if (count == 1) {
+            puts(checks[i].name);
+        } else if (strcmp(arguments[1], checks[i].name) == 0) {
+            checks[i].check();
+            return 0;
+        }
+    }
+    return count == 1 ? 0 : 2;
+}

@@ -1,0 +1,176 @@
+"""Networks cut into parts: the bits of one thread, whatever else goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.models import networks, tiny
+from tests.runtime.standalone import standalone
+from tests.runtime.test_sanitizers import DIALECTS, compiler, sample
+from weft.api import Net
+from weft.codegen.fork import FORK_HELPERS
+from weft.plan import work
+from weft.plan.program import CallStep
+from weft.runtime.library import Library
+
+CALLERS = 8
+NAMES = ["digits", pytest.param("kws_float", marks=tiny.needed)]
+
+
+@pytest.fixture(autouse=True)
+def cut_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small a kernel is, it is cut where it can be."""
+    monkeypatch.setattr(work, "PART_WORK", 1)
+
+
+def net_of(name: str) -> Net:
+    return weft.load(networks.path_of(name))
+
+
+def inputs_of(library: Library, count: int) -> list[np.ndarray]:
+    (port,) = library.program.inputs
+    generator = np.random.default_rng(1)
+    return [generator.standard_normal(port.shape).astype(port.dtype.numpy) for _ in range(count)]
+
+
+def cut_calls(library: Library) -> list[int]:
+    steps = library.program.steps
+    return [step.parts for step in steps if isinstance(step, CallStep) and step.parts > 1]
+
+
+@pytest.mark.parametrize("name", networks.every())
+def test_the_number_of_threads_does_not_matter(name: str) -> None:
+    net = net_of(name)
+    libraries = [net.compile(threads=count).library for count in (1, 2, 3, 7)]
+    x = sample(libraries[0].program.inputs[0])
+    wanted, *others = (library(x)[0].tobytes() for library in libraries)
+    assert others == [wanted] * 3
+    assert not cut_calls(libraries[0])
+    assert max(cut_calls(libraries[3])) > 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_callers_share_the_threads(name: str) -> None:
+    """Ten thousand calls from eight threads leave no difference and no leak."""
+    library = net_of(name).compile(threads=3).library
+    calls = 10_000 if name == "digits" else 1_000
+    inputs = inputs_of(library, 16)
+    wanted = [library(x)[0].tobytes() for x in inputs]
+    assert len(set(wanted)) == len(wanted)
+    together = threading.Barrier(CALLERS)
+
+    def call(caller: int) -> int:
+        together.wait()
+        turns = ((caller + turn) % 16 for turn in range(calls // CALLERS))
+        return sum(library(inputs[turn])[0].tobytes() != wanted[turn] for turn in turns)
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        # The first round brings every thread's arena and stack.
+        assert sum(pool.map(call, range(CALLERS))) == 0
+        before = resident()
+        assert sum(pool.map(call, range(CALLERS))) == 0
+        assert resident() - before < 2 << 20
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_networks_share_one_pool() -> None:
+    libraries = [net_of("digits").compile(threads=count).library for count in (2, 3)]
+    pools = {library._threads.pool for library in libraries if library._threads}
+    assert len(pools) == 1
+    assert [library._threads.threads for library in libraries if library._threads] == [2, 3]
+
+
+def test_children_have_threads_of_their_own() -> None:
+    library = net_of("digits").compile(threads=3).library
+    inputs = inputs_of(library, 20)
+    wanted = [library(x)[0].tobytes() for x in inputs]
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        equal = [library(x)[0].tobytes() for x in inputs] == wanted
+        threads = len(os.listdir("/proc/self/task"))
+        os.write(writer, bytes([equal, threads]))
+        os._exit(0)
+    os.close(writer)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(reader, 9) == bytes([True, 3])
+    os.close(reader)
+    assert [library(x)[0].tobytes() for x in inputs] == wanted
+
+
+def test_the_interpreter_ends_while_threads_wait() -> None:
+    script = (
+        "import sys, numpy, weft\n"
+        "from weft.plan import work\n"
+        "work.PART_WORK = 1\n"
+        "run = weft.load(sys.argv[1]).compile(threads=3)\n"
+        "(type,) = run.net.inputs.values()\n"
+        "run(numpy.zeros(type.dims, numpy.float32))\n"
+    )
+    command = [sys.executable, "-c", script, str(networks.path_of("digits"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", networks.every())
+@pytest.mark.parametrize("dialect", ["host", "c89"])
+def test_parts_do_not_race(name: str, dialect: str, tmp_path: Path) -> None:
+    """The network and the pool under the thread sanitizer."""
+    target, flavour = DIALECTS[dialect]
+    net = net_of(name)
+    flags = ["-O1", "-fsanitize=thread", *(["-march=native"] if target == "host" else [])]
+    gcc = compiler("gcc").command
+    run = standalone(net.program(target, "network", threads=4), flavour, tmp_path, gcc, flags)
+    x = sample(run.program.inputs[0])
+    found = run(x)
+    (tmp_path / "alone").mkdir()
+    alone = standalone(net.program(target, "network"), flavour, tmp_path / "alone", gcc, flags[:1])
+    assert np.allclose(found, alone(x), rtol=1e-4, atol=1e-5)
+
+
+def test_the_sanitizer_sees_parts_that_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above could fail: where every other part does all, it does."""
+    text, needs = FORK_HELPERS["first"]
+    spoilt = text.replace("things / parts * part + (before > 0 ? before : 0)", "SHARE")
+    assert spoilt != text
+    spoilt = spoilt.replace("SHARE", "part % 2 == 0 ? 0 : things + 0 * before")
+    monkeypatch.setitem(FORK_HELPERS, "first", (spoilt, needs))
+    made = net_of("digits").program("generic", "network", threads=4)
+    flags = ["-O1", "-fsanitize=thread"]
+    run = standalone(made, "c99", tmp_path, compiler("gcc").command, flags)
+    with pytest.raises(AssertionError, match="data race"):
+        run(sample(made.inputs[0]))
+
+
+def test_null_is_one_thread() -> None:
+    library = net_of("digits").compile(threads=3).library
+    assert library.files.blob is not None
+    assert library._weights is not None
+    (x,) = inputs_of(library, 1)
+    wanted = library(x)[0]
+    arena = np.zeros(library.program.arena_bytes + 64, np.uint8)
+    got = np.zeros_like(wanted)
+    function = ctypes.CDLL(str(library.path))[library.files.interface.function]
+    function.argtypes = [ctypes.c_void_p] * 5
+    weights, threads = library._fixed
+    assert threads
+    memory = arena.ctypes.data + -arena.ctypes.data % 64
+    assert function(x.ctypes.data, got.ctypes.data, memory, weights, None) == 0
+    assert got.tobytes() == wanted.tobytes()
