@@ -134,7 +134,7 @@ class _Emission:
                     self._flavour,
                     comments.get(name, ()),
                     aliased[name],
-                    "" if split else "static ",
+                    "" if split else f"static {self._flavour.apart}",
                     name in cut,
                 )
             )

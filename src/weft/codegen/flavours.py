@@ -20,6 +20,8 @@ class Flavour:
         c99_library: whether ``expf``, ``erff``, ``rintf`` and ``<stdint.h>`` exist.
         vectors: whether vector loops become GNU vector types.
         barriers: whether compiler memory barriers keep register tiles in registers.
+        apart: what keeps kernels from being put into the run function, where compilers
+            have so much to do that they run out of registers in tiles.
     """
 
     name: str
@@ -30,6 +32,8 @@ class Flavour:
     c99_library: bool = False
     vectors: bool = False
     barriers: bool = False
+    prefetches: bool = False
+    apart: str = ""
 
 
 FLAVOURS: dict[str, Flavour] = {
@@ -53,6 +57,8 @@ FLAVOURS: dict[str, Flavour] = {
             c99_library=True,
             vectors=True,
             barriers=True,
+            prefetches=True,
+            apart="__attribute__((noinline)) ",
         ),
     )
 }
