@@ -17,7 +17,8 @@ Contestants, at their best settings for float32 (see `bench/contestants.py`):
 
 Each contestant of a network has a process of its own, which waits while others measure; each
 round measures all of them in turn, in an order that changes.  Medians over the rounds are
-compared; who takes eight times as long as the fastest is left at three rounds.  Every contestant's output is checked against the network in double precision.
+compared; who takes eight times as long as the fastest is left at three rounds.  Every
+contestant's output is checked against the network in double precision.
 
 Written: results.md (tables), results.json (raw numbers), results-1.svg and so on (a plot for
 each number of threads).

@@ -49,6 +49,13 @@ def memory(what: str) -> int:
     return 0
 
 
+def trim() -> None:
+    """Gives memory that nothing holds any more back to the system."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @contextlib.contextmanager
 def polite() -> Iterator[None]:
     """Lets others go first while something is built."""
@@ -73,16 +80,14 @@ class Worker:
     def prepare(self, order: Mapping[str, object]) -> dict[str, object]:
         """Builds the network and runs it once; says what that took."""
         held = preload(self.contestant, self.setting)
-        gc.collect()
+        trim()
         before = memory("VmRSS") - held
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
         with polite():
             ready, seconds = self.build()
             again = self.build()[1] if self.contestant in CACHED else None
         peak = memory("VmHWM") - before
-        gc.collect()
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+        trim()
         np.save(str(order["output"]), ready.output())
         self.ready = ready
         return {

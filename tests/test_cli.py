@@ -20,6 +20,7 @@ from weft.errors import InternalError
 from weft.ir.text import parse
 from weft.ops.table import OPS
 from weft.rewrite.recipes import simplify
+from weft.runtime.threads import cores
 
 
 def weft(*arguments: object) -> Result:
@@ -292,6 +293,43 @@ def test_bench(digits):
     assert [each["what"] for each in found["timings"]] == ["weft c99", "onnxruntime"]
     for each in found["timings"]:
         assert 0 < each["least"] <= each["median"] <= each["most"]
+
+
+@pytest.fixture
+def hasty(tmp_path, monkeypatch):
+    """Limits that are measured in no time, and not kept for anybody."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    for name, value in (("_ROUND_SECONDS", 1e-5), ("_ROUNDS", 2), ("_LEAST_MEMORY", 1 << 16)):
+        monkeypatch.setattr(f"weft.runtime.limits.{name}", value)
+    monkeypatch.setattr("weft.runtime.limits.cache_sizes", lambda: (("L1", 8 << 10),))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_bench_layers(digits, tmp_path):
+    picture = tmp_path / "roofline.svg"
+    found = record("bench", digits, "--seconds", 0.02, "--layers", "--svg", picture)
+    steps = record("plan", digits)["rows"]
+    assert [each["scheme"] for each in found["layers"]] == [each["scheme"] for each in steps]
+    assert all(each["median"] > 0 for each in found["layers"])
+    dots = [each for each in found["layers"] if each["executed"]]
+    drawn = ElementTree.fromstring(picture.read_text())
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}circle"))) == len(dots)
+    lines = good("bench", digits, "--seconds", 0.02, "--layers", "--top", 1).splitlines()
+    assert [line.split()[0] for line in lines[:1]] == ["step"]
+    assert f"{len(steps)} steps" in lines[2]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_bench_limits():
+    found = json.loads(good("bench", "--limits", "--json"))["limits"]
+    assert [each["threads"] for each in found] == list(range(1, cores() + 1))
+    assert good("bench", "--limits").splitlines()[2].split()[:2] == ["threads", "GFLOP/s"]
+
+
+def test_bench_options_that_need_layers(digits):
+    assert weft("bench", digits, "--top", 3).stderr == (
+        "error: --top and --svg belong to --layers\n  fix: Add --layers.\n"
+    )
 
 
 def test_cache(digits, tmp_path, monkeypatch):

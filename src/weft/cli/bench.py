@@ -107,13 +107,14 @@ def bench(
 ) -> None:
     """Compiles MODEL for this machine and measures single runs.
 
-    With --layers every step is timed in place, within whole runs. Beside its time stand the
-    arithmetic that the model asks for, the bytes that it has to move at the least, and how
-    much of what this machine can do was reached: the limit is that of arithmetic, or of the
-    level of memory from which its operands have to come.
+    With --layers every step is timed in place, within whole runs. GFLOP/s counts the
+    arithmetic that the model asks for; own GFLOP/s what the kernel does, which is less where
+    an algorithm saves some or borders are skipped. Moves is what has to be read and written at
+    the least. Of limit says how much of what this machine can do was reached: of its
+    multiply-adds, or of the level of memory from which the operands have to come.
     """
     if layers:
-        show_layers(state, model, seconds, seed, top, svg)
+        show_layers(state, model, seconds, seed, threads, top, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")

@@ -13,8 +13,9 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.report import size
 from weft.plan.roofline import Dot, Roof, roofline
-from weft.runtime.limits import Limits, limits, usable_threads
+from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
+from weft.runtime.threads import cores
 from weft.targets.table import target
 
 _HEADINGS = (
@@ -25,6 +26,7 @@ _HEADINGS = (
     "µs",
     "share",
     "GFLOP/s",
+    "own GFLOP/s",
     "moves",
     "GB/s",
     "of limit",
@@ -42,6 +44,7 @@ def _cells(layer: LayerTime, whole: float) -> tuple[str, ...]:
         f"{layer.median:,.1f}",
         f"{layer.median / whole:.1%}",
         f"{layer.gflops:,.1f}",
+        f"{layer.own_gflops:,.1f}",
         size(layer.bytes),
         f"{layer.gbytes:,.1f}",
         f"{layer.fraction:.0%}" if layer.bound else "",
@@ -58,6 +61,7 @@ def _total(found: Profile) -> tuple[str, ...]:
         f"{found.median:,.1f}",
         "100.0%",
         f"{found.flops / found.median / 1000:,.1f}",
+        f"{found.executed / found.median / 1000:,.1f}",
         size(found.bytes),
         f"{found.bytes / found.median / 1000:,.1f}",
         f"{found.limit / found.median:.0%}" if found.limits else "",
@@ -72,12 +76,12 @@ def picture(found: Profile, measured: Limits) -> str:
             f"{layer.step} {' + '.join(layer.ops)}",
             layer.scheme,
             layer.intensity,
-            layer.gflops,
+            layer.own_gflops,
             layer.median / found.median,
             f"{', '.join(layer.sources)}\n{', '.join(layer.writes)}",
         )
         for layer in found.layers
-        if layer.intensity > 0 and layer.gflops > 0
+        if layer.intensity > 0 and layer.own_gflops > 0
     ]
     roofs = [Roof(level.name, level.gbytes) for level in measured.levels]
     caption = (
@@ -89,14 +93,20 @@ def picture(found: Profile, measured: Limits) -> str:
 
 
 def show_layers(
-    state: State, model: Model, seconds: float, seed: int, top: int, svg: Path | None
+    state: State,
+    model: Model,
+    seconds: float,
+    seed: int,
+    threads: int,
+    top: int,
+    svg: Path | None,
 ) -> None:
     """Profiles a model and prints, or draws, what was found."""
     machine = target("host")
     with working("measuring this machine"):
-        measured = limits(machine)
+        measured = limits(machine, threads)
     with working("compiling and measuring"):
-        plan = model.net.plan(machine)
+        plan = model.net.plan(machine, threads=threads)
         found = profile(
             plan,
             lower(plan, model.net.graph.name),
@@ -115,7 +125,7 @@ def show_layers(
     if top:
         layers = sorted(layers, key=lambda layer: -layer.median)[:top]
     rows = [_cells(layer, found.median) for layer in layers]
-    table(_HEADINGS, [*rows, _total(found)], (0, 4, 5, 6, 7, 8, 9))
+    table(_HEADINGS, [*rows, _total(found)], (0, 4, 5, 6, 7, 8, 9, 10))
     click.echo(
         f"\nmedians of {found.runs:,} runs, threads: {found.threads}; the fastest run took "
         f"{found.least:,.1f} µs; limits of this machine: {_summary(measured)}"
@@ -135,7 +145,7 @@ def show_limits(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         return
     machine = target("host")
     with working("measuring this machine"):
-        found = [limits(machine, count + 1, again=True) for count in range(usable_threads())]
+        found = [limits(machine, count + 1, again=True) for count in range(cores())]
     if ctx.obj.json:
         write_json({"machine": platform.machine(), "limits": [each.record() for each in found]})
         ctx.exit()

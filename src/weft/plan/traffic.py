@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from weft.ir.graph import Node
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
 from weft.plan.group import Group
 from weft.plan.plan import Plan, PlannedStep
@@ -115,6 +116,24 @@ def _since(plan: Plan, recent: Mapping[str, int], wanted: str) -> int:
     return min(arena, plan.arena_bytes) + others
 
 
+def _nodes(step: PlannedStep) -> Sequence[Node]:
+    """Nodes that a step computes; what only moves values, for one of its users, has none."""
+    if not isinstance(step.work, Group):
+        return (step.work.node,)
+    return step.work.nodes if _computes(step.work.compute.value) else ()
+
+
+def _computes(value: Expr) -> bool:
+    """Whether more is done with elements than choosing among them."""
+    match value:
+        case Load() | Const() | Var():
+            return False
+        case Select(_, then, otherwise):
+            return _computes(then) or _computes(otherwise)
+        case _:
+            return True
+
+
 def traffic(plan: Plan, figures: GraphStats) -> list[Traffic]:
     """What each step of a plan has to do, in order.
 
@@ -130,7 +149,6 @@ def traffic(plan: Plan, figures: GraphStats) -> list[Traffic]:
     distances = _distances(plan, [{**r, **w} for r, w in zip(reads, writes, strict=True)])
     found: list[Traffic] = []
     for step, read, written, far in zip(plan.steps, reads, writes, distances, strict=True):
-        nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
-        work = sum((works.get(node.name, Work()) for node in nodes), Work())
+        work = sum((works.get(node.name, Work()) for node in _nodes(step)), Work())
         found.append(Traffic(work, read, written, far))
     return found

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import json
 import mmap
-import os
 import platform
 import re
 import threading
@@ -26,12 +25,13 @@ from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
 from weft.targets.target import Target
 
-_SOURCE = Path(__file__).with_name("limits.c")
+_SOURCE = Path(__file__).parent / "data" / "limits.c"
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 # What is assumed where the system does not say.
 _USUAL = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
 _MEMORY = "DRAM"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEAST_MEMORY = 64 << 20
 _CHAINS = 12
 _UNROLLED = 8
 # Rounds are short, so that some fall between what other processes do.
@@ -73,13 +73,17 @@ class Limits:
     gflops: float
     levels: tuple[Level, ...]
 
-    def bound(self, work: Traffic) -> tuple[float, str]:
+    def bound(self, work: Traffic, flops: int) -> tuple[float, str]:
         """Microseconds below which no kernel can do some work, and what sets them.
 
         Every operand comes from the nearest level that holds all that was touched since it
         was used last, through all levels before that; levels and arithmetic overlap.
+
+        Args:
+            work: what is moved.
+            flops: operations that are done.
         """
-        times = {"compute": work.flops / self.gflops / 1000}
+        times = {"compute": flops / self.gflops / 1000}
         sizes = {**work.reads, **work.writes}
         for place, level in enumerate(self.levels):
             nearer = self.levels[place - 1].bytes if place else -1
@@ -226,7 +230,7 @@ def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[s
         found.append(
             (name, size if shared else size * threads, max(own // 2, min(2 * nearer, own)))
         )
-    most = max(64 << 20, 4 * caches[-1][1])
+    most = max(_LEAST_MEMORY, 4 * caches[-1][1])
     return [*found, (_MEMORY, 0, most // threads)]
 
 
@@ -319,8 +323,3 @@ def _speed(spans: Sequence[tuple[float, float]]) -> float:
         # What one did while another had not begun, or was done, says nothing of both.
         return len(spans) / whole
     return sum(1 / (end - start) for start, end in spans)
-
-
-def usable_threads() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

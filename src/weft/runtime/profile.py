@@ -18,6 +18,7 @@ from weft.codegen.flavours import Flavour
 from weft.errors import UserError
 from weft.ops.record import Op
 from weft.plan.clock import clocked
+from weft.plan.executed import executed
 from weft.plan.group import Group
 from weft.plan.plan import Plan
 from weft.plan.program import Program
@@ -44,6 +45,8 @@ class LayerTime:
         reads: what it reads and of which type; writes: what it makes.
         least: microseconds of the fastest run; median: of half of the runs.
         macs: multiply-accumulates of its nodes; operations: everything else.
+        executed: operations that the kernel does, two for a multiply-add; fewer than its
+            nodes ask for where an algorithm saves some or borders are skipped.
         bytes: that it has to read and write at least.
         limit: microseconds that no kernel could beat on this machine, if it is known.
         bound: what that limit is: ``compute`` or a level of memory.
@@ -61,6 +64,7 @@ class LayerTime:
     median: float
     macs: int
     operations: int
+    executed: int
     bytes: int
     limit: float = 0.0
     bound: str = ""
@@ -72,8 +76,13 @@ class LayerTime:
 
     @property
     def gflops(self) -> float:
-        """Thousand million operations per second, in the median."""
+        """Thousand million operations that its nodes ask for per second, in the median."""
         return self.flops / self.median / 1000 if self.median > 0 else 0.0
+
+    @property
+    def own_gflops(self) -> float:
+        """Thousand million operations that the kernel does per second, in the median."""
+        return self.executed / self.median / 1000 if self.median > 0 else 0.0
 
     @property
     def gbytes(self) -> float:
@@ -82,8 +91,8 @@ class LayerTime:
 
     @property
     def intensity(self) -> float:
-        """Operations per byte."""
-        return self.flops / self.bytes if self.bytes else 0.0
+        """Operations that the kernel does per byte."""
+        return self.executed / self.bytes if self.bytes else 0.0
 
     @property
     def fraction(self) -> float:
@@ -94,7 +103,7 @@ class LayerTime:
         """Plain data, for JSON."""
         derived = {
             name: round(getattr(self, name), 4)
-            for name in ("gflops", "gbytes", "intensity", "fraction")
+            for name in ("gflops", "own_gflops", "gbytes", "intensity", "fraction")
         }
         return {**asdict(self), "flops": self.flops, **derived}
 
@@ -130,6 +139,11 @@ class Profile:
         return 2 * self.macs + self.operations
 
     @property
+    def executed(self) -> int:
+        """Operations that the kernels do."""
+        return sum(layer.executed for layer in self.layers)
+
+    @property
     def bytes(self) -> int:
         """What the steps have to read and write at least."""
         return sum(layer.bytes for layer in self.layers)
@@ -159,13 +173,13 @@ def profile(
 
     Args:
         plan: what to run.
-        program: what the plan was lowered to.
+        program: what the plan was lowered to; it says how many threads run it.
         inputs: one array for each input, in order.
         ops: the op table.
         flavour: the dialect of C that is generated.
         compiler: by default the one that is found.
         seconds: how long to measure.
-        limits: of the machine, to say how far from them each step is.
+        limits: of the machine with so many threads, to say how far from them each step is.
     """
     library = build(clocked(plan, program, platform.machine()), flavour, compiler=compiler)
     times = _times(library, inputs, seconds)
@@ -185,6 +199,7 @@ def profile(
         len(times),
         figures.macs,
         figures.operations,
+        threads=program.threads,
         limits=limits,
     )
 
@@ -218,7 +233,9 @@ def _layer(
     sources = dict.fromkeys(
         source for node in nodes for source in (node.origin.sources or (node.name,))
     )
-    limit, bound = limits.bound(work) if limits else (0.0, "")
+    counted = executed(step.implementation.kernel) if step.implementation else None
+    done = work.flops if counted is None else counted
+    limit, bound = limits.bound(work, done) if limits else (0.0, "")
     return LayerTime(
         step=row.step,
         name=row.name,
@@ -232,6 +249,7 @@ def _layer(
         median=float(np.median(times)),
         macs=work.work.macs,
         operations=work.work.operations,
+        executed=done,
         bytes=work.bytes,
         limit=limit,
         bound=bound,
