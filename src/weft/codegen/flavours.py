@@ -19,6 +19,7 @@ class Flavour:
         loop_declarations: whether ``for (int i = 0; ...)`` exists.
         c99_library: whether ``expf``, ``erff``, ``rintf`` and ``<stdint.h>`` exist.
         vectors: whether vector loops become GNU vector types.
+        prefetches: whether it has a hint that memory will be read soon.
         barriers: whether compiler memory barriers keep register tiles in registers.
         apart: what keeps kernels from being put into the run function, where compilers
             have so much to do that they run out of registers in tiles.

@@ -13,7 +13,7 @@ from weft.codegen.flavours import Flavour
 from weft.codegen.naming import identifier
 from weft.codegen.slots import Slot
 from weft.codegen.writer import Writer
-from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt, Store
+from weft.loops.nodes import Access, For, If, Kernel, Local, Prefetch, Stmt, Store
 from weft.loops.simplify import simplify_kernel
 from weft.plan.work import ranges_of
 
@@ -89,7 +89,7 @@ def stack_of(body: Sequence[Stmt]) -> int:
                 for extent in buffer.shape:
                     size *= extent
                 need = -(-size // 64) * 64 + stack_of(inner)
-            case Store():
+            case Store() | Prefetch():
                 need = 0
             case _:
                 assert_never(stmt)

@@ -8,7 +8,20 @@ from enum import Enum
 from typing import assert_never
 
 from weft.loops.affine import affine
-from weft.loops.nodes import Buffer, Const, Expr, For, If, Kind, Load, Local, Stmt, Store, Var
+from weft.loops.nodes import (
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Kind,
+    Load,
+    Local,
+    Prefetch,
+    Stmt,
+    Store,
+    Var,
+)
 from weft.loops.walk import free_vars, loads, own_exprs, walk
 
 Known = frozenset[str]
@@ -84,7 +97,7 @@ class Shapes:
                 case Local():
                     self._forms[id(stmt)] = self._form_of(stmt, known, lane)
                     self._visit(stmt.body, known, lane)
-                case Store():
+                case Store() | Prefetch():
                     pass
                 case _:
                     assert_never(stmt)
@@ -135,6 +148,8 @@ class Shapes:
                 return self._fits_vectors(body, known, varying.with_private(buffer.name))
             case Store(buffer, index, _):
                 return buffer in varying.private or any(varying(each) for each in index)
+            case Prefetch():
+                return False
             case _:
                 assert_never(stmt)
 
@@ -181,6 +196,8 @@ class Shapes:
                 case Store(name, index, _):
                     if name == buffer.name:
                         found.append(_Access(index, known, lane))
+                case Prefetch():
+                    pass
                 case _:
                     assert_never(stmt)
         return found

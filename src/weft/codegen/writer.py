@@ -29,6 +29,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Stmt,
     Store,
 )
@@ -71,6 +72,8 @@ class Writer:
                     self._if(stmt, block)
                 case Local():
                     self._local(stmt, block)
+                case Prefetch():
+                    self._prefetch(stmt, block)
                 case _:
                     assert_never(stmt)
 
@@ -247,6 +250,18 @@ class Writer:
                 block.names.append(name)
             array = "" if slot.registers else self._array(slot)
             block.pending[f"{name}{array}"] = kind
+
+    # --- prefetches ---------------------------------------------------------------------------
+
+    def _prefetch(self, stmt: Prefetch, block: Block) -> None:
+        """A hint in dialects that have one, into the second cache: the first is small."""
+        if not self._flavour.prefetches:
+            return
+        slot = self.scalar.slot(stmt.buffer)
+        name, offset = place(slot, [self.scalar.linear(each) for each in stmt.index])
+        if offset is not None:
+            target = self.scope.element(slot, name, offset, load=False)
+            block.statement(f"__builtin_prefetch(&{target}, 0, 2);")
 
     def _array(self, slot: Slot) -> str:
         """What stands behind the name of an array; vectors in it lie in one cache line."""

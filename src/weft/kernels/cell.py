@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.kernels.arithmetic import integer, plus
 from weft.kernels.parts import Parts
@@ -19,6 +19,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Stmt,
     Store,
     Var,
@@ -30,7 +31,17 @@ LANE = "lane"
 
 @dataclass
 class Cell:
-    """The statements of one register tile."""
+    """The statements of one register tile.
+
+    Attributes:
+        parts: of the task.
+        block: its lanes, of which ``first`` is the first and ``number`` counts the blocks.
+        weight: the packed parameter, if there is one.
+        origin: the first of ``size`` positions.
+        clear: whether all guards along the tile hold.
+        ahead: parts of the packed weight's index, by place, that lead to what is read after
+            this tile; prefetched while this one is computed.
+    """
 
     parts: Parts
     block: Block
@@ -40,6 +51,7 @@ class Cell:
     origin: Expr | None
     size: int
     clear: bool = True
+    ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
 
     def statements(self) -> tuple[Stmt, ...]:
         """Everything: accumulate, then store."""
@@ -189,12 +201,23 @@ class Cell:
         taps = {name: integer(tap) for name, tap in fixed.items()}
         live = [place for place in range(self.size) if self.inside(place, fixed)]
         if len(live) == self.size:
-            return self.positions(self.update(self.position, taps))
+            return (*self.prefetches(taps), *self.positions(self.update(self.position, taps)))
         if len(live) < 2:
             return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
         # Guards are affine, so they hold on a run of positions.
         body = self.update(Var("p"), taps)
         return (For("p", integer(live[0]), integer(live[-1] + 1), body, Kind.UNROLL),)
+
+    def prefetches(self, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+        """Hints for the weights that come after those of this tile, as far into them."""
+        if not self.ahead:
+            return ()
+        found: list[Stmt] = []
+        for _, offset, _ in self.pieces():
+            index = self.parts.packed_index(self.number, integer(offset))
+            ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
+            found.append(Prefetch(self.weight, tuple(substitute(part, taps) for part in ahead)))
+        return tuple(found)
 
     def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
         """Whether all guards of these taps hold at a position."""

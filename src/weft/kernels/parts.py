@@ -40,6 +40,11 @@ class Parts:
         """Guards that stand on the tiled axis."""
         return tuple(g for g in self.guards if self.tile and g.is_along(self.tile.var))
 
+    @property
+    def lane_extent(self) -> int:
+        """How many lanes there are in all."""
+        return self.lanes.extent if self.lanes else 1
+
     def loop_order(self) -> list[str]:
         """Reduction axes in the order of their loops: guarded taps, then the others."""
         reduce = self.reduce
@@ -73,6 +78,11 @@ class Parts:
         index = self.weight_index()
         rest = [axis for axis, part in enumerate(index) if part != lanes]
         return tuple(sorted(rest, key=lambda axis: depth(index[axis])))
+
+    def packed_index(self, block: Expr, lane: Expr) -> tuple[Expr, ...]:
+        """Where the packed weight is read."""
+        index = self.weight_index()
+        return (block, *(index[axis] for axis in self.weight_order()), lane)
 
     def with_packed(self, value: Expr, name: str, block: Expr, lane: Expr) -> Expr:
         """Reads the packed weight of a block in place of the weight itself."""

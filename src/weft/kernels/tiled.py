@@ -19,10 +19,12 @@ loops compute plain elementwise definitions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
 from weft.kernels.parts import Parts, take_apart
+from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, tile_shape, tiles_of
 from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Stmt, Var
@@ -139,7 +141,17 @@ class _Writer:
         clear: bool,
     ) -> tuple[Stmt, ...]:
         """One register tile: accumulate, then store."""
-        return Cell(self.parts, block, first, number, weight, origin, size, clear).statements()
+        ahead = self.ahead(block, number) if weight else {}
+        cell = Cell(self.parts, block, first, number, weight, origin, size, clear, ahead)
+        return cell.statements()
+
+    def ahead(self, block: Block, number: Expr) -> dict[int, Expr]:
+        """Leads to the next block of the weights where they come from far away."""
+        weight = next(b for b in self.parts.task.inputs if b.name == self.parts.weight)
+        slab = weight.dtype.bytes * prod(weight.shape) * block.width // self.parts.lane_extent
+        if not prefetches(self.parts.task.target, slab, slab * block.count):
+            return {}
+        return {0: following(number, block.count)}
 
 
 class _TooManyTiles(Exception):

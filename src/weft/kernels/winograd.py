@@ -28,6 +28,7 @@ from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell, replaced
 from weft.kernels.convolution import Convolution
 from weft.kernels.parts import Parts
+from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import Block, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.loops.definition import Compute
@@ -292,19 +293,22 @@ class _Writer:
         parts = self.product_parts(tiles, group.width)
         positions, _ = tile_shape(parts, self.lanes)
         whole = Block(0, 1, group.widths)
+        points = self.form.size**2
+        slab = self.conv.channel.extent * group.width * _F32.bytes
+        far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
+        ahead = {1: following(Var("point"), points)} if far else {}
         found: list[Stmt] = []
         full = tiles // positions
         spots: list[tuple[Expr, int]] = [(integer(full * positions), tiles - full * positions)]
         if full == 1:
             spots.insert(0, (integer(0), positions))
         elif full:
-            cell = Cell(
-                parts, whole, integer(0), counter, name, times(Var("tile"), positions), positions
-            )
+            origin = times(Var("tile"), positions)
+            cell = Cell(parts, whole, integer(0), counter, name, origin, positions, ahead=ahead)
             found.append(For("tile", integer(0), integer(full), cell.statements()))
         for origin, size in spots:
             if size:
-                cell = Cell(parts, whole, integer(0), counter, name, origin, size)
+                cell = Cell(parts, whole, integer(0), counter, name, origin, size, ahead=ahead)
                 found += cell.statements()
         return tuple(found)
 

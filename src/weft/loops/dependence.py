@@ -18,6 +18,7 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     Local,
+    Prefetch,
     Stmt,
     Store,
     Var,
@@ -118,6 +119,8 @@ def _touches(stmts: Sequence[Stmt], facts: Facts) -> Iterator[Touch]:
                 yield from _touches(body, facts.enter(stmt))
             case Store(buffer, position, _):
                 yield Touch(buffer, position, True, facts)
+            case Prefetch():
+                pass
             case If(condition, then, otherwise):
                 yield from _touches(then, facts.assume(condition, True, then))
                 yield from _touches(otherwise, facts.assume(condition, False, otherwise))

@@ -24,6 +24,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Select,
     Stmt,
     Store,
@@ -58,6 +59,8 @@ def _stmt(stmt: Stmt, facts: Facts) -> Stmt:
     match stmt:
         case Store():
             return _update(stmt)
+        case Prefetch():
+            return stmt
         case Local(buffer, body):
             return Local(buffer, _block(body, facts))
         case If(condition, then, otherwise):

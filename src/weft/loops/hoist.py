@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import assert_never
 
-from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt, Store
+from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Prefetch, Stmt, Store
 from weft.loops.walk import Names, names_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
@@ -54,7 +54,7 @@ class _Hoist:
                     )
                 case Local():
                     found += self.local(stmt, offset)
-                case Store():
+                case Store() | Prefetch():
                     found.append(stmt)
                 case _:
                     assert_never(stmt)

@@ -5,6 +5,7 @@
             | Store(buffer, index*, value)
             | If(condition, then: stmt*, otherwise: stmt*)
             | Local(buffer: Buffer, body: stmt*)
+            | Prefetch(buffer, index*)
     expr    = Const(value, dtype) | Var(name) | Load(buffer, index*, dtype)
             | Unary(op, x) | Binary(op, lhs, rhs) | Select(condition, then, otherwise)
             | Cast(dtype, x) | Reduce(op, axes, value)
@@ -26,6 +27,7 @@ Meaning, which the interpreter defines and everything else must agree with:
   ``parallel`` and ``grid`` loops, may run in any order or at once.
 - ``Local`` gives uninitialised storage that lives during its body (registers or stack);
   a shape of ``()`` is a scalar temporary.
+- ``Prefetch`` changes nothing: it says that an element will be loaded soon.
 - ``Reduce`` appears in definitions only (``weft.loops.definition``), never in a kernel.
 """
 
@@ -215,7 +217,15 @@ class Local:
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = For | Store | If | Local
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Says that the memory around an element will be loaded soon; the index is in bounds."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+
+
+Stmt: TypeAlias = For | Store | If | Local | Prefetch
 
 
 @dataclass(frozen=True, slots=True)

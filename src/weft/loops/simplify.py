@@ -29,6 +29,7 @@ from weft.loops.nodes import (
     If,
     Kernel,
     Local,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -68,6 +69,8 @@ def _stmt(stmt: Stmt, facts: Facts) -> tuple[Stmt, ...]:
         case Store(buffer, position, value):
             where = tuple(_expr(each, facts) for each in position)
             return (Store(buffer, where, _expr(value, facts)),)
+        case Prefetch(buffer, position):
+            return (Prefetch(buffer, tuple(_expr(each, facts) for each in position)),)
         case If():
             return _if(stmt, facts)
         case Local(buffer, body):

@@ -40,6 +40,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -113,6 +114,9 @@ def _stmt(stmt: Stmt, depth: int) -> Iterator[str]:
             yield from _block(body, depth + 1)
         case Store(buffer, position, value):
             yield f"{indent}{buffer}[{_list(position)}] = {show_expr(value)}"
+            return
+        case Prefetch(buffer, position):
+            yield f"{indent}prefetch {buffer}[{_list(position)}]"
             return
         case If(condition, then, otherwise):
             yield f"{indent}if {show_expr(condition)} {{"
@@ -314,6 +318,10 @@ class _Parser:
         if self._accept("local"):
             buffer = self._buffer(Access.LOCAL)
             return Local(buffer, self._block())
+        if self._accept("prefetch"):
+            buffer = self._name()
+            self._expect("[")
+            return Prefetch(buffer, self._exprs("]"))
         buffer = self._name()
         self._expect("[")
         position = self._exprs("]")

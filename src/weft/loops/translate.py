@@ -21,6 +21,7 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     Local,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -94,6 +95,8 @@ class _Translator:
                         f"which is {buffer.dtype.value}"
                     )
                 self._line(depth, f"{place} = {result}")
+            case Prefetch():
+                self._line(depth, "pass")
             case If(condition, then, otherwise):
                 self._line(depth, f"if {values.of(condition)}:")
                 self._block(then, depth + 1)

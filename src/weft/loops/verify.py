@@ -32,6 +32,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -124,6 +125,8 @@ class _Verifier:
                 self._value(condition, DType.BOOL, "a condition", facts)
                 self._block(then, facts.assume(condition, True, then))
                 self._block(otherwise, facts.assume(condition, False, otherwise))
+            case Prefetch():
+                self._prefetch(stmt, facts)
             case Local(buffer, body):
                 if buffer.access is not Access.LOCAL:
                     raise self._error(f"local buffer {buffer.name} is {buffer.access.value}")
@@ -166,6 +169,15 @@ class _Verifier:
         found = outside(buffer, store.index, facts)
         if found is not None:
             raise self._escape(Unproven(buffer.name, store.index, *found, facts))
+
+    def _prefetch(self, stmt: Prefetch, facts: Facts) -> None:
+        buffer = self._buffer(stmt.buffer)
+        self._position(buffer, stmt.index)
+        for where in stmt.index:
+            self._value(where, DType.I64, f"an index of {buffer.name}", facts)
+        found = outside(buffer, stmt.index, facts)
+        if found is not None:
+            raise self._escape(Unproven(buffer.name, stmt.index, *found, facts))
 
     def _value(self, expr: Expr, dtype: DType, what: str, facts: Facts) -> None:
         got = self._type(expr)

@@ -24,6 +24,7 @@ from weft.loops.nodes import (
     If,
     Load,
     Local,
+    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -313,6 +314,8 @@ def map_stmts(stmts: Sequence[Stmt], function: Callable[[Expr], Expr]) -> tuple[
                 return If(function(condition), block(then), block(otherwise))
             case Local(buffer, body):
                 return Local(buffer, block(body))
+            case Prefetch(buffer, position):
+                return Prefetch(buffer, tuple(map(function, position)))
             case _:
                 assert_never(stmt)
 
@@ -334,7 +337,7 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (body,)
         case If(_, then, otherwise):
             return (then, otherwise)
-        case Store():
+        case Store() | Prefetch():
             return ()
         case _:
             assert_never(stmt)
@@ -347,7 +350,7 @@ def with_blocks(stmt: Stmt, new: Sequence[tuple[Stmt, ...]]) -> Stmt:
             return replace(stmt, body=new[0])
         case If(condition, _, _):
             return If(condition, new[0], new[1])
-        case Store():
+        case Store() | Prefetch():
             return stmt
         case _:
             assert_never(stmt)
@@ -368,6 +371,8 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
             return (start, stop)
         case Store(_, position, value):
             return (*position, value)
+        case Prefetch(_, position):
+            return position
         case If(condition, _, _):
             return (condition,)
         case Local():
@@ -396,7 +401,9 @@ def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
     found: set[str] = set()
     for stmt in walk_stmts(stmts):
         match stmt:
-            case For(var=name) | Local(buffer=Buffer(name=name)) | Store(buffer=name):
+            case For(var=name) | Local(buffer=Buffer(name=name)):
+                found.add(name)
+            case Store(buffer=name) | Prefetch(buffer=name):
                 found.add(name)
             case If():
                 pass
@@ -419,6 +426,8 @@ def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stm
         match inner:
             case Store(buffer, position, value):
                 return Store(names.get(buffer, buffer), position, value)
+            case Prefetch(buffer, position):
+                return Prefetch(names.get(buffer, buffer), position)
             case Local(buffer, body):
                 return Local(replace(buffer, name=names.get(buffer.name, buffer.name)), body)
             case _:

@@ -8,7 +8,7 @@ There is no barrier inside a kernel, so no statement at the top may read what an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import assert_never
 
@@ -25,31 +25,32 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Select,
     Stmt,
     Store,
     Unary,
     Var,
 )
-from weft.loops.walk import loads, own_exprs, stored, walk_stmts
+from weft.loops.walk import children, loads, own_exprs, stored, walk_stmts
 
 PART_WORK = 10_000
-"""Cycles, about 3 microseconds, that a part must take at the least.
+"""Cycles, about 2 microseconds, that a part must take at the least.
 
-A fork and join among threads that spin costs about a quarter of a microsecond, and the
-data must move between their caches."""
+A fork and join among threads that spin costs a fifth of a microsecond, and the data must move
+between their caches."""
 
 _CYCLES = {
-    "add": 0.5, "sub": 0.5, "mul": 0.5, "min": 0.5, "max": 0.5, "neg": 0.5, "abs": 0.5,
+    "add": 0.4, "sub": 0.4, "mul": 0.4, "min": 0.4, "max": 0.4, "neg": 0.4, "abs": 0.4,
     "div": 4.0, "sqrt": 4.0, "mod": 8.0, "floordiv": 8.0, "fmod": 20.0, "pow": 40.0,
     "exp": 15.0, "log": 15.0, "erf": 20.0, "sin": 20.0, "cos": 20.0, "tan": 30.0,
     "asin": 20.0, "acos": 20.0, "atan": 20.0, "sinh": 25.0, "cosh": 25.0, "tanh": 25.0,
     "asinh": 25.0, "acosh": 25.0, "atanh": 25.0,
 }  # fmt: skip
 _OTHER_CYCLES = 1.0
-_LOAD_CYCLES = 0.25
-# What one core gets from the caches that the data of a whole layer come from.
-_BYTES_PER_CYCLE = 16
+_MOVE_CYCLES = 0.2
+# What one core gets from the cache that the data of a whole layer come from.
+_BYTES_PER_CYCLE = 8
 # A range of fewer iterations is cut finer, whatever that costs: parts should be equal.
 _FINE = 128
 # So many cycles of an iteration hide the divisions that find its place in the range.
@@ -88,56 +89,93 @@ def cycles(stmts: Sequence[Stmt], around: Mapping[str, float] | None = None) -> 
         stmts: what to run once.
         around: middles of the ranges of the loop variables around.
     """
-    return sum(_stmt(stmt, around or {}) for stmt in stmts)
+    clock = _Clock()
+    clock.block(stmts, 1.0, 1.0, around or {})
+    return clock.cycles
 
 
-def _stmt(stmt: Stmt, around: Mapping[str, float]) -> float:
-    match stmt:
-        case For(var, start, stop, body, kind):
-            first, last = _middle(start, around), _middle(stop, around)
-            trips = max(0.0, last - first)
-            if kind is Kind.VECTOR:
-                trips = min(trips, 1.0)
-            return trips * cycles(body, {**around, var: (first + last - 1) / 2})
-        case If(condition, then, otherwise):
-            branch = max(cycles(then, around), cycles(otherwise, around))
-            return _value(condition) + branch
-        case Local(_, body):
-            return cycles(body, around)
-        case Store(_, _, value):
-            return _LOAD_CYCLES + _value(value)
-        case _:
-            assert_never(stmt)
+@dataclass
+class _Clock:
+    """Adds up what statements do.
 
+    Attributes:
+        cycles: that arithmetic and moves between registers and the first cache take.
+        touched: elements that are loaded from each buffer, repetitions included.
+        locals: buffers that live in registers.
+    """
 
-def _value(expr: Expr) -> float:
-    total = 0.0
-    stack, seen = [expr], set[int]()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        match node:
-            case Load(index=index):
-                # Positions are cheap, unless they are data themselves.
-                total += _LOAD_CYCLES
-                stack += [load for place in index for load in loads(place)]
-            case Unary(op, x):
-                total += _CYCLES.get(op, _OTHER_CYCLES)
-                stack.append(x)
-            case Binary(op, lhs, rhs):
-                total += _CYCLES.get(op, _OTHER_CYCLES)
-                stack += lhs, rhs
-            case Select(condition, then, otherwise):
-                total += _OTHER_CYCLES
-                stack += condition, then, otherwise
-            case Cast(_, x):
-                total += _OTHER_CYCLES
-                stack.append(x)
-            case _:
-                pass
-    return total
+    cycles: float = 0.0
+    touched: dict[str, float] = field(default_factory=dict[str, float])
+    locals: set[str] = field(default_factory=set[str])
+
+    def block(
+        self, stmts: Sequence[Stmt], times: float, lanes: float, around: Mapping[str, float]
+    ) -> None:
+        """Statements that run so often, each time for so many lanes."""
+        for stmt in stmts:
+            match stmt:
+                case For(var, start, stop, body, kind):
+                    first, last = _middle(start, around), _middle(stop, around)
+                    trips = max(0.0, last - first)
+                    inner = {**around, var: (first + last - 1) / 2}
+                    if kind is Kind.VECTOR:
+                        self.block(body, times * min(trips, 1.0), lanes * trips, inner)
+                    else:
+                        self.block(body, times * trips, lanes, inner)
+                case If(condition, then, otherwise):
+                    self.value(condition, times, lanes)
+                    # Guards hold nearly always.
+                    self.block(then or otherwise, times, lanes, around)
+                case Local(buffer, body):
+                    self.locals.add(buffer.name)
+                    self.block(body, times, lanes, around)
+                case Store(buffer, _, value):
+                    self.value(value, times, lanes)
+                    self.cycles += 0.0 if buffer in self.locals else times * _MOVE_CYCLES
+                case Prefetch():
+                    self.cycles += times * _MOVE_CYCLES
+                case _:
+                    assert_never(stmt)
+
+    def value(self, expr: Expr, times: float, lanes: float) -> None:
+        """An expression that is computed so often."""
+        total = 0.0
+        stack, seen = [expr], set[int]()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            match node:
+                case Load(buffer, index):
+                    # Positions are cheap, unless they are data themselves.
+                    stack += [load for place in index for load in loads(place)]
+                    if buffer not in self.locals:
+                        total += _MOVE_CYCLES
+                        self.touched[buffer] = self.touched.get(buffer, 0.0) + times * lanes
+                case Binary("add" | "sub", lhs, Binary("mul", x, y)):
+                    total += _CYCLES["add"]
+                    stack += lhs, x, y
+                case Binary(op) | Unary(op):
+                    total += _CYCLES.get(op, _OTHER_CYCLES)
+                    stack += children(node)
+                case Select() | Cast():
+                    total += _OTHER_CYCLES
+                    stack += children(node)
+                case _:
+                    pass
+        self.cycles += times * total
+
+    def bytes(self, kernel: Kernel) -> float:
+        """What comes and goes, every element of a parameter once at the most."""
+        total = 0.0
+        for buffer in kernel.params:
+            size = float(prod(buffer.shape))
+            if buffer.access is Access.READ:
+                size = min(size, self.touched.get(buffer.name, 0.0))
+            if buffer.access is not Access.SCRATCH:
+                total += size * buffer.dtype.bytes
+        return total
 
 
 def _middle(expr: Expr, around: Mapping[str, float]) -> float:
@@ -182,8 +220,9 @@ def _binary(op: str, left: float, right: float) -> float:
 
 def work_of(kernel: Kernel) -> int:
     """About how many cycles a kernel takes on one core, data in the shared cache."""
-    moved = sum(prod(each.shape) * each.dtype.bytes for each in kernel.params)
-    return round(max(cycles(kernel.body), moved / _BYTES_PER_CYCLE))
+    clock = _Clock()
+    clock.block(kernel.body, 1.0, 1.0, {})
+    return round(max(clock.cycles, clock.bytes(kernel) / _BYTES_PER_CYCLE))
 
 
 def parts_of(kernel: Kernel, threads: int) -> int:
