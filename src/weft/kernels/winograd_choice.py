@@ -16,7 +16,7 @@ _MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
 _TRANSFORM_CYCLES: dict[int, tuple[int, int]] = {4: (330, 230), 2: (120, 90)}
 """Cycles to transform a tile of one vector of channels, in and out, measured on Zen 5."""
-_FAR_BYTES_PER_CYCLE = 4.5
+_FAR_BYTES_PER_CYCLE = 9
 """What a core gets from beyond its own caches: a last-level cache shared with others, or
 memory, where a network's weights are."""
 
