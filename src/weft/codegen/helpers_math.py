@@ -1,7 +1,7 @@
 """Mathematical functions of single-precision vectors, within three units in the last place.
 
-The polynomials are those of the Cephes library (Stephen L. Moshier, public domain), but for
-the error function above 1: that one is fitted to the logarithm of its distance from 1.
+The polynomials of exp and tanh are those of the Cephes library (Stephen L. Moshier, public
+domain), those of erf are fitted to it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _EXP = """\
 /* e to the power of each lane. */
 static {V} weft_exp_{V}({V} x)
 {{
-    const {V} low = weft_select_{V}(x < -104.0f, {V}_OF(-104.0f), x);
-    const {V} held = weft_select_{V}(low > 89.0f, {V}_OF(89.0f), low);
+    const {V} low = weft_max_{V}(x, {V}_OF(-104.0f));
+    const {V} held = weft_min_{V}(low, {V}_OF(89.0f));
     const {V} shifted = held * 1.44269504f + 12582912.0f;
     const {V} power = shifted - 12582912.0f;
     const {M} n = ({M})shifted - 0x4b400000;
@@ -49,47 +49,39 @@ static {V} weft_tanh_{V}({V} x)
 }}
 """
 
-# Above 1 it is 1 - e^p for a polynomial p, whose range spares the exponential its limits.
+# 1 - e^p for a polynomial p: the logarithm of what is missing to 1.  The low bits of
+# shifted are the exponent of 2^n, biased; e^r - 1 keeps small results exact.
 _ERF = """\
 /* The error function of each lane. */
 static {V} weft_erf_{V}({V} x)
 {{
-    const {M} sign = ({M})x & ({M})(-({V}){{0}});
-    const {V} whole = ({V})(({M})x ^ sign);
-    const {V} size = weft_select_{V}(whole > 4.0f, {V}_OF(4.0f), whole);
-    const {V} square = size * size;
-    {V} near = square * 7.853861353153693e-5f - 8.010193625184903e-4f;
-    {V} far = size * 1.876048045e-4f - 2.960114274e-3f;
-    {V} shifted, power, r, y;
-    near = near * square + 5.188327685732524e-3f;
-    near = near * square - 2.685381193529856e-2f;
-    near = near * square + 1.128358514861418e-1f;
-    near = near * square - 3.761262582423300e-1f;
-    near = (near * square + 1.128379165726710e+0f) * size;
-    far = far * size + 2.188964188e-2f;
-    far = far * size - 1.032182053e-1f;
-    far = far * size - 6.380122304e-1f;
-    far = far * size - 1.127171636e+0f;
-    far = far * size - 3.205739777e-4f;
-    shifted = far * 1.44269504f + 12582912.0f;
-    power = shifted - 12582912.0f;
-    r = (far - power * 0.693359375f) + power * 2.12194440e-4f;
-    y = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * (r * r) + r + 1.0f;
-    far = 1.0f - y * ({V})(({U})(({M})shifted - 0x4b400000 + 127) << 23);
-    near = weft_select_{V}(size > 1.0f, far, near);
-    return ({V})(({M})near | sign);
+    const {M} minus = ({M})(-({V}){{0}});
+    const {V} size = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(4.0f));
+    {V} p = size * -4.070929208e-5f + 3.810102644e-4f;
+    {V} shifted, r, y, scale;
+    p = p * size - 1.251772977e-3f;
+    p = p * size - 2.056804806e-4f;
+    p = p * size + 1.932169124e-2f;
+    p = p * size - 1.028143987e-1f;
+    p = p * size - 6.366164684e-1f;
+    p = (p * size - 1.128379226e+0f) * size;
+    shifted = p * 1.44269504f + 12583039.0f;
+    r = p - (shifted - 12583039.0f) * 0.69314718f;
+    scale = ({V})(({U})shifted << 23);
+    y = r * 1.394644729e-3f + 8.366581984e-3f;
+    y = y * r + 4.166628048e-2f;
+    y = y * r + 1.666654348e-1f;
+    y = y * r + 0.5f;
+    y = y * (r * r) + r;
+    y = y * scale + (scale - 1.0f);
+    return ({V})((({M})y & ~minus) | (({M})x & minus));
 }}
 """
 
 _TEXTS = {
-    "exp": (_EXP, ("weft_select_{V}",)),
+    "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
     "tanh": (_TANH, ("weft_exp_{V}", "weft_select_{V}")),
-    "erf": (_ERF, ("weft_select_{V}",)),
+    "erf": (_ERF, ("weft_min_{V}",)),
 }
 
 
