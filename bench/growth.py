@@ -126,7 +126,7 @@ def model(size: Size) -> onnx.ModelProto:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [size.batch, 10])],
         weights,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def point(axis: str, size: Size, seconds: float, clock: Callable[[], int]) -> Point:
@@ -234,8 +234,9 @@ def main() -> int:
             print(f"{axis} {value} ...", file=sys.stderr, flush=True)
             size = replace(Size(), **{axis: value})
             points.append(point(axis, size, given.seconds, CLOCKS[given.clock]))
+    base = ", ".join(f"{name} {value}" for name, value in asdict(Size()).items())
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    machine = f"{now}; {processor_name()}; one thread, {given.clock} time; otherwise {Size()}."
+    machine = f"{now}; {processor_name()}; one thread, {given.clock} time; otherwise {base}."
     text = "\n".join(report(machine, points)) + "\n"
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "growth.md").write_text(text)

@@ -108,14 +108,15 @@ class Remote:
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         command = [sys.executable, "-m", "bench.worker", contestant, network, str(threads)]
         command += [str(folder), ",".join(map(str, cores))]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "log.txt").open("w"),
-            text=True,
-            env=environment(threads, folder),
-        )
+        with (folder / "log.txt").open("w") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(threads, folder),
+            )
 
     def ask(self, patience: float, /, **order: object) -> dict[str, Any]:
         """The answer to an order."""

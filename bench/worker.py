@@ -110,7 +110,8 @@ class Worker:
 
     def measure(self, order: Mapping[str, object]) -> dict[str, object]:
         """Nanoseconds of single runs, for about so many seconds."""
-        assert self.ready is not None
+        if self.ready is None:
+            raise Absent("it was not prepared")
         run, clock = self.ready.run, CLOCKS[str(order["clock"])]
         # Some runs first, for what the others have left in the caches.
         start = time.perf_counter()
