@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest
 JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test check format fuzz bench zoo zoo-export node-tests clean
+.PHONY: help demo test check format fuzz bench peers growth zoo zoo-export node-tests clean
 .NOTPARALLEL:
 .SECONDARY:
 
@@ -23,6 +23,8 @@ help:
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
+	@echo 'make peers       time whole networks beside other runtimes (long; see docs/benchmarks.md)'
+	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
 $(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py
@@ -61,6 +63,13 @@ zoo: $(VENV)/.weft-test
 
 bench: $(VENV)/.weft-bench
 	$(PY) -m bench.compare $(if $(NAMES),--names $(NAMES))
+
+# `make peers NAMES='resnet18 bert'` for these only.
+peers: $(VENV)/.weft-peers
+	$(PY) -m bench.peers $(if $(NAMES),--names $(NAMES))
+
+growth: $(VENV)/.weft-test
+	$(PY) -m bench.growth
 
 clean:
 	rm -rf build dist out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
