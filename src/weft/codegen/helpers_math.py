@@ -1,51 +1,54 @@
 """Mathematical functions of single-precision vectors, within three units in the last place.
 
-The polynomials of exp and tanh are those of the Cephes library (Stephen L. Moshier, public
-domain), those of erf are fitted to it.
+All are exponentials, by a polynomial fitted to e^r - 1 - r and by 2^n in the bits of a float.
 """
 
 from __future__ import annotations
 
 from weft.codegen.helpers_float import Text
 
-# 2^n comes from the bits of a float; half of the scaling at a time reaches subnormals.
+# 2^n comes from the low bits of shifted, n + 254; half of the scaling at a time reaches
+# subnormals.
 _EXP = """\
 /* e to the power of each lane. */
 static {V} weft_exp_{V}({V} x)
 {{
     const {V} low = weft_max_{V}(x, {V}_OF(-104.0f));
     const {V} held = weft_min_{V}(low, {V}_OF(89.0f));
-    const {V} shifted = held * 1.44269504f + 12582912.0f;
-    const {V} power = shifted - 12582912.0f;
-    const {M} n = ({M})shifted - 0x4b400000;
+    const {V} shifted = held * 1.44269504f + 12583166.0f;
+    const {V} power = shifted - 12583166.0f;
+    const {M} n = ({M})shifted;
     const {M} half = n >> 1;
     const {V} r = (held - power * 0.693359375f) + power * 2.12194440e-4f;
-    {V} y = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
+    {V} y = r * 1.394644729e-3f + 8.366581984e-3f;
+    y = y * r + 4.166628048e-2f;
+    y = y * r + 1.666654348e-1f;
+    y = y * r + 0.5f;
     y = y * (r * r) + r + 1.0f;
-    y = y * ({V})(({U})(half + 127) << 23);
-    return y * ({V})(({U})(n - half + 127) << 23);
+    y = y * ({V})(({U})half << 23);
+    return y * ({V})(({U})(n - half) << 23);
 }}
 """
 
+# By e^p - 1, p = -2x, which is small where the result is.
 _TANH = """\
 /* The hyperbolic tangent of each lane. */
 static {V} weft_tanh_{V}({V} x)
 {{
-    const {M} sign = ({M})x & ({M})(-({V}){{0}});
-    const {V} size = ({V})(({M})x ^ sign);
-    const {V} far = 1.0f - 2.0f / (weft_exp_{V}(size + size) + 1.0f);
-    const {V} square = x * x;
-    {V} near = square * -5.70498872745e-3f + 2.06390887954e-2f;
-    near = near * square - 5.37397155531e-2f;
-    near = near * square + 1.33314422036e-1f;
-    near = near * square - 3.33332819422e-1f;
-    near = near * square * size + size;
-    near = weft_select_{V}(size > 0.625f, far, near);
-    return ({V})(({M})near | sign);
+    const {M} minus = ({M})(-({V}){{0}});
+    const {V} p = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(9.1f)) * -2.0f;
+    const {V} shifted = p * 1.44269504f + 12583039.0f;
+    const {V} power = shifted - 12583039.0f;
+    const {V} r = (p - power * 0.693359375f) + power * 2.12194440e-4f;
+    const {V} scale = ({V})(({U})shifted << 23);
+    {V} y = r * 1.394644729e-3f + 8.366581984e-3f;
+    y = y * r + 4.166628048e-2f;
+    y = y * r + 1.666654348e-1f;
+    y = y * r + 0.5f;
+    y = y * (r * r) + r;
+    y = y * scale + (scale - 1.0f);
+    y = y / (y + 2.0f);
+    return ({V})((({M})y & ~minus) | (({M})x & minus));
 }}
 """
 
@@ -80,7 +83,7 @@ static {V} weft_erf_{V}({V} x)
 
 _TEXTS = {
     "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
-    "tanh": (_TANH, ("weft_exp_{V}", "weft_select_{V}")),
+    "tanh": (_TANH, ("weft_min_{V}",)),
     "erf": (_ERF, ("weft_min_{V}",)),
 }
 
@@ -92,6 +95,6 @@ def math_helper(op: str, lanes: int) -> Text | None:
     text, needs = _TEXTS[op]
     vector = f"v{lanes}f32"
     body = text.format(V=vector, M=f"v{lanes}i32", U=f"v{lanes}u32")
-    for constant in ("-104.0f", "89.0f", "4.0f", "1.0f"):
+    for constant in ("-104.0f", "89.0f", "9.1f", "4.0f"):
         body = body.replace(f"{vector}_OF({constant})", f"({constant} - ({vector}){{0}})")
     return body, tuple(each.format(V=vector) for each in needs)
