@@ -180,7 +180,7 @@ def test_a_reduction_of_reductions_is_declined():
 
 
 def test_softmax_computes_every_exponential_once_and_keeps_it_in_the_output():
-    found = rows.generate(task_of("Softmax", 6, 64))
+    found = rows.generate(task_of("Softmax", 7, 64))
     assert found is not None
     assert exponentials(found.kernel) == 2  # two vectors at once
     assert "held" not in locals_of(found.kernel)
@@ -188,7 +188,7 @@ def test_softmax_computes_every_exponential_once_and_keeps_it_in_the_output():
 
 def test_what_may_lie_in_the_output_is_not_overwritten():
     net = Net()
-    y = net.op("Add", net.op("Softmax", net.input(6, 64), axis=-1), net.input(6, 64))
+    y = net.op("Add", net.op("Softmax", net.input(7, 64), axis=-1), net.input(7, 64))
     (task,) = tasks_of(net, y, machine="x86-avx512")
     found = rows.generate(task)
     assert found is not None
@@ -207,8 +207,17 @@ def test_long_rows_are_computed_again():
     assert_as_nest(task, found)
 
 
+@pytest.mark.parametrize(("count", "together"), [(7, 1), (12, 4), (9, 3), (10, 2), (1, 1)])
+def test_short_rows_run_side_by_side(count, together):
+    task = task_of("Softmax", count, 64)
+    found = rows.generate(task)
+    assert found is not None
+    assert exponentials(found.kernel) == 2 * together
+    assert_as_nest(task, found)
+
+
 def test_rows_are_shared_by_threads():
-    found = rows.generate(task_of("LayerNormalization", 7, 9, 96))
+    found = rows.generate(task_of("LayerNormalization", 7, 9, 768))
     assert found is not None
     (loop,) = found.kernel.body
     assert isinstance(loop, For)

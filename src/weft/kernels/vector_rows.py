@@ -16,16 +16,20 @@ the row takes narrower vectors.  Then halves are combined until one number is le
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.arithmetic import integer, plus
+from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.loops_of_rows import CHEAP, COSTLY, LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import Pass, Rows
 from weft.kernels.tiling import Block, blocks_of
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
-from weft.loops.walk import dtype_of, substitute
+from weft.loops.walk import dtype_of, rename_buffers, substitute, substitute_stmts
+
+SHORT = 256
+"""Elements of rows that run several at once."""
 
 
 def applies(rows: Rows) -> bool:
@@ -35,7 +39,33 @@ def applies(rows: Rows) -> bool:
 
 def body(rows: Rows) -> tuple[Stmt, ...]:
     """The loops of a task."""
-    return nested(rows.outer, _Row(rows).statements(), Kind.PARALLEL)
+    row = _Row(rows)
+    parts = row.parts()
+    axes, buffers = rows.outer, list(row.locals.values())
+    found = tuple(stmt for part in parts for stmt in part)
+    count = _together(rows)
+    if count > 1:
+        *outer, last = rows.outer
+        axes = (*outer, Axis(last.var, last.extent // count))
+        names = [{each.name: f"{each.name}_r{row}" for each in buffers} for row in range(count)]
+        at = [{last.var: plus(times(Var(last.var), count), row)} for row in range(count)]
+        # Pass by pass, so that there is work to do while a row waits for its folds.
+        found = tuple(
+            stmt
+            for part in parts
+            for own, place in zip(names, at, strict=True)
+            for stmt in rename_buffers(substitute_stmts(part, place), own)
+        )
+        buffers = [replace(each, name=own[each.name]) for own in names for each in buffers]
+    return nested(axes, with_locals(buffers, found), Kind.PARALLEL)
+
+
+def _together(rows: Rows) -> int:
+    """How many short rows run side by side."""
+    elements = max(prod(axis.extent for axis in each.axes) for each in rows.passes[:-1])
+    if elements > SHORT or not rows.outer or rows.task.target.lanes(rows.task.output.dtype) == 1:
+        return 1
+    return next((count for count in (4, 3, 2) if rows.outer[-1].extent % count == 0), 1)
 
 
 def _vector_axis(rows: Rows, each: Pass) -> Axis | None:
@@ -81,22 +111,23 @@ class _Row:
     rows: Rows
     locals: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
 
-    def statements(self) -> tuple[Stmt, ...]:
-        """All passes."""
-        found: list[Stmt] = []
+    def parts(self) -> list[tuple[Stmt, ...]]:
+        """The statements of every pass."""
+        parts: list[tuple[Stmt, ...]] = []
         held = self.rows.held
         if held and held.local:
             self.locals[held.local.name] = held.local
         for place, each in enumerate(self.rows.passes):
+            found: list[Stmt] = []
             for name, value in each.before:
                 self.local(name, dtype_of(value))
                 found.append(Store(name, (), value))
             kept: list[Store] = []
             if held and held.maker == place:
-                value = held.value
-                kept.append(Store(held.load.buffer, held.load.index, value))
+                kept.append(Store(held.load.buffer, held.load.index, held.value))
             found += self.reduction(each, kept) if each.op else self.output(each)
-        return with_locals(list(self.locals.values()), tuple(found))
+            parts.append(tuple(found))
+        return parts
 
     def local(self, name: str, dtype: DType, *shape: int) -> None:
         self.locals[name] = Buffer(name, dtype, shape, Access.LOCAL)
