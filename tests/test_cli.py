@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -324,6 +325,19 @@ def test_bench_limits():
     found = json.loads(good("bench", "--limits", "--json"))["limits"]
     assert [each["threads"] for each in found] == list(range(1, cores() + 1))
     assert good("bench", "--limits").splitlines()[2].split()[:2] == ["threads", "GFLOP/s"]
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86")
+def test_bench_other_instructions(digits):
+    found = record("bench", digits, "--seconds", 0.02, "--layers", "--target", "x86-sse2")
+    assert found["limits"]["vector_bytes"] == 16
+    limit = json.loads(good("bench", "--limits", "--json", "--target", "x86-sse2"))["limits"][0]
+    assert limit["vector_bytes"] == 16
+    assert weft("bench", digits, "--target", "aarch64-neon").stderr == (
+        "error: only what this machine can run can be measured\n"
+        "  got: aarch64-neon\n  fix: Leave out --target.\n"
+    )
 
 
 def test_bench_options_that_need_layers(digits):

@@ -23,7 +23,8 @@ def step(sizes: dict[str, int], distances: dict[str, int]) -> Traffic:
     [
         (0, 500, 10**9, (5000.0, "compute")),  # 1e9 operations at 200e9 a second
         (0, 500, 0, (0.005, "L1")),  # 500 bytes at 100e9 a second
-        (600, 500, 0, (0.01, "L2")),  # no longer in L1
+        (600, 500, 0, (0.005, "L1")),  # 400 of them are still there
+        (800, 900, 0, (0.014, "L2")),  # 700 are no longer in L1
         (20_000, 500, 0, (0.05, "DRAM")),
     ],
 )
@@ -37,6 +38,11 @@ def test_what_comes_from_afar_passes_the_levels_before():
     found = LIMITS.bound(step(sizes, {"near": 0, "far": 5000}), 0)
     # L1: 1900 bytes at 100; L2: 1000 bytes at 50.
     assert found == (pytest.approx(0.02), "L2")
+
+
+def test_results_in_place_are_not_moved_twice():
+    assert Traffic(Work(), {"a": 4000}, {"b": 4000}, {"a": 0}, 0).beyond(1000) == 3000
+    assert Traffic(Work(), {"a": 4000}, {"b": 4000}, {"a": 0}, 4000).beyond(1000) == 6000
 
 
 def test_the_better_figures_stay():

@@ -66,6 +66,9 @@ def test_every_step_has_its_time_and_its_work(made):
         assert layer.sources
         assert layer.scheme
     assert sum(layer.least for layer in found.layers) <= found.least * 1.001
+    multiplied = [layer for layer in found.layers if layer.macs]
+    rates = [layer.own_gflops / LIMITS.gflops for layer in multiplied]
+    assert min(rates) <= found.peak_fraction <= max(rates)
     json.dumps(found.record())
 
 

@@ -13,11 +13,14 @@ import numpy as np
 
 from weft.cli.common import Model, State, json_option, model_options, table, working, write_json
 from weft.cli.files import random_inputs
-from weft.cli.layers import show_layers, show_limits
+from weft.cli.layers import Settings, runnable, show_layers, show_limits
+from weft.codegen.flavours import flavour_named
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
-from weft.runtime.compiler import find_compiler
+from weft.runtime.compiler import find_compiler, machine_flags
+from weft.runtime.library import Library, build
 from weft.runtime.threads import MOST_THREADS
+from weft.targets.target import Target
 
 _WARM_UPS = 3
 _AT_LEAST = 5
@@ -56,6 +59,12 @@ def measure(what: str, function: Callable[[], object], seconds: float) -> Timing
     return Timing(what, least, median, most, len(times))
 
 
+def _built(model: Model, machine: Target, flavour: str, threads: int) -> Library:
+    program = model.net.program(machine, threads=threads)
+    flags = machine_flags(find_compiler(), flavour_named(flavour), machine)
+    return build(program, flavour, flags=flags)
+
+
 def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
     rate = 2 * macs / timing.median / 1000 if timing.median else 0.0
     return (
@@ -76,6 +85,13 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
+)
+@click.option(
+    "--target",
+    default="host",
+    show_default=True,
+    is_eager=True,  # --limits needs it
+    help="Instructions to use, of those that this machine has (see `weft targets`).",
 )
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
@@ -101,6 +117,7 @@ def bench(
     rival: bool,
     seed: int,
     threads: int,
+    target: str,
     layers: bool,
     top: int,
     svg: Path | None,
@@ -113,8 +130,9 @@ def bench(
     the least. Of limit says how much of what this machine can do was reached: of its
     multiply-adds, or of the level of memory from which the operands have to come.
     """
+    machine = runnable(target)
     if layers:
-        show_layers(state, model, seconds, seed, threads, top, svg)
+        show_layers(state, model, machine, Settings(seconds, seed, threads), top, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
@@ -124,7 +142,7 @@ def bench(
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
-            library = model.net.compile(flavour=flavour, threads=threads).library
+            library = _built(model, machine, flavour or machine.flavour, threads)
         built = time.perf_counter() - start
         outputs = library(*arrays)
         with working("measuring"):

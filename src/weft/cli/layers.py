@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from weft.cli.common import Model, State, table, working, write_json
 from weft.cli.files import random_inputs, write_text
+from weft.codegen.flavours import flavour_named
+from weft.errors import UserError
 from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.report import size
 from weft.plan.roofline import Dot, Roof, roofline
+from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.targets.table import target
+from weft.targets.target import Target
 
 _HEADINGS = (
     "step",
@@ -69,6 +74,21 @@ def _total(found: Profile) -> tuple[str, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        seconds: for how long.
+        seed: of the random inputs.
+        threads: that one run can use at the most.
+    """
+
+    seconds: float
+    seed: int
+    threads: int
+
+
 def picture(found: Profile, measured: Limits) -> str:
     """The roofline plot of a profile."""
     dots = [
@@ -92,28 +112,40 @@ def picture(found: Profile, measured: Limits) -> str:
     return roofline(found.name, caption, dots, measured.gflops, roofs)
 
 
+def runnable(name: str) -> Target:
+    """A target whose instructions this machine has.
+
+    Raises:
+        UserError: it has not.
+    """
+    wanted, here = target(name), target("host")
+    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
+    family = families.get(name.partition("-")[0])
+    other = family is not None and platform.machine().lower() not in family
+    if other or (family is not None and wanted.vector_bytes > here.vector_bytes):
+        raise UserError(
+            "only what this machine can run can be measured", got=name, fix="Leave out --target."
+        )
+    return wanted
+
+
 def show_layers(
-    state: State,
-    model: Model,
-    seconds: float,
-    seed: int,
-    threads: int,
-    top: int,
-    svg: Path | None,
+    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
 ) -> None:
     """Profiles a model and prints, or draws, what was found."""
-    machine = target("host")
     with working("measuring this machine"):
-        measured = limits(machine, threads)
+        measured = limits(machine, settings.threads)
     with working("compiling and measuring"):
-        plan = model.net.plan(machine, threads=threads)
+        plan = model.net.plan(machine, threads=settings.threads)
+        flavour = flavour_named(machine.flavour)
         found = profile(
             plan,
             lower(plan, model.net.graph.name),
-            tuple(random_inputs(model.net.inputs, seed).values()),
+            tuple(random_inputs(model.net.inputs, settings.seed).values()),
             OPS,
-            flavour=machine.flavour,
-            seconds=seconds,
+            flavour=flavour,
+            flags=machine_flags(find_compiler(), flavour, machine),
+            seconds=settings.seconds,
             limits=measured,
         )
     if svg is not None:
@@ -130,6 +162,11 @@ def show_layers(
         f"\nmedians of {found.runs:,} runs, threads: {found.threads}; the fastest run took "
         f"{found.least:,.1f} µs; limits of this machine: {_summary(measured)}"
     )
+    if found.peak_fraction:
+        click.echo(
+            f"convolutions and matrix products: {found.peak_fraction:.1%} of the peak, the mean "
+            "weighted with what they do"
+        )
     if svg is not None:
         click.echo(f"roofline: {svg}")
 
@@ -143,7 +180,7 @@ def show_limits(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Measures and prints what this machine can do, and ends the command."""
     if not wanted:
         return
-    machine = target("host")
+    machine = runnable(ctx.params.get("target", "host"))
     with working("measuring this machine"):
         found = [limits(machine, count + 1, again=True) for count in range(cores())]
     if ctx.obj.json:

@@ -7,12 +7,13 @@ once each, and no more of an operand than is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from weft.ir.graph import Node
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.nodes import Const, Expr, Load, Reduce, Select, Var
+from weft.loops.walk import free_vars, loads, walk
 from weft.plan.group import Group
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Region
@@ -26,14 +27,28 @@ class Traffic:
     Attributes:
         work: multiply-accumulates and other operations of its nodes.
         reads: bytes read of each operand; writes: bytes written of each result.
-        distances: for each of them, how many bytes of other memory were touched since it
+        distances: for each operand, how many bytes of other memory were touched since it
             was used before; what is larger than a cache will come from behind it.
+        fresh: bytes written that do not take the place of an operand.
     """
 
     work: Work
     reads: Mapping[str, int]
     writes: Mapping[str, int]
     distances: Mapping[str, int]
+    fresh: int = 0
+
+    def beyond(self, size: int) -> int:
+        """Bytes that cannot come from a cache of some size, or stay in it.
+
+        A cache keeps what was used last, as much as it holds.  The place of a result may
+        be in any cache, whatever lay there before.
+        """
+        moved = sum(
+            min(each, max(0, self.distances[value] + each - size))
+            for value, each in self.reads.items()
+        )
+        return moved + max(0, self.fresh - size)
 
     @property
     def flops(self) -> int:
@@ -46,39 +61,24 @@ class Traffic:
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
-def _loads(expr: Expr, times: int) -> Iterator[tuple[str, int]]:
-    """Buffers that are loaded, and how often at most."""
-    match expr:
-        case Load(buffer, index):
-            yield buffer, times
-            for each in index:
-                yield from _loads(each, times)
-        case Reduce(_, axes, value):
-            yield from _loads(value, times * prod(axis.extent for axis in axes))
-        case Unary(_, x) | Cast(_, x):
-            yield from _loads(x, times)
-        case Binary(_, lhs, rhs):
-            yield from _loads(lhs, times)
-            yield from _loads(rhs, times)
-        case Select(condition, then, otherwise):
-            for each in (condition, then, otherwise):
-                yield from _loads(each, times)
-        case Const() | Var():
-            return
-
-
 def _read(step: PlannedStep, plan: Plan) -> dict[str, int]:
-    """Bytes of each operand: all, or one element for each load if that is less."""
+    """Bytes of each operand: all, or one element for each place that its index can name."""
     if not isinstance(step.work, Group):
         return {value: plan.types[value].bytes for value in step.reads}
-    compute = step.work.compute
-    points = prod(axis.extent for axis in compute.axes)
-    loaded: dict[str, int] = {}
-    for value, times in _loads(compute.value, points):
-        loaded[value] = loaded.get(value, 0) + times
+    value = step.work.compute.value
+    extents = {axis.var: axis.extent for axis in step.work.compute.axes}
+    for node in walk(value):
+        if isinstance(node, Reduce):
+            for axis in node.axes:
+                extents[axis.var] = max(axis.extent, extents.get(axis.var, 0))
+    places: dict[str, int] = {}
+    for load in loads(value):
+        names = frozenset[str]().union(*map(free_vars, load.index))
+        count = prod(extents[name] for name in names)
+        places[load.buffer] = max(places.get(load.buffer, 0), count)
     return {
-        value: min(plan.types[value].bytes, times * plan.types[value].dtype.bytes)
-        for value, times in loaded.items()
+        name: min(plan.types[name].bytes, count * plan.types[name].dtype.bytes)
+        for name, count in places.items()
     }
 
 
@@ -150,5 +150,7 @@ def traffic(plan: Plan, figures: GraphStats) -> list[Traffic]:
     found: list[Traffic] = []
     for step, read, written, far in zip(plan.steps, reads, writes, distances, strict=True):
         work = sum((works.get(node.name, Work()) for node in _nodes(step)), Work())
-        found.append(Traffic(work, read, written, far))
+        distances = {value: far[value] for value in read}
+        fresh = 0 if step.in_place else sum(written.values())
+        found.append(Traffic(work, read, written, distances, fresh))
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from weft.codegen.flavours import Flavour
 from weft.errors import InternalError, UserError
+from weft.targets.target import Target
 
 _CANDIDATES = ("cc", "gcc", "clang")
 _SECONDS = 600
@@ -110,6 +111,14 @@ def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
     if compiler.kind == "zig":  # which turns sanitizers on by itself
         flags += ["-fno-sanitize=all", "-g0", "-Wno-unused-command-line-argument"]
     return flags
+
+
+def machine_flags(compiler: Compiler, flavour: Flavour, machine: Target) -> list[str]:
+    """``host_flags``, but with the instructions of a target that this machine can run."""
+    flags = host_flags(compiler, flavour)
+    if machine.name == "host" or compiler.kind == "other":
+        return flags
+    return [flag for flag in flags if flag != "-march=native"] + list(machine.flags)
 
 
 def sanitizer_flags(compiler: Compiler) -> list[str]:

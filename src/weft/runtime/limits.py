@@ -76,21 +76,20 @@ class Limits:
     def bound(self, work: Traffic, flops: int) -> tuple[float, str]:
         """Microseconds below which no kernel can do some work, and what sets them.
 
-        Every operand comes from the nearest level that holds all that was touched since it
-        was used last, through all levels before that; levels and arithmetic overlap.
+        Every operand comes from the nearest levels that still hold it after all that was
+        touched since it was used last, through all levels before; levels and arithmetic
+        overlap.
 
         Args:
             work: what is moved.
             flops: operations that are done.
         """
         times = {"compute": flops / self.gflops / 1000}
-        sizes = {**work.reads, **work.writes}
-        for place, level in enumerate(self.levels):
-            nearer = self.levels[place - 1].bytes if place else -1
-            moved = sum(
-                size for value, size in sizes.items() if work.distances[value] + size > nearer
-            )
+        nearer = 0
+        for level in self.levels:
+            moved = work.beyond(nearer) if nearer else work.bytes
             times[level.name] = moved / level.gbytes / 1000
+            nearer = level.bytes
         bound = max(times, key=lambda name: times[name])
         return times[bound], bound
 

@@ -153,9 +153,23 @@ class Profile:
         """Microseconds that no kernels for these steps could beat."""
         return sum(layer.limit for layer in self.layers)
 
+    @property
+    def peak_fraction(self) -> float:
+        """Share of the peak of multiply-adds that convolutions and matrix products reach.
+
+        The mean of the steps' own rates over the peak, weighted with their own operations;
+        0 if the peak is not known, or nothing is multiplied and added.
+        """
+        layers = [layer for layer in self.layers if layer.macs]
+        done = sum(layer.executed for layer in layers)
+        if self.limits is None or not done:
+            return 0.0
+        return sum(each.own_gflops * each.executed for each in layers) / done / self.limits.gflops
+
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
-        return {**asdict(self), "layers": [layer.record() for layer in self.layers]}
+        derived = {"peak_fraction": round(self.peak_fraction, 4)}
+        return {**asdict(self), **derived, "layers": [layer.record() for layer in self.layers]}
 
 
 def profile(
@@ -166,6 +180,7 @@ def profile(
     *,
     flavour: str | Flavour = "gnu",
     compiler: Compiler | None = None,
+    flags: Sequence[str] | None = None,
     seconds: float = 1.0,
     limits: Limits | None = None,
 ) -> Profile:
@@ -178,10 +193,12 @@ def profile(
         ops: the op table.
         flavour: the dialect of C that is generated.
         compiler: by default the one that is found.
+        flags: compiler flags instead of those for this machine.
         seconds: how long to measure.
         limits: of the machine with so many threads, to say how far from them each step is.
     """
-    library = build(clocked(plan, program, platform.machine()), flavour, compiler=compiler)
+    timed = clocked(plan, program, platform.machine())
+    library = build(timed, flavour, compiler=compiler, flags=flags)
     times = _times(library, inputs, seconds)
     steps = np.diff(times, axis=1)
     whole = times[:, -1] - times[:, 0]
