@@ -77,12 +77,10 @@ def needed(name: str) -> ModuleType:
 
 def by_weft(setting: Setting, **options: object) -> Ready:
     known = inspect.signature(api.Net.compile).parameters
-    if setting.threads > 1:
-        options["threads"] = setting.threads
     lacking = [name for name in options if name not in known]
     if lacking:
         raise Absent(f"Net.compile has no {', '.join(lacking)}")
-    arguments: dict[str, Any] = dict(options)
+    arguments: dict[str, Any] = {"threads": setting.threads, **options}
     library = api.load(setting.network.path).compile(**arguments).library
     inputs = setting.network.inputs
     outputs = library(*inputs)
