@@ -138,10 +138,8 @@ class _Count:
                 return self.block(then if _taken(condition, around) else otherwise, around)
             case Local(_, body):
                 return self.block(body, around)
-            case Store(_, _, value):
+            case Store(_, _, value) | Cast(_, value):
                 return self.count(value, around)
-            case Prefetch():
-                return 0
             case Select(condition, then, otherwise):
                 chosen = then if _taken(condition, around) else otherwise
                 data = self.count(condition, around) if any(loads(condition)) else 0
@@ -150,9 +148,7 @@ class _Count:
                 return 1 + self.count(lhs, around) + self.count(rhs, around)
             case Unary(_, x):
                 return 1 + self.count(x, around)
-            case Cast(_, x):
-                return self.count(x, around)
-            case Const() | Var() | Load() | Reduce():
+            case Prefetch() | Const() | Var() | Load() | Reduce():
                 return 0
 
     def loop(self, loop: For, around: Mapping[str, int]) -> int:
