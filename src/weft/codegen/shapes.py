@@ -22,7 +22,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import free_vars, loads, own_exprs, walk
+from weft.loops.walk import blocks, free_vars, loads, own_exprs, walk
 
 Known = frozenset[str]
 # More names than this are no registers any more.
@@ -188,11 +188,9 @@ class Shapes:
                 case For():
                     inner = self._enter(stmt, known, lane)
                     found += self._accesses(buffer, stmt.body, *inner)
-                case If(_, then, otherwise):
-                    found += self._accesses(buffer, then, known, lane)
-                    found += self._accesses(buffer, otherwise, known, lane)
-                case Local(body=inside):
-                    found += self._accesses(buffer, inside, known, lane)
+                case If() | Local():
+                    for inside in blocks(stmt):
+                        found += self._accesses(buffer, inside, known, lane)
                 case Store(name, index, _):
                     if name == buffer.name:
                         found.append(_Access(index, known, lane))
