@@ -189,12 +189,11 @@ class Shapes:
                     inner = self._enter(stmt, known, lane)
                     found += self._accesses(buffer, stmt.body, *inner)
                 case If() | Local():
-                    for inside in blocks(stmt):
-                        found += self._accesses(buffer, inside, known, lane)
-                case Store(name, index, _):
-                    if name == buffer.name:
-                        found.append(_Access(index, known, lane))
-                case Prefetch():
+                    inside = [each for block in blocks(stmt) for each in block]
+                    found += self._accesses(buffer, inside, known, lane)
+                case Store(name, index, _) if name == buffer.name:
+                    found.append(_Access(index, known, lane))
+                case Store() | Prefetch():
                     pass
                 case _:
                     assert_never(stmt)
