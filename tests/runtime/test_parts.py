@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -18,10 +17,13 @@ from tests.models import networks, tiny
 from tests.runtime.standalone import standalone
 from tests.runtime.test_sanitizers import DIALECTS, compiler, sample
 from weft.api import Net
+from weft.codegen.flavours import flavour_named
 from weft.codegen.fork import FORK_HELPERS
 from weft.plan import work
 from weft.plan.program import CallStep
-from weft.runtime.library import Library
+from weft.runtime.compiler import find_compiler, host_flags
+from weft.runtime.library import Library, build
+from weft.targets.table import target
 
 CALLERS = 8
 NAMES = ["digits", pytest.param("kws_float", marks=tiny.needed)]
@@ -49,14 +51,31 @@ def cut_calls(library: Library) -> list[int]:
 
 
 @pytest.mark.parametrize("name", networks.every())
-def test_the_number_of_threads_does_not_matter(name: str) -> None:
-    net = net_of(name)
-    libraries = [net.compile(threads=count).library for count in (1, 2, 3, 7)]
-    x = sample(libraries[0].program.inputs[0])
-    wanted, *others = (library(x)[0].tobytes() for library in libraries)
-    assert others == [wanted] * 3
-    assert not cut_calls(libraries[0])
-    assert max(cut_calls(libraries[3])) > 3
+def test_the_number_of_threads_lent_does_not_matter(name: str) -> None:
+    library = net_of(name).compile(threads=7).library
+    assert library._threads is not None
+    assert max(cut_calls(library)) > 3
+    x = sample(library.program.inputs[0])
+    wanted = library(x)[0].tobytes()
+    for count in (1, 2, 3, 5):
+        library._threads.threads = count
+        assert library(x)[0].tobytes() == wanted
+    library._fixed[-1] = 0
+    assert library(x)[0].tobytes() == wanted
+
+
+@pytest.mark.parametrize("name", networks.every())
+def test_code_for_threads_computes_the_same(name: str) -> None:
+    """But for what a compiler contracts here and not there, and what other kernels are chosen."""
+    machine = target("host")
+    flags = [*host_flags(find_compiler(), flavour_named(machine.flavour)), "-ffp-contract=off"]
+    results: set[bytes] = set()
+    for threads in (1, 2, 7):
+        program = net_of(name).program(machine, threads=threads, exact=True)
+        library = build(program, machine.flavour, flags=flags)
+        results.add(library(sample(program.inputs[0]))[0].tobytes())
+        assert bool(cut_calls(library)) == (threads > 1)
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,15 +150,15 @@ def test_the_interpreter_ends_while_threads_wait() -> None:
 @pytest.mark.parametrize("dialect", ["host", "c89"])
 def test_parts_do_not_race(name: str, dialect: str, tmp_path: Path) -> None:
     """The network and the pool under the thread sanitizer."""
-    target, flavour = DIALECTS[dialect]
+    machine, flavour = DIALECTS[dialect]
     net = net_of(name)
-    flags = ["-O1", "-fsanitize=thread", *(["-march=native"] if target == "host" else [])]
+    flags = ["-O1", "-fsanitize=thread", *(["-march=native"] if machine == "host" else [])]
     gcc = compiler("gcc").command
-    run = standalone(net.program(target, "network", threads=4), flavour, tmp_path, gcc, flags)
+    run = standalone(net.program(machine, "network", threads=4), flavour, tmp_path, gcc, flags)
     x = sample(run.program.inputs[0])
     found = run(x)
     (tmp_path / "alone").mkdir()
-    alone = standalone(net.program(target, "network"), flavour, tmp_path / "alone", gcc, flags[:1])
+    alone = standalone(net.program(machine, "network"), flavour, tmp_path / "alone", gcc, flags[:1])
     assert np.allclose(found, alone(x), rtol=1e-4, atol=1e-5)
 
 
@@ -157,20 +176,3 @@ def test_the_sanitizer_sees_parts_that_overlap(
     run = standalone(made, "c99", tmp_path, compiler("gcc").command, flags)
     with pytest.raises(AssertionError, match="data race"):
         run(sample(made.inputs[0]))
-
-
-def test_null_is_one_thread() -> None:
-    library = net_of("digits").compile(threads=3).library
-    assert library.files.blob is not None
-    assert library._weights is not None
-    (x,) = inputs_of(library, 1)
-    wanted = library(x)[0]
-    arena = np.zeros(library.program.arena_bytes + 64, np.uint8)
-    got = np.zeros_like(wanted)
-    function = ctypes.CDLL(str(library.path))[library.files.interface.function]
-    function.argtypes = [ctypes.c_void_p] * 5
-    weights, threads = library._fixed
-    assert threads
-    memory = arena.ctypes.data + -arena.ctypes.data % 64
-    assert function(x.ctypes.data, got.ctypes.data, memory, weights, None) == 0
-    assert got.tobytes() == wanted.tobytes()
