@@ -446,3 +446,19 @@ def test_without_onnxruntime(digits, monkeypatch):
         "error: comparing with onnxruntime needs onnxruntime\n  got: no such package\n"
         "  fix: pip install onnxruntime\n"
     )
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86")
+def test_vector_instructions_can_be_chosen(digits):
+    wide = record("run", digits, "--random")["outputs"]
+    narrow = record("run", digits, "--random", "--simd", "sse2")["outputs"]
+    for name, output in wide.items():
+        np.testing.assert_allclose(narrow[name]["values"], output["values"], rtol=1e-4, atol=1e-5)
+    limit = json.loads(good("bench", "--limits", "--json", "--simd", "sse2"))["limits"][0]
+    assert limit["vector_bytes"] == 16
+    refused = weft("bench", digits, "--simd", "neon")
+    assert refused.exit_code == 1
+    assert "vector instructions must be of this machine" in refused.stderr
+    both = weft("bench", digits, "--simd", "sse2", "--target", "x86-avx2")
+    assert "--target and --simd exclude each other" in both.stderr

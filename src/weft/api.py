@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.codegen.emit import Files, emit
+from weft.codegen.flavours import flavour_named
 from weft.errors import UserError
 from weft.export.golden import golden, sample_inputs
 from weft.export.limits import check_room
@@ -43,9 +44,10 @@ from weft.rewrite.engine import Log
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness
 from weft.runtime.compare import Difference, compare_all
-from weft.runtime.compiler import Compiler
+from weft.runtime.compiler import Compiler, find_compiler, machine_flags
 from weft.runtime.library import Library, build
 from weft.runtime.threads import thread_count
+from weft.targets.table import host
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
@@ -274,6 +276,7 @@ class Net:
         *,
         batch: int = 1,
         flavour: str = "",
+        simd: str = "",
         threads: int | None = None,
         exact: bool = False,
         compiler: Compiler | None = None,
@@ -283,6 +286,8 @@ class Net:
         Args:
             batch: size of an open leading dimension.
             flavour: of the C that is generated.
+            simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions;
+                by default the widest that this machine has.
             threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
                 process may use.  The results do not depend on it.
             exact: see ``plan``.
@@ -291,11 +296,13 @@ class Net:
         Returns:
             A callable on NumPy arrays.
         """
-        machine = find_target("host")
+        machine = host(simd)
+        compiler = compiler or find_compiler()
         net = self.bound(batch)
         program = net.program(machine, threads=thread_count(threads), exact=exact)
-        library = build(program, flavour or machine.flavour, compiler=compiler)
-        return CompiledNet(net, library)
+        dialect = flavour_named(flavour or machine.flavour)
+        flags = machine_flags(compiler, dialect, machine)
+        return CompiledNet(net, build(program, dialect, compiler=compiler, flags=flags))
 
     def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         """The outputs by the ops' NumPy references: slow, and what the rest is held to."""

@@ -11,7 +11,16 @@ from pathlib import Path
 import click
 import numpy as np
 
-from weft.cli.common import Model, State, json_option, model_options, table, working, write_json
+from weft.cli.common import (
+    Model,
+    State,
+    json_option,
+    model_options,
+    simd_option,
+    table,
+    working,
+    write_json,
+)
 from weft.cli.files import random_inputs
 from weft.cli.layers import Settings, runnable, show_layers, show_limits
 from weft.codegen.flavours import flavour_named
@@ -93,6 +102,7 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
     is_eager=True,  # --limits needs it
     help="Instructions to use, of those that this machine has (see `weft targets`).",
 )
+@simd_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
 @click.option(
@@ -118,6 +128,7 @@ def bench(
     seed: int,
     threads: int,
     target: str,
+    simd: str | None,
     layers: bool,
     top: int,
     svg: Path | None,
@@ -130,7 +141,7 @@ def bench(
     the least. Of limit says how much of what this machine can do was reached: of its
     multiply-adds, or of the level of memory from which the operands have to come.
     """
-    machine = runnable(target)
+    machine = runnable(target, simd)
     if layers:
         show_layers(state, model, machine, Settings(seconds, seed, threads), top, svg)
         return

@@ -20,6 +20,7 @@ from rich.text import Text
 from weft import api
 from weft.errors import InternalError, UserError, WeftError
 from weft.runtime.threads import MOST_THREADS
+from weft.targets.table import SIMD
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -156,6 +157,13 @@ threads_option = click.option(
     "--threads",
     type=click.IntRange(1, MOST_THREADS),
     help="To run on [default: WEFT_THREADS, else one for each core].",
+)
+
+simd_option = click.option(
+    "--simd",
+    type=click.Choice(tuple(SIMD)),
+    is_eager=True,  # --limits needs it
+    help="Vector instructions to use [default: the widest that this machine has].",
 )
 
 

@@ -20,7 +20,7 @@ from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
-from weft.targets.table import target
+from weft.targets.table import host, target
 from weft.targets.target import Target
 
 _HEADINGS = (
@@ -112,12 +112,20 @@ def picture(found: Profile, measured: Limits) -> str:
     return roofline(found.name, caption, dots, measured.gflops, roofs)
 
 
-def runnable(name: str) -> Target:
+def runnable(name: str, simd: str | None = None) -> Target:
     """A target whose instructions this machine has.
+
+    Args:
+        name: of the target.
+        simd: instead of it, this machine with these vector instructions and no others.
 
     Raises:
         UserError: it has not.
     """
+    if simd:
+        if name != "host":
+            raise UserError("--target and --simd exclude each other", got=f"{name} and {simd}")
+        return host(simd)
     wanted, here = target(name), target("host")
     families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
     family = families.get(name.partition("-")[0])
@@ -180,7 +188,7 @@ def show_limits(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Measures and prints what this machine can do, and ends the command."""
     if not wanted:
         return
-    machine = runnable(ctx.params.get("target", "host"))
+    machine = runnable(ctx.params.get("target", "host"), ctx.params.get("simd"))
     with working("measuring this machine"):
         found = [limits(machine, count + 1, again=True) for count in range(cores())]
     if ctx.obj.json:

@@ -13,6 +13,7 @@ from weft.cli.common import (
     State,
     json_option,
     model_options,
+    simd_option,
     threads_option,
     working,
     write_json,
@@ -78,6 +79,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     help="Write the outputs to this .npz (or .npy, for one output).",
 )
 @threads_option
+@simd_option
 @json_option
 @click.pass_obj
 def run(
@@ -92,6 +94,7 @@ def run(
     labels: Path | None,
     output: Path | None,
     threads: int | None,
+    simd: str | None,
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -106,7 +109,7 @@ def run(
         inputs = gather_inputs(data, types, pixels)
     names = _labels(labels)
     with working("compiling"):
-        compiled = model.net.compile(threads=threads)
+        compiled = model.net.compile(threads=threads, simd=simd or "")
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

@@ -66,16 +66,50 @@ _X86_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 
-def host() -> Target:
-    """The machine that Weft runs on."""
+SIMD: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "sse2": "x86-sse2",
+        "avx2": "x86-avx2",
+        "avx512": "x86-avx512",
+        "neon": "aarch64-neon",
+    }
+)
+"""Targets by the names of their vector instructions."""
+
+
+def _levels() -> tuple[str, ...]:
+    """Targets with vectors whose instructions this machine has, the widest first."""
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64"):
         flags = _cpu_flags()
-        name = next((name for name, wanted in _X86_LEVELS if wanted <= flags), "x86-sse2")
-        return replace(_read(name), name="host")
-    if machine in ("aarch64", "arm64"):
-        return replace(_read("aarch64-neon"), name="host", flags=())
-    return replace(_read("generic"), name="host")
+        return (*(name for name, wanted in _X86_LEVELS if wanted <= flags), "x86-sse2")
+    return ("aarch64-neon",) if machine in ("aarch64", "arm64") else ()
+
+
+def host(simd: str = "") -> Target:
+    """The machine that Weft runs on.
+
+    Args:
+        simd: use these vector instructions and no others: a key of ``SIMD``.
+
+    Raises:
+        UserError: the machine has not got them.
+    """
+    levels = _levels()
+    if simd:
+        names = [name for name, level in SIMD.items() if level in levels]
+        if SIMD.get(simd) not in levels:
+            raise UserError(
+                "vector instructions must be of this machine",
+                got=simd,
+                fix=f"Use one of {', '.join(names)}." if names else "Leave them out.",
+            )
+        return _read(SIMD[simd])
+    if not levels:
+        return replace(_read("generic"), name="host")
+    # On Arm the compiler knows the machine without flags.
+    flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
+    return replace(_read(levels[0]), name="host", flags=flags)
 
 
 ALL: MappingProxyType[str, str] = MappingProxyType({name: _read(name).doc for name in TARGETS})
