@@ -11,7 +11,9 @@ import numpy as np
 from weft.dtypes import DType
 from weft.loops.interpret import run, span
 from weft.loops.nodes import Access, Kernel
+from weft.loops.simplify import simplify_kernel
 from weft.plan.program import Address, CallStep, Port, Program, Region
+from weft.plan.work import shared_scratch, stages_of
 from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
 from weft.runtime.library import build
@@ -44,6 +46,10 @@ def program_of(
         kernel = replace(case.kernel, name=f"k{number}")
         functions.append(kernel)
         arguments: list[Address] = []
+        simple = simplify_kernel(kernel)
+        stages = stages_of(simple)
+        cut = tuple(parts for _ in stages) if parts > 1 else (1,)
+        shared = shared_scratch(simple)
         for buffer in kernel.params:
             size = span(buffer) * buffer.dtype.bytes
             if buffer.access is Access.READ:
@@ -52,12 +58,13 @@ def program_of(
                 read += -(-size // 64) * 64
             elif buffer.access is Access.SCRATCH:
                 size = -(-size // 64) * 64
-                arguments.append(Address(Region.ARENA, "", scratch, part_bytes=size))
+                step = 0 if buffer.name in shared else size
+                arguments.append(Address(Region.ARENA, "", scratch, part_bytes=step))
                 scratch += parts * size
             else:
                 arguments.append(Address(Region.OUTPUT, "result", written))
                 written += -(-size // 64) * 64
-        steps.append(CallStep(kernel.name, tuple(arguments), (f"case {number}",), parts))
+        steps.append(CallStep(kernel.name, tuple(arguments), (f"case {number}",), cut))
     memory = np.zeros(read + 64, np.uint8)
     data = memory[-memory.ctypes.data % 64 :][:read]
     for offset, piece in pieces:

@@ -32,7 +32,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.plan.program import ExternFunction, Parameter, Program
+from weft.plan.program import CallStep, ExternFunction, Parameter, Program
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.runtime.threads import Threads
@@ -122,7 +122,7 @@ def many() -> Case:
 
 
 def dependent() -> Case:
-    """The second loop reads backwards what the first one wrote."""
+    """The second loop reads backwards what the first one wrote, and waits for it."""
     first = Store("y", (Var("i"),), load("x", Var("i")))
     back = Binary("sub", number(9), Var("i"))
     second = Store("z", (Var("i"),), load("y", back))
@@ -139,15 +139,42 @@ def below() -> Case:
 
 def scratched() -> Case:
     """Every iteration fills scratch memory and reads it backwards."""
-    fill = over("k", 0, 5, Store("s", (Var("k"),), load("x", Var("i"), Var("k"))), kind=SERIAL)
-    back = Binary("sub", number(4), Var("k"))
-    empty = over("k", 0, 5, Store("y", (Var("i"), Var("k")), load("s", back)), kind=SERIAL)
+
+    def nest(scratch: str, start: int, stop: int) -> For:
+        fill = Store(scratch, (Var("k"),), load("x", Var("i"), Var("k")))
+        back = Binary("sub", number(4), Var("k"))
+        empty = Store("y", (Var("i"), Var("k")), load(scratch, back))
+        inner = (over("k", 0, 5, each, kind=SERIAL) for each in (fill, empty))
+        return over("i", start, stop, *inner)
+
     params = [
         Buffer("x", F32, (40, 5)),
         Buffer("s", F32, (5,), Access.SCRATCH),
+        Buffer("t", F32, (5,), Access.SCRATCH),
         Buffer("y", F32, (40, 5), Access.WRITE),
     ]
-    return case("scratched", params, over("i", 0, 20, fill, empty), over("i", 20, 40, fill, empty))
+    return case("scratched", params, nest("s", 0, 20), nest("t", 20, 40))
+
+
+def staged() -> Case:
+    """Parts read what others put into scratch memory; a serial statement comes between."""
+    fill = Store("s", (Var("i"),), load("x", Var("i")))
+    twice = Store("s", (number(3),), plus(load("s", number(3)), load("s", number(16))))
+    back = load("s", Binary("sub", number(16), Var("i")))
+    params = [
+        Buffer("x", F32, (17,)),
+        Buffer("s", F32, (17,), Access.SCRATCH),
+        Buffer("y", F32, (17,), Access.WRITE),
+        Buffer("z", F32, (17,), Access.WRITE),
+    ]
+    return case(
+        "staged",
+        params,
+        over("i", 0, 17, fill),
+        twice,
+        over("i", 0, 17, Store("y", (Var("i"),), back)),
+        over("i", 0, 17, Store("z", (Var("i"),), plus(back, back))),
+    )
 
 
 def shadowing() -> Case:
@@ -175,6 +202,7 @@ CASES = [
     dependent(),
     below(),
     scratched(),
+    staged(),
     shadowing(),
 ]
 
@@ -232,7 +260,9 @@ def test_threads_of_the_caller(runner: Runner | None, tmp_path: Path) -> None:
     arguments = [data.ctypes.data, got.ctypes.data, memory, data.ctypes.data + 64, given]
     assert function(*arguments) == 0
     assert got.tobytes() == wanted.tobytes()
-    assert seen == ([] if runner is None else [4] * len(CASES))
+    stages = sum(len(step.parts) for step in program.steps if isinstance(step, CallStep))
+    assert stages > len(CASES)
+    assert seen == ([] if runner is None else [4] * stages)
 
 
 def test_text() -> None:
@@ -281,7 +311,33 @@ static void k0_task(void *context, int part, int parts)
 def test_scratch_of_each_part() -> None:
     program, _, _ = program_of([scratched()], parts=6)
     ((_, source),) = emit(program, "c99").sources
-    assert "k0(to->x, to->s + (ptrdiff_t)part * 16, to->y, part, parts);" in source
+    flat = " ".join(source.split())
+    scratch = "to->s + (ptrdiff_t)part * 16, to->t + (ptrdiff_t)part * 16"
+    assert f"k0(to->x, {scratch}, to->y, part, parts);" in flat
+
+
+def test_stages() -> None:
+    """What several statements use is shared, and they wait for one another."""
+    program, _, _ = program_of([staged()], parts=6)
+    (step,) = program.steps
+    assert isinstance(step, CallStep)
+    small = replace(program, steps=(replace(step, parts=(6, 1, 6)), replace(step, parts=(1,))))
+    ((_, source),) = emit(small, "c99").sources
+    assert "    k0(to->x, to->s, to->y, to->z, part, parts, to->stages);\n" in source
+    assert "    if ((stages & 4) != 0) {\n" in source
+    assert (
+        """\
+        arguments.stages = 1;
+        weft_fork(threads, 6, k0_task, &arguments);
+        arguments.stages = 2;
+        weft_fork(threads, 1, k0_task, &arguments);
+        arguments.stages = 4;
+        weft_fork(threads, 6, k0_task, &arguments);
+    }
+"""
+        in source
+    )
+    assert source.count(", 0, 1, 7);") == 1
 
 
 def test_one_thread_changes_nothing() -> None:
@@ -295,12 +351,12 @@ def test_one_thread_changes_nothing() -> None:
 def test_a_call_that_is_not_worth_it_is_direct() -> None:
     program, _, _ = program_of([reduced()], parts=6)
     (step,) = program.steps
-    small = replace(program, steps=(step, replace(step, parts=1)))
+    small = replace(program, steps=(step, replace(step, parts=(1,))))
     ((_, source),) = emit(small, "c99").sources
     flat = " ".join(source.split())
     assert flat.count("weft_fork(threads, 6, k0_task") == 1
     assert flat.count("(float *)result, 0, 1);") == 1
-    never = replace(program, steps=(replace(step, parts=1),))
+    never = replace(program, steps=(replace(step, parts=(1,)),))
     ((_, source),) = emit(never, "c99").sources
     assert "part" not in source
     assert "(void)threads;" in source

@@ -15,12 +15,21 @@ from weft.loops.nodes import (
     Kernel,
     Kind,
     Load,
+    Local,
     Stmt,
     Store,
     Unary,
     Var,
 )
-from weft.plan.work import PART_WORK, cycles, parts_of, ranges_of, work_of
+from weft.plan.work import (
+    MOST_STAGES,
+    PART_WORK,
+    cycles,
+    parts_of,
+    shared_scratch,
+    stages_of,
+    work_of,
+)
 
 F32, I64 = DType.F32, DType.I64
 
@@ -30,9 +39,9 @@ def over(var: str, extent: int, *body: Stmt, kind: Kind = Kind.PARALLEL) -> For:
 
 
 def kernel(*body: Stmt, size: int = 4, access: Access = Access.WRITE) -> Kernel:
-    names = {name: Buffer(name, F32, (size,)) for name in "xy"}
-    names["y"] = Buffer("y", F32, (size,), access)
-    return Kernel("k", tuple(names.values()), body)
+    kinds = {"x": Access.READ, "y": access, "z": Access.WRITE, "w": Access.WRITE}
+    params = tuple(Buffer(name, F32, (size,), kind) for name, kind in kinds.items())
+    return Kernel("k", params, body)
 
 
 def copy(to: str, source: str, index: Expr | None = None) -> Store:
@@ -40,7 +49,13 @@ def copy(to: str, source: str, index: Expr | None = None) -> Store:
 
 
 def extents(made: Kernel) -> dict[int, tuple[int, ...]]:
-    return {place: found.extents for place, found in ranges_of(made).items()}
+    """Of the ranges of the first stage, by place."""
+    return {place: found.extents for place, found in stages_of(made)[0].ranges.items()}
+
+
+def stages(made: Kernel) -> list[int]:
+    """How many statements each stage has."""
+    return [len(stage.stmts) for stage in stages_of(made)]
 
 
 HEAVY = over("k", 2000, copy("y", "x"), kind=Kind.SERIAL)
@@ -67,22 +82,56 @@ def test_only_perfect_nests_with_constant_bounds_are_cut() -> None:
     assert extents(kernel(over("i", 0, store))) == {}
 
 
-def test_statements_that_wait_for_others_are_not_cut() -> None:
+def test_statements_wait_for_what_they_read() -> None:
     first, other = over("i", 8, copy("y", "x")), over("i", 8, copy("z", "x"))
     back = Binary("sub", Const(7, I64), Var("i"))
-    assert set(extents(kernel(first, other))) == {0, 1}
-    assert extents(kernel(first, over("i", 8, copy("z", "y")))) == {}
-    assert extents(kernel(first, over("i", 8, copy("y", "y", back)))) == {}
-    # In place: every element by itself.
-    assert set(extents(kernel(first, over("i", 8, copy("y", "y"))))) == {0, 1}
+    assert stages(kernel(first, other)) == [2]
+    assert stages(kernel(first, first)) == [2]
+    assert stages(kernel(first, over("i", 8, copy("z", "y")))) == [1, 1]
+    assert stages(kernel(first, over("i", 8, copy("y", "y")))) == [1, 1]
+    # And with what others read yet.
+    assert stages(kernel(over("i", 8, copy("z", "y")), first)) == [1, 1]
+    assert stages(kernel(first, other, over("i", 8, copy("w", "y")), other)) == [2, 2]
     # One statement alone may read what it writes.
-    assert set(extents(kernel(over("i", 8, copy("y", "y", back))))) == {0}
+    assert stages(kernel(over("i", 8, copy("y", "y", back)))) == [1]
 
 
-def test_scratch_is_every_parts_own() -> None:
+def test_locals_are_nobody_elses() -> None:
+    total = Buffer("total", F32, (), Access.LOCAL)
+    start = Store("total", (), Const(0.0, F32))
+    end = Store("y", (Var("i"),), Load("total", (), F32))
+    nest = over("i", 8, Local(total, (start, end)))
+    assert stages(kernel(nest, nest)) == [2]
+
+
+def test_serial_statements_do_not_wait_for_one_another() -> None:
+    first, then = (over("i", 8, copy(*names), kind=Kind.SERIAL) for names in ("yx", "zy"))
+    last = over("i", 8, copy("w", "z"))
+    assert stages(kernel(first, then)) == [2]
+    assert stages(kernel(first, then, last)) == [2, 1]
+    cut = over("i", 8, copy("w", "x"))
+    assert stages(kernel(first, cut, then)) == [3]
+
+
+def test_scratch_of_one_statement_is_every_parts_own() -> None:
+    nest = over("i", 8, copy("y", "x"), copy("z", "y"))
+    one = kernel(nest, over("i", 8, copy("z", "x")), access=Access.SCRATCH)
+    assert shared_scratch(one) == frozenset()
+    assert stages(one) == [2]
+
+
+def test_scratch_of_several_statements_is_shared() -> None:
     fill, use = over("i", 8, copy("y", "x")), over("i", 8, copy("z", "y"))
-    assert extents(kernel(fill, use)) == {}
-    assert set(extents(kernel(fill, use, access=Access.SCRATCH))) == {0, 1}
+    both = kernel(fill, use, access=Access.SCRATCH)
+    assert shared_scratch(both) == {"y"}
+    assert stages(both) == [1, 1]
+    serial = (over("i", 8, copy(*names), kind=Kind.SERIAL) for names in ("yx", "zy"))
+    first_parts = kernel(over("i", 8, copy("z", "x")), *serial, access=Access.SCRATCH)
+    assert shared_scratch(first_parts) == frozenset()
+    assert stages(first_parts) == [3]
+    plain = kernel(fill, use, use)
+    assert shared_scratch(plain) == frozenset()
+    assert stages(plain) == [1, 2]
 
 
 def test_more_trips_are_more_work() -> None:
@@ -111,24 +160,38 @@ def test_shared_expressions_count_once() -> None:
 
 
 def test_moving_data_is_work() -> None:
-    small, large = (kernel(over("i", 4, copy("y", "x")), size=size) for size in (4, 1 << 20))
-    assert work_of(small) < 100
-    assert work_of(large) > 100_000
+    """Lanes are computed at once, but all come from memory; what is not read does not come."""
+    size = 1 << 20
+    lanes = over("i", 16, copy("y", "x"), kind=Kind.VECTOR)
+    streamed = kernel(over("k", size // 16, lanes), size=size)
+    assert work_of(streamed) > 4 * cycles(streamed.body)
+    assert work_of(kernel(lanes, size=size)) < 100
 
 
 def test_parts() -> None:
     busy = kernel(over("i", 6, HEAVY))
     share = work_of(busy) // PART_WORK
     assert share == 0
-    assert parts_of(busy, 8) == 1
+    assert parts_of(busy, 8) == (1,)
     heavier = kernel(over("i", 6, over("j", 100, HEAVY, kind=Kind.SERIAL)))
     assert work_of(heavier) > 8 * PART_WORK
-    assert parts_of(heavier, 1) == 1
-    assert parts_of(heavier, 4) == 4
+    assert parts_of(heavier, 1) == (1,)
+    assert parts_of(heavier, 4) == (4,)
     # No more parts than there are iterations.
-    assert parts_of(heavier, 100) == 6
+    assert parts_of(heavier, 100) == (6,)
     # And no more than it is worth.
     middling = kernel(over("i", 1000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
     many = kernel(over("i", 30000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
-    assert parts_of(middling, 64) == 1
-    assert 1 < parts_of(many, 64) < 64
+    assert parts_of(middling, 64) == (1,)
+    assert 1 < parts_of(many, 64)[0] < 64
+
+
+def test_parts_of_stages() -> None:
+    """Each as it is worth it."""
+    slow = over("i", 6, over("j", 100, HEAVY, kind=Kind.SERIAL))
+    light = over("i", 6, copy("z", "y"))
+    assert parts_of(kernel(slow, light), 4) == (4, 1)
+    assert parts_of(kernel(light, light), 4) == (1,)
+    again = over("i", 6, over("j", 100, over("k", 2000, copy("y", "y")), kind=Kind.SERIAL))
+    assert parts_of(kernel(*[again] * MOST_STAGES), 4) == (4,) * MOST_STAGES
+    assert parts_of(kernel(*[again] * (MOST_STAGES + 1)), 4) == (1,)

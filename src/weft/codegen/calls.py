@@ -109,7 +109,7 @@ def aliased_parameters(
     for call, counts in walk_calls(steps):
         parameters = formals(functions[call.function])
         places = [
-            (each, address.region, address.name, *_reach(address, each, counts, call.parts))
+            (each, address.region, address.name, *_reach(address, each, counts, max(call.parts)))
             for each, address in zip(parameters, call.arguments, strict=True)
         ]
         for place, (formal, region, name, low, high) in enumerate(places):

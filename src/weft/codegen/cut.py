@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import prod
 
@@ -13,7 +13,7 @@ from weft.codegen.linear import atom
 from weft.codegen.value import PRIMARY, Value
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Kernel, Stmt
-from weft.plan.work import Range
+from weft.plan.work import Range, Stage, stages_of
 
 
 class PartWriter(Writer):
@@ -22,28 +22,40 @@ class PartWriter(Writer):
     Attributes:
         part: the C name of the part's number.
         parts: the C name of the number of parts.
+        stages: the C name of the set of stages to run, as bits; empty if there is only one.
     """
 
     def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
         super().__init__(kernel, flavour)
         self.part, self.parts = self._names.fresh("part"), self._names.fresh("parts")
+        self._cut_stages = stages_of(kernel)
+        self.stages = self._names.fresh("stages") if len(self._cut_stages) > 1 else ""
 
-    def cut(self, stmts: Sequence[Stmt], ranges: Mapping[int, Range], block: Block) -> None:
-        """The statements of a kernel, of which a thread runs its part.
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the parameters that say what to run."""
+        return [self.part, self.parts, *([self.stages] if self.stages else [])]
 
-        Args:
-            stmts: all of them.
-            ranges: those of which each part does a share; the others are the first part's.
-            block: where to write them.
-        """
+    def cut(self, block: Block) -> None:
+        """The statements of the kernel, of which a thread runs its part."""
+        for number, stage in enumerate(self._cut_stages):
+            if not self.stages:
+                self._stage(stage, block)
+                continue
+            inner = Block(block.depth + 1)
+            self._stage(stage, inner)
+            self._close(inner, block, f"if (({self.stages} & {1 << number}) != 0) {{")
+
+    def _stage(self, stage: Stage, block: Block) -> None:
+        """Ranges, of which each part does a share, and the rest, which is the first part's."""
         whole: list[Stmt] = []
-        for number, stmt in enumerate(stmts):
-            if number not in ranges:
+        for place, stmt in enumerate(stage.stmts):
+            if place not in stage.ranges:
                 whole.append(stmt)
                 continue
             self._first_part(whole, block)
             whole = []
-            self._share(ranges[number], block)
+            self._share(stage.ranges[place], block)
         self._first_part(whole, block)
 
     def _first_part(self, stmts: Sequence[Stmt], block: Block) -> None:

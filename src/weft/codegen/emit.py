@@ -119,7 +119,7 @@ class _Emission:
         program, split = self._program, self._parts != 1
         functions = {function.name: function for function in program.functions}
         called = {call.function for call, _ in walk_calls(program.steps)}
-        cut = {call.function for call, _ in walk_calls(program.steps) if call.parts > 1}
+        cut = {call.function for call, _ in walk_calls(program.steps) if max(call.parts) > 1}
         aliased = aliased_parameters(functions, program.steps)
         comments = dict(program.function_comments)
         units: list[Unit] = []

@@ -26,12 +26,13 @@ _FORK = """\
 static void weft_fork(const weft_threads *threads, int parts,
                       void (*task)(void *context, int part, int parts), void *context)
 {
-    if (threads == NULL || threads->threads < 2) {
+    const int most = threads == NULL ? 1 : threads->threads;
+    parts = parts < most ? parts : most;
+    if (parts > 1) {
+        threads->run(threads->pool, parts, task, context);
+    } else {
         task(context, 0, 1);
-        return;
     }
-    parts = parts < threads->threads ? parts : threads->threads;
-    threads->run(threads->pool, parts, task, context);
 }
 """
 
@@ -57,6 +58,8 @@ typedef struct weft_threads {
 """One type for all networks of a process, whoever generated them; so is the pool's header."""
 
 
+_STAGES = "stages"
+
 TaskKey: TypeAlias = tuple[str, tuple[int, ...]]
 """A function of the program, and what each part adds to its arguments."""
 
@@ -70,6 +73,7 @@ class Task:
         struct: the C tag of the arguments; fields: their C names.
         formals: the parameters of the function.
         part_bytes: what each part adds to an argument.
+        stages: of the function; with several, a field says which to run.
     """
 
     name: str
@@ -78,17 +82,27 @@ class Task:
     fields: tuple[str, ...]
     formals: tuple[Formal, ...]
     part_bytes: tuple[int, ...]
+    stages: int
 
     @property
     def stack_bytes(self) -> int:
         """Of the arguments."""
-        return 8 * len(self.fields)
+        return 8 * (len(self.fields) + 1)
+
+    @property
+    def whole(self) -> list[str]:
+        """The last arguments of the function where it is run as a whole."""
+        return ["0", "1", *([str((1 << self.stages) - 1)] if self.stages > 1 else [])]
 
     def definition(self) -> list[str]:
         """The struct and the function."""
         pairs = zip(self.formals, self.fields, strict=True)
         members = [f"    {_pointer(formal)}{field};" for formal, field in pairs]
-        given = ", ".join([*map(self._argument, range(len(self.fields))), "part", "parts"])
+        numbers = ["part", "parts"]
+        if self.stages > 1:
+            members.append(f"    int {_STAGES};")
+            numbers.append(f"to->{_STAGES}")
+        given = ", ".join([*map(self._argument, range(len(self.fields))), *numbers])
         struct = f"struct {self.struct}"
         lines = [
             f"{struct} {{",
@@ -114,16 +128,20 @@ class Task:
             return f"{text} + (ptrdiff_t)part * {count}"
         return f"({_pointer(formal)})((unsigned char *){text} + (ptrdiff_t)part * {step})"
 
-    def call(self, variable: str, threads: str, parts: int, arguments: Sequence[str]) -> list[str]:
-        """A block that runs it on arguments."""
+    def call(
+        self, variable: str, threads: str, parts: Sequence[int], arguments: Sequence[str]
+    ) -> list[str]:
+        """A block that runs its stages on arguments."""
         pairs = zip(self.fields, arguments, strict=True)
-        return [
-            "{",
+        lines = [
             f"    struct {self.struct} {variable};",
             *(f"    {variable}.{field} = {text};" for field, text in pairs),
-            f"    weft_fork({threads}, {parts}, {self.name}, &{variable});",
-            "}",
         ]
+        for number, count in enumerate(parts):
+            if self.stages > 1:
+                lines.append(f"    {variable}.{_STAGES} = {1 << number};")
+            lines.append(f"    weft_fork({threads}, {count}, {self.name}, &{variable});")
+        return ["{", *lines, "}"]
 
 
 def _pointer(formal: Formal) -> str:
@@ -152,9 +170,9 @@ def tasks_of(
     found: dict[TaskKey, Task] = {}
     for call, _ in walk_calls(program.steps):
         key = task_key(call)
-        if call.parts < 2 or key in found:
+        if max(call.parts) < 2 or key in found:
             continue
-        function, own = functions[call.function], Names()
+        function, own = functions[call.function], Names([_STAGES])
         found[key] = Task(
             names.fresh(f"{function}_task"),
             function,
@@ -162,5 +180,6 @@ def tasks_of(
             tuple(own.fresh(each.name) for each in formals[call.function]),
             formals[call.function],
             key[1],
+            len(call.parts),
         )
     return found

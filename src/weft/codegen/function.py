@@ -15,7 +15,6 @@ from weft.codegen.slots import Slot
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Access, For, If, Kernel, Local, Prefetch, Stmt, Store
 from weft.loops.simplify import simplify_kernel
-from weft.plan.work import ranges_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +49,16 @@ def kernel_function(
         name: of the function, if not the kernel's.
         aliased: parameters whose memory may overlap another's.
         linkage: what stands before the return type.
-        cut: whether it is given a number of parts, and which of them to run.
+        cut: whether it is told which part of how many to run, and which stages if it has
+            several.
     """
     simple = simplify_kernel(kernel)
     block = Block(1)
     numbers: list[str] = []
     if cut:
         writer = PartWriter(simple, flavour)
-        writer.cut(simple.body, ranges_of(simple), block)
-        numbers = [writer.part, writer.parts]
+        writer.cut(block)
+        numbers = writer.numbers
     else:
         writer = Writer(simple, flavour)
         writer.block(simple.body, block)

@@ -176,11 +176,13 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
     places = "; ".join(describe(address, formal) for address, formal in pairs)
     lines = comment([*step.comments, places], indent)
     texts = [argument(address, formal, calls.base(address), variables) for address, formal in pairs]
-    if step.parts > 1:
+    if max(step.parts) > 1:
         task = calls.tasks[task_key(step)]
         block = task.call(calls.arguments, calls.interface.threads, step.parts, texts)
         return [*lines, *wrap_all(f"{indent}{line}" for line in block)]
-    if step.function in {function for function, _ in calls.tasks}:
-        texts += "0", "1"
+    for (function, _), task in calls.tasks.items():
+        if function == step.function:
+            texts += task.whole
+            break
     call = f"{indent}{calls.names[step.function]}({', '.join(texts)});"
     return [*lines, *wrap_all([call])]

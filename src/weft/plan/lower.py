@@ -13,6 +13,7 @@ from weft.errors import InternalError
 from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
+from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_expr, map_stmts
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
@@ -34,7 +35,7 @@ from weft.plan.program import (
 )
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
-from weft.plan.work import parts_of
+from weft.plan.work import parts_of, shared_scratch
 
 
 def in_place(kernel: Kernel, parameter: str) -> Kernel:
@@ -83,7 +84,6 @@ class _Lowering:
     )
     arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     loops: int = 0
-    threads: int = 1
 
     def unique(self, wish: str) -> str:
         name, count = wish, 1
@@ -196,14 +196,22 @@ class _Scope:
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
         name = self.lowering.function(kernel, describe(group, self.plan.types))
-        share = step.scratch // self.plan.threads
-        scratch = [
-            Address(Region.ARENA, "", self.scratch(place) + offset, part_bytes=share)
-            for offset in made.scratch
-        ]
+        simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
+        scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
-        parts = parts_of(kernel, self.lowering.threads)
+        parts = parts_of(simple, self.plan.threads)
         return CallStep(name, arguments, provenance(group), parts)
+
+    def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
+        """The scratch buffers of a step: what parts do not share is there for each of them."""
+        share = self.plan.steps[place].scratch // self.plan.threads
+        shared = shared_scratch(kernel)
+        names = [each.name for each in kernel.params if each.access is Access.SCRATCH]
+        start = self.scratch(place)
+        return [
+            Address(Region.ARENA, "", start + offset, part_bytes=0 if name in shared else share)
+            for name, offset in zip(names, offsets, strict=True)
+        ]
 
     def argument(self, operand: Operand) -> Address:
         """What is passed for an operand of a kernel."""
@@ -313,8 +321,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         plan: what to lower; calls that are worth it are cut for its threads.
         name: of the program, if not the graph's.
     """
-    threads = plan.threads
-    lowering = _Lowering(threads=threads)
+    lowering = _Lowering()
     graph = plan.graph
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
@@ -329,7 +336,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         arena_bytes=plan.arena_bytes,
         alignment=ALIGNMENT,
         function_comments=tuple((name, tuple(what)) for name, what in lowering.comments.items()),
-        threads=threads,
+        threads=plan.threads,
     )
 
 

@@ -81,13 +81,14 @@ class CallStep:
         function: name of a function of the program.
         arguments: one address for each parameter, in order.
         comments: what the call stands for: ops with shapes, source nodes, rules.
-        parts: into how many parts it may be cut at the most, for threads.
+        parts: into how many parts each stage of the function may be cut at the most, for
+            threads (``weft.plan.work``); ``(1,)`` where it is not cut.
     """
 
     function: str
     arguments: tuple[Address, ...]
     comments: tuple[str, ...] = ()
-    parts: int = 1
+    parts: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,12 @@
 
 Only the loops at the top of a kernel are cut: a nest of ``parallel`` loops, perfectly nested
 and with constant bounds, is one flat range.  Statements beside them are the first part's.
-There is no barrier inside a kernel, so no statement at the top may read what another writes.
+Where a statement at the top reads what another one writes, a new stage begins: all parts of
+a stage are done before the next begins.  What statements write without reading it is taken
+to be at places of their own.
+
+Scratch memory that one statement at the top uses is every part's own; what several use is
+shared by all parts, and so keeps their stages apart.
 """
 
 from __future__ import annotations
@@ -32,13 +37,16 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import children, loads, own_exprs, stored, walk_stmts
+from weft.loops.walk import children, loaded, loads, stored
 
 PART_WORK = 10_000
 """Cycles, about 2 microseconds, that a part must take at the least.
 
 A fork and join among threads that spin costs a fifth of a microsecond, and the data must move
 between their caches."""
+
+MOST_STAGES = 16
+"""A kernel of more stages is not cut."""
 
 _CYCLES = {
     "add": 0.4, "sub": 0.4, "mul": 0.4, "min": 0.4, "max": 0.4, "neg": 0.4, "abs": 0.4,
@@ -82,6 +90,19 @@ class Range:
         return self.loops[-1].body
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Statements at the top of a kernel that need not wait for one another.
+
+    Attributes:
+        stmts: in their order.
+        ranges: what is cut, by place in ``stmts``.
+    """
+
+    stmts: tuple[Stmt, ...]
+    ranges: Mapping[int, Range]
+
+
 def cycles(stmts: Sequence[Stmt], around: Mapping[str, float] | None = None) -> float:
     """About how many cycles statements take, their data in registers or the first cache.
 
@@ -100,7 +121,7 @@ class _Clock:
 
     Attributes:
         cycles: that arithmetic and moves between registers and the first cache take.
-        touched: elements that are loaded from each buffer, repetitions included.
+        touched: elements of each buffer that are loaded or stored, repetitions included.
         locals: buffers that live in registers.
     """
 
@@ -131,7 +152,7 @@ class _Clock:
                     self.block(body, times, lanes, around)
                 case Store(buffer, _, value):
                     self.value(value, times, lanes)
-                    self.cycles += 0.0 if buffer in self.locals else times * _MOVE_CYCLES
+                    self.move(buffer, times, lanes)
                 case Prefetch():
                     self.cycles += times * _MOVE_CYCLES
                 case _:
@@ -150,9 +171,7 @@ class _Clock:
                 case Load(buffer, index):
                     # Positions are cheap, unless they are data themselves.
                     stack += [load for place in index for load in loads(place)]
-                    if buffer not in self.locals:
-                        total += _MOVE_CYCLES
-                        self.touched[buffer] = self.touched.get(buffer, 0.0) + times * lanes
+                    self.move(buffer, times, lanes)
                 case Binary("add" | "sub", lhs, Binary("mul", x, y)):
                     total += _CYCLES["add"]
                     stack += lhs, x, y
@@ -166,13 +185,17 @@ class _Clock:
                     pass
         self.cycles += times * total
 
+    def move(self, buffer: str, times: float, lanes: float) -> None:
+        """Loads from or stores to a buffer."""
+        if buffer not in self.locals:
+            self.cycles += times * _MOVE_CYCLES
+            self.touched[buffer] = self.touched.get(buffer, 0.0) + times * lanes
+
     def bytes(self, kernel: Kernel) -> float:
         """What comes and goes, every element of a parameter once at the most."""
         total = 0.0
         for buffer in kernel.params:
-            size = float(prod(buffer.shape))
-            if buffer.access is Access.READ:
-                size = min(size, self.touched.get(buffer.name, 0.0))
+            size = min(float(prod(buffer.shape)), self.touched.get(buffer.name, 0.0))
             if buffer.access is not Access.SCRATCH:
                 total += size * buffer.dtype.bytes
         return total
@@ -220,25 +243,84 @@ def _binary(op: str, left: float, right: float) -> float:
 
 def work_of(kernel: Kernel) -> int:
     """About how many cycles a kernel takes on one core, data in the shared cache."""
+    return _work(kernel, kernel.body)
+
+
+def _work(kernel: Kernel, stmts: Sequence[Stmt]) -> int:
     clock = _Clock()
-    clock.block(kernel.body, 1.0, 1.0, {})
+    clock.block(stmts, 1.0, 1.0, {})
     return round(max(clock.cycles, clock.bytes(kernel) / _BYTES_PER_CYCLE))
 
 
-def parts_of(kernel: Kernel, threads: int) -> int:
-    """Into how many parts a kernel is worth cutting for so many threads."""
+def parts_of(kernel: Kernel, threads: int) -> tuple[int, ...]:
+    """Into how many parts each stage of a kernel is worth cutting for so many threads.
+
+    One stage of one part stands for a kernel that is not worth it.  The kernel must be simple
+    (``simplify_kernel``).
+    """
     if threads < 2:
-        return 1
-    most = max((each.total for each in ranges_of(kernel).values()), default=1)
-    return max(1, min(threads, most, work_of(kernel) // PART_WORK))
+        return (1,)
+    parts: list[int] = []
+    for stage in stages_of(kernel):
+        most = max((each.total for each in stage.ranges.values()), default=1)
+        share = _work(kernel, stage.stmts) // PART_WORK if most > 1 else 1
+        parts.append(max(1, min(threads, most, share)))
+    return tuple(parts) if max(parts, default=1) > 1 and len(parts) <= MOST_STAGES else (1,)
 
 
-def ranges_of(kernel: Kernel) -> dict[int, Range]:
-    """What may be cut, by place in the kernel's body."""
-    if not _independent(kernel):
-        return {}
-    found = {place: _range(stmt) for place, stmt in enumerate(kernel.body)}
-    return {place: each for place, each in found.items() if each is not None}
+def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
+    """The stages of a kernel, which must be simple."""
+    conflict = _Conflicts(kernel)
+    found: list[list[Stmt]] = []
+    for stmt in kernel.body:
+        if not found or any(conflict(stmt, each) for each in found[-1]):
+            found.append([])
+        found[-1].append(stmt)
+    return tuple(_stage(stmts) for stmts in found)
+
+
+def _stage(stmts: Sequence[Stmt]) -> Stage:
+    found = {place: _range(stmt) for place, stmt in enumerate(stmts)}
+    return Stage(tuple(stmts), {place: each for place, each in found.items() if each})
+
+
+def shared_scratch(kernel: Kernel) -> frozenset[str]:
+    """Scratch buffers that all parts of a simple kernel share.
+
+    These are what several statements at the top use, unless they are all the first part's.
+    """
+    scratch = {each.name for each in kernel.params if each.access is Access.SCRATCH}
+    if not scratch:
+        return frozenset()
+    uses = [loaded((stmt,)) | stored((stmt,)) for stmt in kernel.body]
+    cut = [_range(stmt) is not None for stmt in kernel.body]
+    shared: set[str] = set()
+    for name in scratch:
+        users = [is_cut for is_cut, use in zip(cut, uses, strict=True) if name in use]
+        if len(users) > 1 and any(users):
+            shared.add(name)
+    return frozenset(shared)
+
+
+class _Conflicts:
+    """Tells whether one of two statements at the top of a kernel must wait for the other."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        names = {each.name: each.access for each in kernel.params}
+        self._scratch = {name for name in names if names[name] is Access.SCRATCH}
+        self._memory = names.keys() - self._scratch
+        self._shared = shared_scratch(kernel)
+
+    def __call__(self, one: Stmt, other: Stmt) -> bool:
+        if _range(one) is None and _range(other) is None:
+            return False  # the first part runs both, in order
+        reads = [loaded((one,)), loaded((other,))]
+        writes = [stored((one,)), stored((other,))]
+        if (reads[0] & writes[1] | reads[1] & writes[0]) & self._memory:
+            return True
+        uses = [read | write for read, write in zip(reads, writes, strict=True)]
+        # Scratch buffers that are not in use at once may be the same memory.
+        return bool((uses[0] | uses[1]) & self._shared) and all(use & self._scratch for use in uses)
 
 
 def _range(stmt: Stmt) -> Range | None:
@@ -263,35 +345,3 @@ def _range(stmt: Stmt) -> Range | None:
         return None
     loops, extents, starts = zip(*taken, strict=True)
     return Range(loops, extents, starts)
-
-
-# --- whether statements at the top depend on one another -----------------------------------------
-
-
-def _independent(kernel: Kernel) -> bool:
-    """Whether no statement at the top reads what another one writes.
-
-    What a statement reads exactly where it writes (in place) is its own: the places that
-    statements write are disjoint.  Each part has scratch memory of its own, and what is in
-    it is not kept from one statement at the top to another.
-    """
-    shared = {each.name for each in kernel.params if each.access is not Access.SCRATCH}
-    written = [stored((stmt,)) & shared for stmt in kernel.body]
-    for place, stmt in enumerate(kernel.body):
-        others = frozenset[str]().union(*written[:place], *written[place + 1 :])
-        if others and _reads_elsewhere(stmt) & others:
-            return False
-    return True
-
-
-def _reads_elsewhere(stmt: Stmt) -> set[str]:
-    """Buffers that a statement reads at other places than those that it writes."""
-    inside = list(walk_stmts((stmt,)))
-    own = {(each.buffer, each.index) for each in inside if isinstance(each, Store)}
-    return {
-        load.buffer
-        for each in inside
-        for expr in own_exprs(each)
-        for load in loads(expr)
-        if (load.buffer, load.index) not in own
-    }
