@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,14 @@ import pytest
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import InternalError, UserError
 from weft.runtime import compiler
-from weft.runtime.compiler import compile_object, find_compiler, host_flags, link_library
+from weft.runtime.compiler import (
+    compile_object,
+    find_compiler,
+    host_flags,
+    link_library,
+    machine_flags,
+)
+from weft.targets.table import target
 
 
 def program(folder: Path, name: str, says: str) -> Path:
@@ -97,3 +107,20 @@ def test_broken_code_is_our_bug(tmp_path: Path) -> None:
     with pytest.raises(InternalError, match="failed on generated code") as error:
         compile_object(find_compiler(), [], source, tmp_path / "bad.o")
     assert "undeclared" in error.value.dump
+
+
+@pytest.mark.parametrize("name", ["x86-sse2", "x86-avx2", "x86-avx512"])
+def test_zig_takes_the_flags_of_targets(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("needs x86")
+    monkeypatch.setenv("CC", f"{shlex.quote(sys.executable)} -m ziglang cc")
+    found = find_compiler()
+    machine = target(name)
+    source = tmp_path / "one.c"
+    source.write_text("int one(void) { return 1; }\n")
+    flags = machine_flags(found, FLAVOURS["gnu"], machine)
+    assert len([flag for flag in flags if flag.startswith("-march=")]) == 1
+    compile_object(found, flags, source, tmp_path / "one.o")
+    assert (tmp_path / "one.o").stat().st_size > 0

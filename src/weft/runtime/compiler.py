@@ -118,7 +118,21 @@ def machine_flags(compiler: Compiler, flavour: Flavour, machine: Target) -> list
     flags = host_flags(compiler, flavour)
     if machine.name == "host" or compiler.kind == "other":
         return flags
-    return [flag for flag in flags if flag != "-march=native"] + list(machine.flags)
+    return [flag for flag in flags if flag != "-march=native"] + target_flags(compiler, machine)
+
+
+def target_flags(compiler: Compiler, machine: Target) -> list[str]:
+    """The flags that choose a target's instructions, as a compiler spells them."""
+    if machine.name == "host":
+        return ["-march=native"]
+    if compiler.kind != "zig":
+        return list(machine.flags)
+    # Zig calls processors what gcc does, but with underscores.
+    march = "-march="
+    return [
+        march + flag.removeprefix(march).replace("-", "_") if flag.startswith(march) else flag
+        for flag in machine.flags
+    ]
 
 
 def sanitizer_flags(compiler: Compiler) -> list[str]:

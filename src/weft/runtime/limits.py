@@ -22,7 +22,13 @@ from pathlib import Path
 
 from weft.plan.traffic import Traffic
 from weft.runtime.cache import Cache, digest, processor
-from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
+from weft.runtime.compiler import (
+    Compiler,
+    compile_object,
+    find_compiler,
+    link_library,
+    target_flags,
+)
 from weft.targets.target import Target
 
 _SOURCE = Path(__file__).parent / "data" / "limits.c"
@@ -123,7 +129,7 @@ def limits(
     """
     compiler, cache = compiler or find_compiler(), cache or Cache()
     caches = cache_sizes()
-    flags = _flags(machine)
+    flags = _flags(compiler, machine)
     identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(caches)]
     identity += [str(threads), str(machine.vector_bytes)]
     key = digest(identity)
@@ -181,9 +187,8 @@ def processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _flags(machine: Target) -> list[str]:
-    chosen = ["-march=native"] if machine.name == "host" else list(machine.flags)
-    return ["-std=gnu11", "-O2", "-ffp-contract=fast", *chosen]
+def _flags(compiler: Compiler, machine: Target) -> list[str]:
+    return ["-std=gnu11", "-O2", "-ffp-contract=fast", *target_flags(compiler, machine)]
 
 
 # --- measuring ------------------------------------------------------------------------------
@@ -198,7 +203,7 @@ def measure(
 ) -> Limits:
     """Measures; see ``limits``."""
     width = machine.vector_bytes or 16
-    flags = [*_flags(machine), f"-DWIDTH={width}"]
+    flags = [*_flags(compiler, machine), f"-DWIDTH={width}"]
     identity = [_SOURCE.read_bytes(), *flags, *compiler.command, compiler.version, processor()]
     path = cache.get(
         f"limits-{digest(identity)}.so", lambda target: _compile(compiler, flags, target)
