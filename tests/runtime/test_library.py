@@ -99,10 +99,11 @@ def test_writing_to_the_mapped_weights_is_private(cache: Cache, library: Library
     (entry,) = [each for each in cache.entries() if each.path.suffix == ".bin"][:1]
     content = entry.path.read_bytes()
     assert library._weights is not None
-    first = library._weights[:4]
-    library._weights[:4] = b"\1\2\3\4"
+    view = library._weights.view()
+    first = bytes(view[:4])
+    view[:4] = b"\1\2\3\4"
     assert entry.path.read_bytes() == content
-    library._weights[:4] = first
+    view[:4] = first
 
 
 def test_threads_get_the_same_bits(library: Library) -> None:

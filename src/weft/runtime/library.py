@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import mmap
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +22,7 @@ from weft.runtime.compiler import (
     host_flags,
     link_library,
 )
+from weft.runtime.memory import MappedFile, Memory, content
 from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer"}
@@ -84,8 +83,8 @@ def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Pat
     link_library(compiler, objects, target)
 
 
-def _weights(files: Files, cache: Cache) -> mmap.mmap | None:
-    """The weights, mapped from the cache; pages are shared until somebody writes to one."""
+def _weights(files: Files, cache: Cache) -> Memory | MappedFile | None:
+    """The weights, from the cache; networks of equal weights share them."""
     blob = files.blob
     if blob is None or blob.size == 0:
         return None
@@ -95,15 +94,13 @@ def _weights(files: Files, cache: Cache) -> mmap.mmap | None:
             for piece in blob.pieces():
                 stream.write(piece)
 
-    path = cache.get(f"weights-{digest(blob.pieces())}.bin", write)
-    with path.open("rb") as stream:
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+    return content(cache.get(f"weights-{digest(blob.pieces())}.bin", write))
 
 
 class _Arenas(threading.local):
     """Each thread's scratch memory."""
 
-    memory: mmap.mmap | None = None
+    memory: Memory | None = None
     address: int = 0
 
 
@@ -121,11 +118,11 @@ class Library:
     """
 
     def __init__(
-        self, program: Program, files: Files, path: Path, weights: mmap.mmap | None
+        self, program: Program, files: Files, path: Path, weights: Memory | MappedFile | None
     ) -> None:
         self.program, self.files, self.path = program, files, path
         self._weights = weights
-        self._fixed = [] if files.blob is None else [_address(weights)]
+        self._fixed = [] if files.blob is None else [weights.address if weights else 0]
         self._threads: Threads | None = None
         if program.threads > 1:
             self._threads = shared_pool().threads(program.threads)
@@ -201,12 +198,8 @@ class Library:
         if self.program.arena_bytes == 0:
             return 0
         if arenas.memory is None:
-            arenas.memory = mmap.mmap(-1, self.program.arena_bytes)
-            if hasattr(mmap, "MADV_HUGEPAGE"):
-                # A kernel without huge pages refuses: slower, not wrong.
-                with contextlib.suppress(OSError):
-                    arenas.memory.madvise(mmap.MADV_HUGEPAGE)
-            arenas.address = _address(arenas.memory)
+            arenas.memory = Memory(self.program.arena_bytes)
+            arenas.address = arenas.memory.address
         return arenas.address
 
     def _failure(self, code: int, arrays: Sequence[np.ndarray]) -> UserError | InternalError:
@@ -222,7 +215,3 @@ class Library:
         return InternalError(
             f"{self.files.interface.function} returned {code} ({_FAILURES.get(code, 'unknown')})"
         )
-
-
-def _address(memory: mmap.mmap | None) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory)) if memory is not None else 0
