@@ -65,8 +65,25 @@ def test_tiles_cover_every_position_once_and_loops_need_no_guard(
     assert found == list(range(extent))
 
 
-def test_tiles_without_guards_are_a_loop_and_a_rest():
-    assert tiles_of(10**6 + 1, 4, (), {}, 256) == [Tile(0, 4, 250_000), Tile(10**6, 1, 1)]
+def test_tiles_without_guards_are_two_loops_of_like_size():
+    assert tiles_of(197, 14, (), {}, 256) == [Tile(0, 14, 2), Tile(28, 13, 13)]
+    assert tiles_of(196, 14, (), {}, 256) == [Tile(0, 14, 14)]
+    assert tiles_of(5, 4, (), {}, 256) == [Tile(0, 3, 1), Tile(3, 2, 1)]
+    assert tiles_of(3, 4, (), {}, 256) == [Tile(0, 3, 1)]
+
+
+@given(st.integers(1, 300), st.integers(1, 16))
+def test_tiles_without_guards_cover_every_position_once(extent, size):
+    tiles = tiles_of(extent, size, (), {}, 256)
+    places = [
+        tile.start + number * tile.size + place
+        for tile in tiles
+        for number in range(tile.count)
+        for place in range(tile.size)
+    ]
+    assert places == list(range(extent))
+    assert len({tile.size for tile in tiles}) == len(tiles) <= 2
+    assert sum(tile.count for tile in tiles) == -(-extent // size)
 
 
 def test_too_many_tiles_are_not_all_listed():

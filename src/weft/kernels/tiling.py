@@ -91,6 +91,8 @@ def tiles_of(
     extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int], most: int
 ) -> list[Tile]:
     """Cuts the tiled axis so that looped tiles need no guard; stops past ``most`` tiles."""
+    if not guards:
+        return _even_tiles(extent, size)
 
     def free(position: int) -> bool:
         return all(
@@ -114,3 +116,11 @@ def tiles_of(
         found.append(Tile(place, length, count))
         place += count * length
     return found
+
+
+def _even_tiles(extent: int, size: int) -> list[Tile]:
+    """The fewest tiles of at most a size, as like as can be: a thin last one wastes time."""
+    count = -(-extent // size)
+    small, larger = divmod(extent, count)
+    found = [Tile(0, small + 1, larger), Tile(larger * (small + 1), small, count - larger)]
+    return [tile for tile in found if tile.count]
