@@ -166,13 +166,10 @@ def test_operations(make, flavour: str, kind: Kind, tmp_path: Path) -> None:
     check(make(kind), flavour, tmp_path)
 
 
-@pytest.mark.parametrize("lanes", [4, 16])
-@pytest.mark.parametrize(("op", "reference"), [("exp", np.exp), ("tanh", np.tanh), ("erf", None)])
-def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path: Path) -> None:
-    ranges = [np.linspace(-110, 95, 4096), np.linspace(-5, 5, 4096), np.linspace(-1, 1, 4096)]
-    x = np.concatenate(ranges).astype(np.float32)
+def lane_by_lane(make, x: np.ndarray, lanes: int, folder: Path) -> np.ndarray:
+    """What the vector loop over ``make(x)`` gives, compiled."""
     at = (Binary("add", Binary("mul", Var("i"), Const(lanes, DType.I64)), Var("v")),)
-    store = Store("y", at, Unary(op, Load("x", at, DType.F32)))
+    store = Store("y", at, make(Load("x", at, DType.F32)))
     inner = For("v", Const(0, DType.I64), Const(lanes, DType.I64), (store,), Kind.VECTOR)
     loop = For("i", Const(0, DType.I64), Const(len(x) // lanes, DType.I64), (inner,))
     params = (
@@ -182,7 +179,16 @@ def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path:
     step = CallStep("apply", (Address(Region.INPUT, "x"), Address(Region.OUTPUT, "y")))
     ports = (Port("x", DType.F32, x.shape),), (Port("y", DType.F32, x.shape),)
     net = Program("net", *ports, (Kernel("apply", params, (loop,)),), (step,), {}, 0)
-    (y,) = build(net, cache=Cache(tmp_path))(x)
+    (y,) = build(net, cache=Cache(folder))(x)
+    return y
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize(("op", "reference"), [("exp", np.exp), ("tanh", np.tanh), ("erf", None)])
+def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path: Path) -> None:
+    ranges = [np.linspace(-110, 95, 4096), np.linspace(-5, 5, 4096), np.linspace(-1, 1, 4096)]
+    x = np.concatenate(ranges).astype(np.float32)
+    y = lane_by_lane(lambda x: Unary(op, x), x, lanes, tmp_path)
     with np.errstate(over="ignore", under="ignore"):
         wide = x.astype(np.float64)
         exact = np.array([math.erf(each) for each in wide]) if op == "erf" else reference(wide)
@@ -191,3 +197,38 @@ def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path:
         units = np.abs(y - exact)[finite] / np.spacing(np.abs(wanted[finite]))
     assert np.array_equal(y[~finite], wanted[~finite])
     assert units.max() < 3
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("swish", [False, True])
+def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path) -> None:
+    ranges = [np.linspace(-87, 95, 4096), np.linspace(-5, 5, 4096), np.linspace(-1e-3, 1e-3, 64)]
+    x = np.concatenate(ranges).astype(np.float32)
+
+    def formula(x: Expr) -> Expr:
+        one = Const(1, DType.F32)
+        divisor = Binary("add", Unary("exp", Unary("neg", x)), one)
+        return Binary("div", x if swish else one, divisor)
+
+    y = lane_by_lane(formula, x, lanes, tmp_path)
+    wide = x.astype(np.float64)
+    exact = (wide if swish else 1) / (1 + np.exp(-wide))
+    units = np.abs(y - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-126).astype(np.float32))
+    assert units.max() < 3
+    special = np.resize(np.array([-np.inf, -1e30, -100, -0.0, 100, 1e30, np.nan, 3e-39], "f4"), 16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = (special if swish else 1) / (1 + np.exp(-special))
+    got = lane_by_lane(formula, special, lanes, tmp_path)
+    np.testing.assert_allclose(got, wanted, rtol=3e-7, atol=1e-37)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_vector_extremes_pass_over_nan_on_the_right(op: str, lanes: int, tmp_path: Path) -> None:
+    x = np.resize(np.array([np.nan, -1.0, 0.0, 7.0, np.inf, -np.inf, 2.0, -0.0], "f4"), 16)
+    left = lane_by_lane(lambda x: Binary(op, x, Const(1, DType.F32)), x, lanes, tmp_path)
+    right = lane_by_lane(lambda x: Binary(op, Const(1, DType.F32), x), x, lanes, tmp_path)
+    pick = np.fmin if op == "min" else np.fmax
+    kept = np.where(np.isnan(x), x, pick(x, np.float32(1)))
+    np.testing.assert_array_equal(left, kept)
+    np.testing.assert_array_equal(right, pick(np.float32(1), x))

@@ -11,7 +11,7 @@ from weft.codegen.helpers_float import Text
 # subnormals.
 _EXP = """\
 /* e to the power of each lane. */
-static {V} weft_exp_{V}({V} x)
+static __attribute__((always_inline)) {V} weft_exp_{V}({V} x)
 {{
     const {V} low = weft_max_{V}(x, {V}_OF(-104.0f));
     const {V} held = weft_min_{V}(low, {V}_OF(89.0f));
@@ -30,10 +30,35 @@ static {V} weft_exp_{V}({V} x)
 }}
 """
 
+# The divisor of a logistic function: where e^-x is far from 1 only one of both counts, so
+# the scaling needs no subnormals.  A fused product spares the second part of ln 2.
+_LOGISTIC = """\
+/* 1 and e to the power of minus each lane. */
+static __attribute__((always_inline)) {V} weft_logistic_{V}({V} x)
+{{
+    const {V} low = weft_max_{V}(x, {V}_OF(-89.0f));
+    const {V} held = weft_min_{V}(low, {V}_OF(88.0f));
+    const {V} shifted = held * -1.44269504f + 12583039.0f;
+    const {V} power = 12583039.0f - shifted;
+    const {V} scale = ({V})(({U})shifted << 23);
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    const {V} r = power * 0.69314718f - held;
+#else
+    const {V} r = (power * 0.693359375f - held) - power * 2.12194440e-4f;
+#endif
+    {V} y = r * 1.394644729e-3f + 8.366581984e-3f;
+    y = y * r + 4.166628048e-2f;
+    y = y * r + 1.666654348e-1f;
+    y = y * r + 0.5f;
+    y = y * (r * r) + r;
+    return y * scale + (scale + 1.0f);
+}}
+"""
+
 # By e^p - 1, p = -2x, which is small where the result is.
 _TANH = """\
 /* The hyperbolic tangent of each lane. */
-static {V} weft_tanh_{V}({V} x)
+static __attribute__((always_inline)) {V} weft_tanh_{V}({V} x)
 {{
     const {M} minus = ({M})(-({V}){{0}});
     const {V} p = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(9.1f)) * -2.0f;
@@ -56,7 +81,7 @@ static {V} weft_tanh_{V}({V} x)
 # shifted are the exponent of 2^n, biased; e^r - 1 keeps small results exact.
 _ERF = """\
 /* The error function of each lane. */
-static {V} weft_erf_{V}({V} x)
+static __attribute__((always_inline)) {V} weft_erf_{V}({V} x)
 {{
     const {M} minus = ({M})(-({V}){{0}});
     const {V} size = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(4.0f));
@@ -83,6 +108,7 @@ static {V} weft_erf_{V}({V} x)
 
 _TEXTS = {
     "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
+    "logistic": (_LOGISTIC, ("weft_max_{V}", "weft_min_{V}")),
     "tanh": (_TANH, ("weft_min_{V}",)),
     "erf": (_ERF, ("weft_min_{V}",)),
 }
@@ -95,6 +121,6 @@ def math_helper(op: str, lanes: int) -> Text | None:
     text, needs = _TEXTS[op]
     vector = f"v{lanes}f32"
     body = text.format(V=vector, M=f"v{lanes}i32", U=f"v{lanes}u32")
-    for constant in ("-104.0f", "89.0f", "9.1f", "4.0f"):
+    for constant in ("-104.0f", "-89.0f", "88.0f", "89.0f", "9.1f", "4.0f"):
         body = body.replace(f"{vector}_OF({constant})", f"({constant} - ({vector}){{0}})")
     return body, tuple(each.format(V=vector) for each in needs)

@@ -24,12 +24,12 @@ static {V} weft_select_{V}({M} mask, {V} yes, {V} no)
 }}
 """
 
-# Both forms compile to one instruction on x86; each compiler knows one of them only.
+# All forms compile to one instruction on x86; each compiler knows one of them only.
 _EXTREME = """\
 /* The {word} lanes; a NaN on the left stays, one on the right is passed over. */
 static {V} weft_{op}_{V}({V} lhs, {V} rhs)
 {{
-#if defined(__clang__)
+{builtin}#if defined(__clang__)
     const {M} mask = ({M})({left} < {right});
     return ({V})((({M})rhs & mask) | (({M})lhs & ~mask));
 #else
@@ -42,6 +42,22 @@ static {V} weft_{op}_{V}({V} lhs, {V} rhs)
 #endif
 }}
 """
+
+# With AVX-512, gcc makes a comparison and a blend of the loop.
+_EXTREME_BUILTIN = """\
+#if defined(__AVX512VL__) && !defined(__clang__)
+    return {call};
+#endif
+"""
+
+_EXTREME_CALLS = {
+    "v16f32": "__builtin_ia32_{op}ps512_mask(rhs, lhs, rhs, -1, 4)",
+    "v8f32": "__builtin_ia32_{op}ps256(rhs, lhs)",
+    "v4f32": "__builtin_ia32_{op}ps(rhs, lhs)",
+    "v8f64": "__builtin_ia32_{op}pd512_mask(rhs, lhs, rhs, -1, 4)",
+    "v4f64": "__builtin_ia32_{op}pd256(rhs, lhs)",
+    "v2f64": "__builtin_ia32_{op}pd(rhs, lhs)",
+}
 
 _ABS_FLOAT = """\
 /* The lanes without their signs. */
@@ -132,7 +148,9 @@ def vector_helper(name: str) -> Text | None:
     if op in ("min", "max"):
         left, right = ("lhs", "rhs") if op == "max" else ("rhs", "lhs")
         word = "larger" if op == "max" else "smaller"
-        return _EXTREME.format(**words, left=left, right=right, word=word), ()
+        call = _EXTREME_CALLS.get(words["V"], "").format(op=op)
+        builtin = _EXTREME_BUILTIN.format(call=call) if call else ""
+        return _EXTREME.format(**words, left=left, right=right, word=word, builtin=builtin), ()
     if op == "abs":
         return (_ABS_FLOAT if dtype.is_float else _ABS_INT).format(**words), ()
     if op == "round":

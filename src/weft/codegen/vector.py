@@ -27,7 +27,7 @@ from weft.codegen.value import (
     converted,
 )
 from weft.dtypes import DType
-from weft.loops.nodes import COMPARISONS, Binary, Cast, Expr, Load, Select, Unary, Var
+from weft.loops.nodes import COMPARISONS, Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from weft.loops.walk import children, dtype_of, loads
 
 _ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
@@ -306,13 +306,26 @@ class Vector:
         held = held_as(dtype)
         if op in _ARITHMETIC:
             symbol, level = _ARITHMETIC[op]
-            lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
+            lhs, rhs = self.value(expr.lhs), self._logistic(expr) or self.value(expr.rhs)
             left, right = self.operand(lhs, dtype, level), self.operand(rhs, dtype, level + 1)
             return self._rounded(Lanes(f"{left} {symbol} {right}", level, held), dtype, op)
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
         helper = f"weft_{op}_{self.type(held)}"
         value = Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, held)
         return self._rounded(value, dtype, op)
+
+    def _logistic(self, expr: Binary) -> Lanes | None:
+        """The divisor of ``a / (exp(-x) + 1)``, where overflow and subnormals do not count."""
+        match expr:
+            case Binary(
+                "div", _, Binary("add", Unary("exp", Unary("neg", x)) as power, Const(1))
+            ) if self.varies(x) and dtype_of(x) is DType.F32:
+                if id(power) in self.temporaries or id(expr.rhs) in self.temporaries:
+                    return None
+                helper = f"weft_logistic_{self.type(DType.F32)}"
+                return Lanes(f"{helper}({self.vector(x).text})", PRIMARY, DType.F32)
+            case _:
+                return None
 
     def _integer_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         if op in ("min", "max"):

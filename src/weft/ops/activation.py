@@ -130,7 +130,11 @@ def _expm1(x: Expr) -> Expr:
 
 def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + exp(-x))``; ``exp`` may overflow to infinity, which gives 0."""
-    return _over(1.0, _plus(unary("exp", unary("neg", x)), 1.0))
+    return _over(1.0, _sigmoid_divisor(x))
+
+
+def _sigmoid_divisor(x: Expr) -> Expr:
+    return _plus(unary("exp", unary("neg", x)), 1.0)
 
 
 def softplus(x: Expr) -> Expr:
@@ -358,7 +362,7 @@ OPS: tuple[Op, ...] = (
     ),
     _smooth(
         "Swish",
-        lambda attributes, x: _times(x, sigmoid(_times(x, attributes.alpha))),
+        lambda attributes, x: _over(x, _sigmoid_divisor(_times(x, attributes.alpha))),
         lambda attributes, x: x * _sigmoid(x * x.dtype.type(attributes.alpha)),
         "x times the sigmoid of alpha * x.",
         SwishAttributes,
