@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest
 JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test check format fuzz bench peers growth zoo zoo-export node-tests clean
+.PHONY: help demo test check format fuzz grid bench peers growth zoo zoo-export node-tests clean
 .NOTPARALLEL:
 .SECONDARY:
 
@@ -20,6 +20,7 @@ help:
 	@echo 'make format      write the format that `make check` asks for'
 	@echo 'make node-tests  the official ONNX node and model tests through compiled C'
 	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make grid        every alternative of every kernel on many shapes, sanitized (long)'
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
@@ -52,6 +53,9 @@ node-tests: $(VENV)/.weft-test
 
 fuzz: $(VENV)/.weft-test
 	$(PY) scripts/fuzz_onnx.py --seconds $(FUZZ_SECONDS)
+
+grid: $(VENV)/.weft-test
+	$(PYTEST) -n $(JOBS) -m slow tests/kernels
 
 zoo-export: $(VENV)/.weft-zoo
 	$(PY) -m bench.zoo

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from tests.plan.nets import Net
+from weft.ir.types import TensorType
 from weft.kernels import nest
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
@@ -16,7 +18,9 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implementation
+from weft.plan.plan import make
 from weft.plan.storage import assign
+from weft.plan.strides import View
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.table import target
 
@@ -35,6 +39,25 @@ def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
     ]
 
 
+def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
+    """The tasks of a net's groups and of the bodies of its scans."""
+    found: list[Task] = []
+
+    def implement(
+        name: str,
+        group: Group,
+        views: Mapping[str, View],
+        types: Mapping[str, TensorType],
+        constants: frozenset[str],
+    ) -> Implementation:
+        task = prepare(name, group, views, types, constants, target(machine))
+        found.append(task)
+        return nest.generate(task)
+
+    make(expand(net.graph(*outputs), OPS), OPS, implement)
+    return found
+
+
 def memory_of(task: Task) -> dict[str, np.ndarray]:
     """Random memory for every input, by the graph's names; packed shapes for constants."""
     random = np.random.default_rng(0)
@@ -46,17 +69,24 @@ def memory_of(task: Task) -> dict[str, np.ndarray]:
     return found
 
 
-def computed(task: Task, made: Implementation, memory: dict[str, np.ndarray]) -> np.ndarray:
-    """What an implementation writes, over poison."""
-    verify(made.kernel)
-    *inputs, output = made.kernel.params
-    arrays: dict[str, np.ndarray] = {}
-    for buffer, operand in zip(inputs, made.operands, strict=True):
+def arrays_of(made: Implementation, memory: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What an implementation reads, packed."""
+    found: list[np.ndarray] = []
+    for operand in made.operands:
         array = memory[operand.value]
         if operand.packing is not None:
             assert array.size == prod(operand.packing.shape)
             array = operand.packing.apply(array)
-        arrays[buffer.name] = array
+        found.append(array)
+    return found
+
+
+def computed(task: Task, made: Implementation, memory: dict[str, np.ndarray]) -> np.ndarray:
+    """What an implementation writes, over poison."""
+    verify(made.kernel)
+    *inputs, output = made.kernel.params
+    packed = arrays_of(made, memory)
+    arrays = {buffer.name: array for buffer, array in zip(inputs, packed, strict=True)}
     reach = sum((e - 1) * step for e, step in zip(output.shape, output.steps, strict=True))
     arrays[output.name] = np.full(1 + reach, 77, output.dtype.numpy)
     run(made.kernel, arrays)
