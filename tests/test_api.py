@@ -139,3 +139,124 @@ def test_plans_and_stats(digits):
     assert net.plan("generic").arena_bytes >= net.plan("generic").lower_bound
     program = net.program("generic", name="other")
     assert program.name == "other"
+
+
+# --- a second start, from the cache -------------------------------------------------------------
+
+
+@pytest.fixture
+def reader(digits, tmp_path, monkeypatch) -> Path:
+    """A model of which the cache knows nothing yet."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "reader.onnx"
+    path.write_bytes(digits.read_bytes())
+    return path
+
+
+@pytest.fixture
+def unplanned(monkeypatch) -> None:
+    """Neither importing nor planning is possible."""
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise AssertionError("planned again")
+
+    monkeypatch.setattr("weft.api.make", refuse)
+    monkeypatch.setattr("weft.frontends.source.load_onnx", refuse)
+
+
+def test_a_second_start_neither_reads_nor_plans(reader, images, request):
+    first = weft.load(reader).compile(threads=2)
+    expected, names = first(images[0]), list(first.net.inputs)
+    request.getfixturevalue("unplanned")
+    second = weft.load(reader).compile(threads=2)
+    assert second.library.built == first.library.built
+    np.testing.assert_array_equal(second(images[0]), expected)
+    assert [port.name for port in second.library.inputs] == names
+    with pytest.raises(AssertionError, match="planned again"):
+        weft.load(reader).compile(threads=1)
+    with pytest.raises(AssertionError, match="planned again"):
+        weft.load(reader, {"image": (2, 1, 8, 8)})
+
+
+def test_plan_and_source_of_a_second_start_are_there(reader, images):
+    first = weft.load(reader).compile()
+    second = weft.load(reader).compile()
+    assert second.net.graph == first.net.graph
+    assert second.library.files.sources == first.library.files.sources
+    assert second.library.files.blob is not None
+    assert second.library.files.blob.tobytes() == first.library.files.blob.tobytes()
+    assert second.library.program.weights.keys() == first.library.program.weights.keys()
+    assert second.net.plan().steps
+
+
+def test_what_the_cache_lost_is_built_again(reader, images, tmp_path):
+    expected = weft.load(reader).compile()(images[0])
+    for suffix in (".so", ".net", ".file"):
+        for path in (tmp_path / "cache").glob(f"[!w]*{suffix}"):
+            content = path.read_bytes()
+            path.unlink()  # this process has it mapped
+            path.write_bytes(content[:-1])
+        np.testing.assert_array_equal(weft.load(reader).compile()(images[0]), expected)
+
+
+def test_another_content_is_another_network(reader, images):
+    weft.load(reader).compile()
+    model = onnx.load(reader)
+    graph = weft.load(reader).graph
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(
+            onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * 2, tensor.name)
+        )
+    onnx.save(model, reader)
+    changed = weft.load(reader)
+    assert changed.graph != graph
+    (expected,) = changed.reference(images[0])
+    np.testing.assert_allclose(changed.compile()(images[0]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_that_changes_meanwhile_is_told(reader):
+    weft.load(reader).compile()
+    net = weft.load(reader)
+    model = onnx.load(reader)
+    model.graph.name = "changed"
+    onnx.save(model, reader)
+    with pytest.raises(UserError, match="must stay as it is while the network is used"):
+        _ = net.graph
+
+
+def test_graphs_without_a_file_are_recalled_too(reader, images, request):
+    graph = weft.load(reader).graph
+    expected = weft.Net(graph).compile()(images[0])
+    request.getfixturevalue("unplanned")
+    np.testing.assert_array_equal(weft.Net(graph).compile()(images[0]), expected)
+
+
+def test_external_data_count(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    weight = np.arange(3, dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "external",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "external.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    x = np.ones(3, np.float32)
+    for factor in (1, 2):
+        (tmp_path / "w.bin").write_bytes((weight * factor).tobytes())
+        np.testing.assert_array_equal(weft.load(path).compile()(x), x + weight * factor)
+
+
+def test_the_arrays_that_weights_were_packed_from_go(reader, images):
+    library = weft.load(reader).compile().library
+    program = library.program
+    assert program.weights
+    for array in program.weights.values():
+        base = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        assert base.size >= library.built.weights.stat().st_size
+        assert not array.flags.writeable

@@ -351,9 +351,14 @@ def test_cache(digits, tmp_path, monkeypatch):
     assert record("cache")["entries"] == []
     good("run", digits, "--random")
     entries = record("cache")["entries"]
-    assert sorted(Path(each["path"]).suffix for each in entries) == [".bin", ".so"]
+    assert sorted(Path(each["path"]).suffix for each in entries) == [
+        ".bin",
+        ".file",
+        ".net",
+        ".so",
+    ]
     assert record("cache", "--prune", "--keep", "1G")["removed"] == []
-    assert len(record("cache", "--prune")["removed"]) == 2
+    assert len(record("cache", "--prune")["removed"]) == 4
     assert good("cache").splitlines()[-1] == f"0 entries, 0 B in {tmp_path / 'cache'}"
     assert weft("cache", "--prune", "--keep", "much").stderr == (
         "error: a size must be a number, with K, M or G if need be\n  got: much\n"

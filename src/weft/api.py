@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,10 +24,9 @@ from weft.export.golden import golden, sample_inputs
 from weft.export.limits import check_room
 from weft.export.toolkit import Toolkit
 from weft.export.toolkit import write as write_toolkit
-from weft.frontends.onnx import load as load_onnx
+from weft.frontends.source import NATIVE, Source, note_built, open_file
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
-from weft.ir.native import load as load_native
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
 from weft.kernels.table import implementer
@@ -43,9 +42,12 @@ from weft.plan.tap import tap
 from weft.rewrite.engine import Log
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness
+from weft.runtime.cache import Cache, digest
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags
-from weft.runtime.library import Library, build
+from weft.runtime.identity import build_key, digest_graph
+from weft.runtime.library import Library, build, recalled
+from weft.runtime.record import remember
 from weft.runtime.threads import thread_count
 from weft.targets.table import host
 from weft.targets.table import target as find_target
@@ -72,19 +74,9 @@ def load(
             are listed with the reasons.
     """
     path = Path(path)
-    if path.suffix == ".weft":
-        if inputs or constants:
-            raise UserError("shapes and constants can be given for ONNX files", got=f"{path.name}")
-        return Net(load_native(path, _attribute_class))
-    shapes = {name: tuple(shape) for name, shape in (inputs or {}).items()}
-    return Net(load_onnx(path, shapes, constants))
-
-
-def _attribute_class(op: str) -> type:
-    record = OPS.get(op)
-    if record is None:
-        raise UserError("every op of the file must be known", got=op)
-    return record.attributes
+    if path.suffix == NATIVE and (inputs or constants):
+        raise UserError("shapes and constants can be given for ONNX files", got=f"{path.name}")
+    return Net(*open_file(path, inputs, constants))
 
 
 @dataclass(frozen=True)
@@ -94,10 +86,25 @@ class Net:
     Nets are values: ``simplified`` and ``bound`` give new ones.
 
     Attributes:
-        graph: what is computed.
+        origin: the graph, or where it comes from: a network that was built from its file
+            before reads the file only when it must.
+        loaded: the graph, if it was read already.
     """
 
-    graph: Graph
+    origin: Graph | Source
+    loaded: Graph | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What is computed."""
+        if isinstance(self.origin, Graph):
+            return self.origin
+        return self.loaded or self.origin.read()
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of all that decides what is computed."""
+        return digest_graph(self.origin) if isinstance(self.origin, Graph) else self.origin.identity
 
     def bound(self, batch: int = 1) -> Net:
         """The net with its open leading dimension, if it has one, made ``batch``."""
@@ -296,13 +303,32 @@ class Net:
         Returns:
             A callable on NumPy arrays.
         """
-        machine = host(simd)
+        machine, count = host(simd), thread_count(threads)
         compiler = compiler or find_compiler()
-        net = self.bound(batch)
-        program = net.program(machine, threads=thread_count(threads), exact=exact)
         dialect = flavour_named(flavour or machine.flavour)
         flags = machine_flags(compiler, dialect, machine)
-        return CompiledNet(net, build(program, dialect, compiler=compiler, flags=flags))
+        key = build_key(compiler, dialect, flags, self.identity, batch, machine, count, exact)
+
+        def make(net: Net) -> Library:
+            # What planning remembers goes with the copy of the net.
+            program = partial(Net(net.graph).bound(batch).program, machine, threads=count)
+            return build(program(exact=exact), dialect, compiler=compiler, flags=flags)
+
+        later = Net(self.origin)
+        library = recalled(Cache(), key, lambda: make(later))
+        if library is None:
+            library = make(self)
+            remember(Cache(), key, library.built)
+            if isinstance(self.origin, Source):
+                note_built(self.origin, self.graph.name)
+        return CompiledNet(later._bound_later(batch), library)
+
+    def _bound_later(self, batch: int) -> Net:
+        """``bound``, but without reading the graph now."""
+        if isinstance(self.origin, Graph):
+            return self.bound(batch)
+        identity = digest([self.origin.identity, str(batch)])
+        return Net(Source(identity, lambda: self.bound(batch).graph))
 
     def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         """The outputs by the ops' NumPy references: slow, and what the rest is held to."""

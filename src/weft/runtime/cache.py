@@ -1,4 +1,4 @@
-"""The cache of built libraries and packed weights: content-addressed, safe to share.
+"""The cache of built libraries, packed weights and records: content-addressed, safe to share.
 
 An entry is a file named by the hash of everything that it was made from.  It is written
 under another name and renamed, so whoever sees it sees all of it; two processes that make
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from weft.errors import UserError
 
-_SUFFIXES = (".so", ".bin")
+_SUFFIXES = (".so", ".bin", ".net", ".file")
 # Unfinished files of processes that died are removed after this.
 _ABANDONED_SECONDS = 24 * 3600
 
@@ -48,11 +48,8 @@ class Cache:
     def get(self, name: str, make: Callable[[Path], None]) -> Path:
         """The entry of a name, made by ``make`` (which writes the path given) if absent."""
         path = self.root / name
-        try:
-            os.utime(path)
+        if self.touch(path):
             return path
-        except OSError:
-            pass
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="making-", dir=self.root) as folder:
@@ -66,6 +63,14 @@ class Cache:
                 fix="Set WEFT_CACHE to a folder that is.",
             ) from error
         return path
+
+    def touch(self, path: Path) -> bool:
+        """Notes that an entry is used; returns whether it is there."""
+        try:
+            os.utime(path)
+        except OSError:
+            return path.exists()
+        return True
 
     def entries(self) -> list[Entry]:
         """All entries, least recently used first."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +26,7 @@ from weft.runtime.compiler import (
     link_library,
 )
 from weft.runtime.memory import MappedFile, Memory, content
+from weft.runtime.record import Built, recall
 from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer"}
@@ -65,7 +69,75 @@ def build(
         f"{program.name[:40]}-{digest(identity)}.so",
         lambda target: _compile(files, compiler, arguments, target),
     )
-    return Library(program, files, path, _weights(files, cache))
+    weights = _weights(files, cache)
+    built = Built(
+        program.name,
+        files.interface.function,
+        program.inputs,
+        program.outputs,
+        program.arena_bytes,
+        program.threads,
+        path,
+        files.blob is not None,
+        weights,
+    )
+    if weights is None:
+        return Library(built, lambda: (program, files))
+    # From here on the file holds the weights, and the arrays that it was made from can go.
+    shapes = {name: (each.dtype, each.shape) for name, each in program.weights.items()}
+    program, files = _without_weights(program, files)
+    return Library(built, partial(_over, content(weights), program, files, shapes))
+
+
+def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | None:
+    """The library that the cache has under a key, if it has one.
+
+    Args:
+        cache: where to look.
+        key: that ``remember`` was given.
+        make: builds it, for those who want to see the program or the C.
+    """
+    built = recall(cache, key)
+    if built is None:
+        return None
+
+    def shown() -> tuple[Program, Files]:
+        library = make()
+        return library.program, library.files
+
+    return Library(built, shown)
+
+
+def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
+    """The same, but for the arrays of the blob."""
+    if files.blob is None:
+        return program, files
+    kept = {name: program.weights[name] for name in program.weights.keys() - files.blob.offsets}
+    return replace(program, weights=kept), replace(files, blob=replace(files.blob, arrays=()))
+
+
+def _over(
+    memory: Memory | MappedFile,
+    program: Program,
+    files: Files,
+    shapes: Mapping[str, tuple[np.dtype, tuple[int, ...]]],
+) -> tuple[Program, Files]:
+    """A program and its files, their weights the parts of one block of memory."""
+    blob = files.blob
+    if blob is None:
+        return program, files
+    data = np.frombuffer(memory.view(), np.uint8)
+    data.flags.writeable = False
+    arrays: dict[str, np.ndarray] = {}
+    for name, offset in blob.offsets.items():
+        dtype, shape = shapes[name]
+        part = data[offset : offset + dtype.itemsize * prod(shape)]
+        arrays[name] = part.view(dtype).reshape(shape)
+    weights = {name: arrays[name] if name in arrays else program.weights[name] for name in shapes}
+    return (
+        replace(program, weights=weights),
+        replace(files, blob=replace(blob, arrays=tuple(arrays.values()))),
+    )
 
 
 def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Path) -> None:
@@ -83,8 +155,8 @@ def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Pat
     link_library(compiler, objects, target)
 
 
-def _weights(files: Files, cache: Cache) -> Memory | MappedFile | None:
-    """The weights, from the cache; networks of equal weights share them."""
+def _weights(files: Files, cache: Cache) -> Path | None:
+    """The file of the weights in the cache."""
     blob = files.blob
     if blob is None or blob.size == 0:
         return None
@@ -94,7 +166,7 @@ def _weights(files: Files, cache: Cache) -> Memory | MappedFile | None:
             for piece in blob.pieces():
                 stream.write(piece)
 
-    return content(cache.get(f"weights-{digest(blob.pieces())}.bin", write))
+    return cache.get(f"weights-{digest(blob.pieces())}.bin", write)
 
 
 class _Arenas(threading.local):
@@ -111,33 +183,64 @@ class Library:
     program was made for several threads, one call at a time has the process's pool, and the
     others run on their own thread alone.
 
-    Attributes:
-        program: what was built.
-        files: the generated C.
-        path: the shared library.
+    Args:
+        built: what is on disk.
+        make: the program and the generated C, for those who want to see them.
     """
 
-    def __init__(
-        self, program: Program, files: Files, path: Path, weights: Memory | MappedFile | None
-    ) -> None:
-        self.program, self.files, self.path = program, files, path
-        self._weights = weights
-        self._fixed = [] if files.blob is None else [weights.address if weights else 0]
+    def __init__(self, built: Built, make: Callable[[], tuple[Program, Files]]) -> None:
+        self.built = built
+        self._make = make
+        self._weights = content(built.weights) if built.weights else None
+        self._fixed: list[int] = []
+        if built.takes_weights:
+            self._fixed.append(self._weights.address if self._weights else 0)
         self._threads: Threads | None = None
-        if program.threads > 1:
-            self._threads = shared_pool().threads(program.threads)
+        if built.threads > 1:
+            self._threads = shared_pool().threads(built.threads)
             self._fixed.append(ctypes.addressof(self._threads))
         try:
-            function = ctypes.CDLL(str(path))[files.interface.function]
+            function = ctypes.CDLL(str(built.library))[built.function]
         except (OSError, AttributeError) as error:
-            raise InternalError(f"the built library {path} cannot be loaded: {error}") from error
-        count = len(program.inputs) + len(program.outputs) + 1 + len(self._fixed)
+            raise InternalError(
+                f"the built library {built.library} cannot be loaded: {error}"
+            ) from error
+        count = len(built.inputs) + len(built.outputs) + 1 + len(self._fixed)
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int
         self._function = function
         self._arenas = _Arenas()
-        self._inputs = [(port.dtype.numpy, port.shape) for port in program.inputs]
-        self._outputs = [(port.dtype.numpy, port.shape) for port in program.outputs]
+        self._inputs = [(port.dtype.numpy, port.shape) for port in built.inputs]
+        self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
+
+    @property
+    def path(self) -> Path:
+        """The shared library."""
+        return self.built.library
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs, in order."""
+        return self.built.inputs
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs, in order."""
+        return self.built.outputs
+
+    @property
+    def program(self) -> Program:
+        """What was built; planned again where the library came from the cache."""
+        return self._made[0]
+
+    @property
+    def files(self) -> Files:
+        """The generated C; written again where the library came from the cache."""
+        return self._made[1]
+
+    @cached_property
+    def _made(self) -> tuple[Program, Files]:
+        return self._make()
 
     def __call__(
         self, *inputs: np.ndarray, out: Sequence[np.ndarray] | None = None
@@ -155,11 +258,11 @@ class Library:
             outputs = tuple([np.empty(shape, dtype) for dtype, shape in self._outputs])
         else:
             outputs = tuple(out)
-            self._check(outputs, self._outputs, self.program.outputs, "output")
-            for port, array in zip(self.program.outputs, outputs, strict=True):
+            self._check(outputs, self._outputs, self.built.outputs, "output")
+            for port, array in zip(self.built.outputs, outputs, strict=True):
                 if not array.flags.writeable:
                     raise UserError(f"output {port.name} must be a writeable array")
-        self._check(inputs, self._inputs, self.program.inputs, "input")
+        self._check(inputs, self._inputs, self.built.inputs, "input")
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
         code = self._function(*addresses, self._arenas.address or self._arena(), *self._fixed)
         if code != 0:
@@ -176,7 +279,7 @@ class Library:
         if len(arrays) != len(wanted):
             names = ", ".join(port.name for port in ports)
             raise UserError(
-                f"{self.program.name} has {len(wanted)} {word}s: {names}",
+                f"{self.built.name} has {len(wanted)} {word}s: {names}",
                 got=f"{len(arrays)} arrays",
             )
         for array, (dtype, shape), port in zip(arrays, wanted, ports, strict=True):
@@ -195,16 +298,16 @@ class Library:
     def _arena(self) -> int:
         """This thread's scratch memory; whole pages, so aligned for any purpose."""
         arenas = self._arenas
-        if self.program.arena_bytes == 0:
+        if self.built.arena_bytes == 0:
             return 0
         if arenas.memory is None:
-            arenas.memory = Memory(self.program.arena_bytes)
+            arenas.memory = Memory(self.built.arena_bytes)
             arenas.address = arenas.memory.address
         return arenas.address
 
     def _failure(self, code: int, arrays: Sequence[np.ndarray]) -> UserError | InternalError:
         if code == -2:
-            ports = (*self.program.inputs, *self.program.outputs)
+            ports = (*self.built.inputs, *self.built.outputs)
             for port, array in zip(ports, arrays, strict=True):
                 if array.ctypes.data % port.dtype.bytes:
                     return UserError(
@@ -213,5 +316,5 @@ class Library:
                         fix="Copy the array.",
                     )
         return InternalError(
-            f"{self.files.interface.function} returned {code} ({_FAILURES.get(code, 'unknown')})"
+            f"{self.built.function} returned {code} ({_FAILURES.get(code, 'unknown')})"
         )

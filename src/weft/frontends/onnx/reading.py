@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from weft.errors import UserError
 from weft.frontends.onnx.tensors import map_file
@@ -55,3 +55,32 @@ def read_model(path: Path) -> tuple[ModelProto, Mapping[int, np.ndarray]]:
         ) from error
     text, large = without_large(data)
     return parse_model(text, where), large
+
+
+def has_external_data(path: Path) -> bool:
+    """Whether an ONNX file names other files, which hold data of its tensors."""
+    model, _ = read_model(path)
+    nodes = [node for function in model.functions for node in function.node]
+    tensors = (*_tensors_of(model.graph), *(each for node in nodes for each in _tensors_in(node)))
+    return any(each.data_location == TensorProto.EXTERNAL for each in tensors)
+
+
+def _tensors_of(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    for node in graph.node:
+        yield from _tensors_in(node)
+
+
+def _tensors_in(node: NodeProto) -> Iterator[TensorProto]:
+    for attribute in node.attribute:
+        yield attribute.t
+        yield from attribute.tensors
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield sparse.values
+            yield sparse.indices
+        yield from _tensors_of(attribute.g)
+        for graph in attribute.graphs:
+            yield from _tensors_of(graph)

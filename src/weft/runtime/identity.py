@@ -1,0 +1,100 @@
+"""Digests of large things, by all cores, and of what else decides what is built."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from weft.codegen.flavours import Flavour
+from weft.ir.graph import Graph
+from weft.ir.text import references, show
+from weft.runtime.cache import digest, processor
+from weft.runtime.compiler import Compiler
+
+_CHUNK = 4 << 20
+_MOST_HASHERS = 8
+# Packages whose versions can change what is planned.
+_PACKAGES = ("numpy", "onnx", "ortools")
+_OWN_SUFFIXES = (".py", ".c", ".h", ".toml", ".j2")
+
+
+def digest_all(blocks: Iterable[memoryview]) -> str:
+    """A hash of blocks of bytes, taken piece by piece by several threads."""
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_HASHERS)) as pool:
+        return digest(["pieces", *pool.map(_hash, _pieces(blocks))])
+
+
+def _pieces(blocks: Iterable[memoryview]) -> Iterator[memoryview]:
+    for block in blocks:
+        yield memoryview(str(len(block)).encode())
+        for start in range(0, len(block), _CHUNK):
+            yield block[start : start + _CHUNK]
+
+
+def _hash(piece: memoryview) -> bytes:
+    return hashlib.blake2b(piece, digest_size=20).digest()
+
+
+def digest_file(path: Path) -> str:
+    """A hash of a file's content.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return digest_all([])
+        data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        return digest_all([data.data])
+
+
+def digest_graph(graph: Graph) -> str:
+    """A hash of a graph and its weights."""
+    weights = references(graph)
+    arrays = (np.ascontiguousarray(weights[name]).reshape(-1) for name in sorted(weights))
+    text = show(graph, defaults=True).encode("utf-8", "surrogatepass")
+    return digest_all([memoryview(text), *(array.view(np.uint8).data for array in arrays)])
+
+
+@lru_cache(maxsize=1)
+def digest_self() -> str:
+    """A hash of Weft's own sources and of the packages that it plans with."""
+    root = Path(__file__).parents[1]
+    parts: list[str | bytes] = [sys.version, *(f"{name} {_version(name)}" for name in _PACKAGES)]
+    for path in sorted(root.rglob("*")):
+        if path.suffix in _OWN_SUFFIXES:
+            parts += str(path.relative_to(root)), path.read_bytes()
+    return digest(parts)
+
+
+def build_key(
+    compiler: Compiler, flavour: Flavour, flags: Sequence[str], identity: str, *options: object
+) -> str:
+    """A hash of all that decides what is built.
+
+    Args:
+        compiler: that compiles it.
+        flavour: of the C.
+        flags: for the compiler.
+        identity: of the graph.
+        options: values whose texts say what they are.
+    """
+    shown = [repr(option) for option in options]
+    own = [compiler.kind, compiler.version, flavour.name, digest_self(), processor()]
+    return digest([identity, *shown, *own, *map(repr, (compiler.command, tuple(flags)))])
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,149 @@
+"""Records of the cache: what it takes to call a built network, without planning it again.
+
+A record is a line with a digest, then JSON.  Whatever is wrong with a record or with a file
+that it names, the answer is that there is none, and the network is built again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.dtypes import DType
+from weft.plan.program import Port
+from weft.runtime.cache import Cache, digest
+
+BUILT = ".net"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A built network on disk.
+
+    Attributes:
+        name: of the program; function: the run function's.
+        inputs: ports in the order of the run function's parameters; outputs: after them.
+        arena_bytes: scratch memory that a run needs.
+        threads: that one run can use at the most.
+        library: the shared library.
+        takes_weights: whether the run function is given its weights.
+        weights: the file of them; ``None`` if there are none.
+    """
+
+    name: str
+    function: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    threads: int
+    library: Path
+    takes_weights: bool
+    weights: Path | None
+
+
+def write_record(cache: Cache, name: str, data: Any) -> None:
+    """Writes a record unless there is one of that name."""
+    text = json.dumps(data, sort_keys=True)
+
+    def write(path: Path) -> None:
+        path.write_text(f"{digest([text])}\n{text}")
+
+    cache.get(name, write)
+
+
+def read_record(cache: Cache, name: str) -> Any:
+    """What a record holds; ``None`` if there is no sound one, of which nothing is left then."""
+    path = cache.root / name
+    try:
+        head, _, text = path.read_text().partition("\n")
+        if head == digest([text]):
+            cache.touch(path)
+            return json.loads(text)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        pass
+    path.unlink(missing_ok=True)
+    return None
+
+
+def remember(cache: Cache, key: str, built: Built) -> None:
+    """Keeps what was built under a key."""
+    data = {
+        "name": built.name,
+        "function": built.function,
+        "inputs": _plain(built.inputs),
+        "outputs": _plain(built.outputs),
+        "arena_bytes": built.arena_bytes,
+        "threads": built.threads,
+        "library": built.library.name,
+        "library_digest": digest([built.library.read_bytes()]),
+        "takes_weights": built.takes_weights,
+        "weights": built.weights.name if built.weights else "",
+        "weights_bytes": built.weights.stat().st_size if built.weights else 0,
+    }
+    write_record(cache, _name(key), data)
+
+
+def recall(cache: Cache, key: str) -> Built | None:
+    """What was built under a key, if all of it is still there."""
+    data = read_record(cache, _name(key))
+    if data is None:
+        return None
+    library = cache.root / data["library"]
+    weights = cache.root / data["weights"] if data["weights"] else None
+    broken = [
+        path
+        for path, sound in (
+            (library, _library_is_sound(library, data["library_digest"])),
+            (weights, weights is None or _size(weights) == data["weights_bytes"]),
+        )
+        if path is not None and not sound
+    ]
+    if broken:
+        for path in (*broken, cache.root / _name(key)):
+            path.unlink(missing_ok=True)
+        return None
+    for path in (library, weights):
+        if path is not None:
+            cache.touch(path)
+    return Built(
+        data["name"],
+        data["function"],
+        _ports(data["inputs"]),
+        _ports(data["outputs"]),
+        data["arena_bytes"],
+        data["threads"],
+        library,
+        data["takes_weights"],
+        weights,
+    )
+
+
+def _name(key: str) -> str:
+    return f"{key}{BUILT}"
+
+
+def _plain(ports: Sequence[Port]) -> list[list[Any]]:
+    return [[port.name, port.dtype.value, list(port.shape)] for port in ports]
+
+
+def _ports(plain: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
+    return tuple(Port(name, DType(dtype), tuple(shape)) for name, dtype, shape in plain)
+
+
+def _library_is_sound(path: Path, wanted: str) -> bool:
+    try:
+        return digest([path.read_bytes()]) == wanted
+    except OSError:
+        return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
