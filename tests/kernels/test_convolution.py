@@ -1,0 +1,94 @@
+"""Convolutions of 3x3 taps are recognised, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.tasks import tasks_of
+from tests.plan.nets import Net
+from weft.dtypes import DType
+from weft.kernels.convolution import Convolution, recognise
+
+
+def recognised(
+    channels: int = 4, outputs: int = 8, image: tuple[int, ...] = (6, 9), **options: object
+) -> Convolution | None:
+    """What the task of one convolution is taken for."""
+    net = Net()
+    x = net.input(1, channels, *image)
+    attributes: dict[str, object] = {"kernel": (3, 3), "pads": (1, 1, 1, 1), **options}
+    kernel = attributes["kernel"]
+    assert isinstance(kernel, tuple)
+    groups = attributes.get("groups", 1)
+    assert isinstance(groups, int)
+    weight = net.constant(outputs, channels // groups, *kernel)
+    task = tasks_of(net, net.op("Relu", net.op("Conv", x, weight, **attributes)))[0]
+    return recognise(task)
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1), (2, 2, 0, 0)])
+def test_convolutions_of_3x3_taps(pads: tuple[int, ...]) -> None:
+    found = recognised(pads=pads)
+    assert found is not None
+    rows, columns = 6 + pads[0] + pads[2] - 2, 9 + pads[1] + pads[3] - 2
+    assert (found.rows.extent, found.columns.extent) == (rows, columns)
+    assert found.before == pads[:2]
+    assert found.channel.extent == 4
+    assert [found.source.shape[place] for place in found.places] == [6, 9, 4]
+    assert [found.filter.shape[place] for place in found.taps] == [3, 3, 4]
+    assert found.parts.lanes is not None
+    assert found.parts.lanes.extent == 8
+    assert found.outer == ()
+
+
+def test_batches_are_outer_axes() -> None:
+    net = Net()
+    x = net.input(3, 4, 6, 6)
+    found = recognise(tasks_of(net, net.conv(x, 8))[0])
+    assert found is not None
+    assert [axis.extent for axis in found.outer] == [3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": (1, 1), "pads": (0, 0, 0, 0)},
+        {"kernel": (5, 5), "pads": (2, 2, 2, 2)},
+        {"kernel": (3, 5), "pads": (1, 2, 1, 2)},
+        {"kernel": (3, 1), "pads": (1, 0, 1, 0)},
+        {"strides": (2, 2)},
+        {"strides": (1, 2)},
+        {"dilations": (2, 2)},
+        {"dilations": (1, 2)},
+        {"groups": 2},
+        {"groups": 4, "outputs": 4},
+        {"channels": 1},
+        {"outputs": 1},
+        {"image": (9,), "kernel": (3,), "pads": (1, 1)},
+        {"image": (5, 5, 5), "kernel": (3, 3, 3), "pads": (1,) * 6},
+    ],
+)
+def test_others_are_not(options: dict[str, int]) -> None:
+    assert recognised(**options) is None
+
+
+def test_weights_that_are_not_known_are_not_transformed() -> None:
+    net = Net()
+    x, weight = net.input(1, 4, 6, 6), net.input(8, 4, 3, 3)
+    made = net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1))
+    assert all(recognise(task) is None for task in tasks_of(net, made))
+
+
+def test_doubles_are_not_transformed() -> None:
+    net = Net()
+    x, weight = net.input(1, 4, 6, 6, dtype=DType.F64), net.constant(8, 4, 3, 3, dtype=DType.F64)
+    made = net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1))
+    assert all(recognise(task) is None for task in tasks_of(net, made))
+
+
+def test_pools_and_products_are_not_convolutions() -> None:
+    net = Net()
+    x = net.conv(net.input(1, 4, 6, 6), 8, 1)
+    made = [net.op(op, x, kernel=(3, 3), pads=(1,) * 4) for op in ("MaxPool", "AveragePool")]
+    made.append(net.dense(net.input(5, 6), 7))
+    assert not any(map(recognise, tasks_of(net, *made)))

@@ -1,0 +1,81 @@
+"""Weights are fetched ahead where they are read from afar, and only then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.plan.nets import Net
+from weft.kernels import tiled
+from weft.kernels.prefetch import following, prefetches
+from weft.kernels.task import Task
+from weft.loops.nodes import Const, Kernel, Prefetch, Var
+from weft.loops.ranges import Facts
+from weft.loops.simplify import simplify
+from weft.loops.walk import index, substitute, walk_stmts
+from weft.targets.table import target
+
+SMALL = replace(target("x86-avx2"), caches=(1024, 4096))
+
+
+@pytest.mark.parametrize(
+    ("slab", "total", "wanted"),
+    [
+        (1024, 2048, False),  # All stay in half of the last cache.
+        (1024, 2049, True),
+        (2049, 10_000, False),  # The next slab would push out the one in use.
+        (1, 10_000, True),
+    ],
+)
+def test_when(slab: int, total: int, wanted: bool) -> None:
+    assert prefetches(SMALL, slab, total) is wanted
+
+
+def test_a_machine_without_caches_fetches_nothing_ahead() -> None:
+    assert not prefetches(replace(SMALL, caches=()), 1, 10**9)
+
+
+@given(st.integers(1, 9), st.data())
+def test_the_following_number_stays_within_the_count(count: int, data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, count - 1))
+    found = simplify(substitute(following(Var("n"), count), {"n": index(number)}), Facts())
+    assert isinstance(found, Const)
+    assert found.value == min(number + 1, count - 1)
+
+
+def dense(machine_caches: tuple[int, ...], columns: int = 64) -> Task:
+    net = Net()
+    (task,) = tasks_of(net, net.dense(net.input(7, 32), columns))
+    return replace(task, target=replace(task.target, caches=machine_caches))
+
+
+def hints(kernel: Kernel) -> list[Prefetch]:
+    return [stmt for stmt in walk_stmts(kernel.body) if isinstance(stmt, Prefetch)]
+
+
+def test_kernels_fetch_the_next_block_of_weights() -> None:
+    # Four blocks of 16 columns by 32 rows are 8 KiB, a block is 2 KiB.
+    task = dense((8192,))
+    made = tiled.generate(task)
+    assert made is not None
+    found = hints(made.kernel)
+    assert found
+    assert {each.buffer for each in found} == {"in1"}
+    # Of the next block, and of every vector in it.
+    blocks = {simplify(substitute(each.index[0], {"block": index(3)}), Facts()) for each in found}
+    assert blocks == {index(3)}
+    firsts = {simplify(substitute(each.index[0], {"block": index(0)}), Facts()) for each in found}
+    assert firsts == {index(1)}
+    assert len({each.index[-1] for each in found}) == 2
+    assert_as_nest(task, made)
+
+
+@pytest.mark.parametrize("caches", [(), (1 << 20,), (64,)])
+def test_kernels_whose_weights_stay_or_cannot_fetch_nothing(caches: tuple[int, ...]) -> None:
+    made = tiled.generate(dense(caches))
+    assert made is not None
+    assert not hints(made.kernel)

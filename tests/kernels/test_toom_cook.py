@@ -1,0 +1,132 @@
+"""Minimal filtering: exactly the correlation, in rational numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.kernels.toom_cook import POINTS, Matrix, Program, Sum, filtering, straight_line
+
+NUMBERS = st.fractions(-4, 4, max_denominator=6)
+FORMS = [(m, r) for m in range(1, 6) for r in range(1, 6) if 2 <= m + r - 1 <= len(POINTS) + 1]
+
+
+def applied(matrix: Matrix, values: list[Fraction]) -> list[Fraction]:
+    return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in matrix]
+
+
+def executed(program: Program, values: list[Fraction]) -> list[Fraction]:
+    known = list(values)
+
+    def total(each: Sum) -> Fraction:
+        return sum((known[place] * factor for place, factor in each.terms), Fraction(0))
+
+    for each in program.shared:
+        known.append(total(each))
+    return [total(each) for each in program.outputs]
+
+
+def unit(size: int, place: int) -> list[Fraction]:
+    return [Fraction(each == place) for each in range(size)]
+
+
+@pytest.mark.parametrize(("outputs", "taps"), FORMS)
+def test_filtering_is_correlation(outputs: int, taps: int) -> None:
+    """For every pair of unit vectors, hence, being bilinear, for all."""
+    form = filtering(outputs, taps)
+    for where, tap in product(range(form.size), range(taps)):
+        data, weights = applied(form.data, unit(form.size, where)), unit(taps, tap)
+        products = [a * b for a, b in zip(applied(form.filter, weights), data, strict=True)]
+        wanted = [Fraction(place + tap == where) for place in range(outputs)]
+        assert applied(form.inverse, products) == wanted
+
+
+@pytest.mark.parametrize(("outputs", "taps"), FORMS)
+def test_shapes_of_the_matrices(outputs: int, taps: int) -> None:
+    form = filtering(outputs, taps)
+    shapes = [np.shape(matrix) for matrix in (form.inverse, form.filter, form.data)]
+    assert shapes == [(outputs, form.size), (form.size, taps), (form.size, form.size)]
+
+
+def test_the_matrices_of_lavin_and_gray() -> None:
+    """F(2, 3) of the paper, up to the signs that may be moved between rows of G and B."""
+    form = filtering(2, 3)
+    half = Fraction(1, 2)
+    assert form.inverse == ((1, 1, 1, 0), (0, 1, -1, 1))
+    assert form.data[1:] == ((0, 1, 1, 0), (0, -1, 1, 0), (0, -1, 0, 1))
+    assert [tuple(map(abs, row)) for row in form.filter] == [
+        (1, 0, 0),
+        (half, half, half),
+        (half, half, half),
+        (0, 0, 1),
+    ]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from([Fraction(0), Fraction(1), Fraction(-1), Fraction(2), Fraction(1, 2)]),
+            min_size=4,
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(NUMBERS, min_size=4, max_size=4),
+)
+def test_straight_line_is_the_product(rows: list[list[Fraction]], values: list[Fraction]) -> None:
+    matrix = tuple(tuple(row) for row in rows)
+    assert executed(straight_line(matrix), values) == applied(matrix, values)
+
+
+@pytest.mark.parametrize(("outputs", "taps"), FORMS)
+def test_straight_line_of_every_form(outputs: int, taps: int) -> None:
+    form = filtering(outputs, taps)
+    for matrix in (form.data, form.inverse, form.filter):
+        program = straight_line(matrix)
+        values = [Fraction(3 * place * place - 7, place + 1) for place in range(len(matrix[0]))]
+        assert executed(program, values) == applied(matrix, values)
+        assert all(each.terms for each in program.shared)
+
+
+def test_shared_pairs_save_operations() -> None:
+    plain = {
+        name: sum(sum(value != 0 for value in row) - 1 for row in matrix)
+        for name, matrix in (("data", filtering(4, 3).data), ("inverse", filtering(4, 3).inverse))
+    }
+    data, inverse = straight_line(filtering(4, 3).data), straight_line(filtering(4, 3).inverse)
+    assert (data.operations, inverse.operations) < (plain["data"], plain["inverse"])
+    assert data.operations < plain["data"]
+    assert inverse.operations < plain["inverse"]
+
+
+@pytest.mark.parametrize(("outputs", "most"), [(2, 2.0), (4, 4.0)])
+def test_rounding_is_about_that_of_the_direct_sum(outputs: int, most: float) -> None:
+    """In float32, against float64: the points keep the error of tiles small."""
+    form = filtering(outputs, 3)
+    to_data, to_filter, back = (
+        np.array(matrix, np.float32) for matrix in (form.data, form.filter, form.inverse)
+    )
+    random = np.random.default_rng(0)
+    image = random.standard_normal((400, 64, form.size, form.size)).astype(np.float32)
+    weights = random.standard_normal((64, 3, 3)).astype(np.float32) / 24
+    points = (to_data @ image @ to_data.T) * (to_filter @ weights @ to_filter.T)
+    got = back @ points.sum(1) @ back.T
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), (2, 3))
+    wanted = np.einsum("nchwij,cij->nhw", windows.astype(np.float64), weights.astype(np.float64))
+    products = windows * weights[None, :, None, None]
+    direct = np.zeros(got.shape, np.float32)
+    for channel in range(64):
+        for row in range(3):
+            for column in range(3):
+                direct += products[:, channel, :, :, row, column]
+
+    def error(values: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((values - wanted) ** 2)))
+
+    assert error(got) <= most * error(direct)

@@ -1,0 +1,148 @@
+"""When Winograd's kernels are chosen, and what they compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.kernels.tasks import computed, memory_of, tasks_of
+from tests.plan.nets import Net
+from weft.dtypes import DType
+from weft.kernels import nest, winograd_choice
+from weft.kernels.convolution import Convolution, recognise
+from weft.kernels.task import Task
+from weft.kernels.winograd_choice import candidates, cycles, direct_cycles, tiles_at_once
+from weft.loops.nodes import Local
+from weft.loops.walk import walk_stmts
+from weft.plan.implementation import FilterTransform
+from weft.targets.table import target
+
+
+def task_of(
+    channels: int, outputs: int, size: int, machine: str = "x86-avx512", **changes: object
+) -> Task:
+    """The task of a convolution that keeps its image's size; nothing is computed."""
+    net = Net()
+    task = tasks_of(net, net.conv(net.input(1, channels, size, size), outputs), machine=machine)[0]
+    return replace(task, **changes)
+
+
+def convolution(*sizes: int, **options: object) -> Convolution:
+    found = recognise(task_of(*sizes, **options))
+    assert found is not None
+    return found
+
+
+# --- the choice -----------------------------------------------------------------------------
+
+
+def test_large_images_of_many_channels_go_by_large_tiles() -> None:
+    best = candidates(task_of(64, 64, 56))[0]
+    assert best[1] == 4
+    assert [outputs for _, outputs, _ in candidates(task_of(64, 64, 56))] == [4, 2]
+
+
+@pytest.mark.parametrize("sizes", [(3, 64, 56), (64, 64, 3), (16, 16, 4), (2, 2, 64)])
+def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) -> None:
+    assert candidates(task_of(*sizes)) == []
+
+
+def test_what_must_be_exact_or_has_no_caches_is_summed_directly() -> None:
+    assert candidates(task_of(64, 64, 56, exact=True)) == []
+    uncached = replace(target("x86-avx512"), caches=())
+    assert candidates(task_of(64, 64, 56, target=uncached)) == []
+    assert winograd_choice.generate(task_of(64, 64, 56, exact=True)) is None
+
+
+def test_what_is_no_convolution_is_declined() -> None:
+    net = Net()
+    (task,) = tasks_of(net, net.dense(net.input(56, 64), 64), machine="x86-avx512")
+    assert candidates(task) == []
+    assert winograd_choice.generate(task) is None
+    assert winograd_choice.generate_as(task, 4, 14) is None
+
+
+def test_candidates_are_sorted_and_win_by_a_margin() -> None:
+    task = task_of(128, 128, 28)
+    conv = recognise(task)
+    assert conv is not None
+    found = candidates(task)
+    assert found == sorted(found)
+    assert all(estimate < 0.9 * direct_cycles(conv, 16) for estimate, _, _ in found)
+
+
+def test_what_is_chosen_is_generated() -> None:
+    task = task_of(64, 64, 56)
+    made = winograd_choice.generate(task)
+    assert made is not None
+    assert made.scheme == "winograd4"
+    transform = made.operands[-1].packing
+    assert isinstance(transform, FilterTransform)
+    assert transform.packing.shape == (36, 64, 64)
+
+
+# --- the estimates --------------------------------------------------------------------------
+
+
+def test_the_direct_sum_costs_its_multiplications_inside_the_image() -> None:
+    net = Net()
+    x, weight = net.input(1, 8, 6, 6), net.constant(16, 8, 3, 3)
+    tasks = tasks_of(net, net.op("Conv", x, weight, kernel=(3, 3)), machine="x86-avx2")
+    (conv,) = filter(None, map(recognise, tasks))
+    # Two vectors of eight lanes each cycle.
+    assert direct_cycles(conv, 8) == 4 * 4 * 9 * 8 * 16 / 16
+    inside = (4 * 3 + 2 * 2) ** 2
+    assert direct_cycles(convolution(8, 16, 6), 8) == inside * 8 * 16 / 16
+
+
+def test_filters_from_afar_are_read_once_for_every_block_of_tiles() -> None:
+    conv = convolution(512, 512, 14)
+    assert cycles(conv, 4, 8, 16) > cycles(conv, 4, 16, 16)
+    near = convolution(32, 32, 56)
+    assert cycles(near, 4, 7, 16) == cycles(near, 4, 14, 16)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("sizes", [(64, 64, 56), (512, 512, 14), (512, 512, 7), (16, 16, 9)])
+def test_threads_have_like_numbers_of_tiles(sizes: tuple[int, int, int], threads: int) -> None:
+    conv = convolution(*sizes, threads=threads)
+    for outputs in winograd_choice.OUTPUTS:
+        count = (-(-sizes[2] // outputs)) ** 2
+        tiles = tiles_at_once(conv, outputs)
+        blocks = -(-count // tiles)
+        assert 1 <= tiles <= 28
+        # No thread has more than its share, up to a tile for each of its blocks.
+        turns = -(-blocks // threads)
+        assert turns * tiles - -(-count // threads) <= turns
+
+
+# --- the kernels ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon"])
+@pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
+@pytest.mark.parametrize(
+    ("channels", "made", "size", "tiles"), [(3, 5, 5, 1), (4, 16, 4, 3), (5, 8, 7, 2), (2, 3, 2, 9)]
+)
+def test_kernels_are_as_the_plain_loops(
+    channels: int, made: int, size: int, tiles: int, outputs: int, machine: str
+) -> None:
+    task = task_of(channels, made, size, machine)
+    found = winograd_choice.generate_as(task, outputs, tiles)
+    assert found is not None
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    most = 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+def test_rows_of_the_transformed_data_are_padded() -> None:
+    """By a vector: rows of a power of two would all fall onto the same cache sets."""
+    made = winograd_choice.generate_as(task_of(64, 64, 8), 4, 4)
+    assert made is not None
+    data = [each.buffer for each in walk_stmts(made.kernel.body) if isinstance(each, Local)]
+    (whole,) = {each for each in data if each.name == "data"}
+    assert whole.shape == (36, 4, 64 + 16)
+    assert whole.dtype is DType.F32
