@@ -30,9 +30,10 @@ NAMES = ["digits", pytest.param("kws_float", marks=tiny.needed)]
 
 
 @pytest.fixture(autouse=True)
-def cut_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However small a kernel is, it is cut where it can be."""
+def cut_all(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """However small a kernel is, it is cut where it can be; a cache of its own remembers it."""
     monkeypatch.setattr(work, "PART_WORK", 1)
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path_factory.getbasetemp() / "all-cut"))
 
 
 def net_of(name: str) -> Net:
