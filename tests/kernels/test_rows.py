@@ -28,7 +28,7 @@ def norm(net: Net, op: str, x: str, axis: int) -> str:
         size = net.shape(x)[axis:]
         return net.op(op, x, net.constant(*size), net.constant(*size), axis=axis)
     channels = net.shape(x)[1]
-    options = {"num_groups": channels // 2} if op == "GroupNormalization" else {}
+    options = {"num_groups": max(1, channels // 2)} if op == "GroupNormalization" else {}
     return net.op(op, x, net.constant(channels), net.constant(channels), **options)
 
 

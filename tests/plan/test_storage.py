@@ -215,6 +215,37 @@ def test_elementwise_results_lie_as_their_operand():
     assert found[made] == View(made, 0, (1, 6))
 
 
+def test_results_lie_as_the_operand_whose_axes_they_walk_in_another_order():
+    net = Net()
+    x = net.op("Tanh", net.input(4, 6, 8))
+    made = net.op("Exp", net.op("Transpose", x, perm=(2, 0, 1)))
+    wide = net.op("Resize", net.op("Tanh", net.input(4, 6)), sizes=(8, 12), mode="nearest")
+    found = storage_of(net, *used(net, made, wide, x)).views
+    assert found[made].strides == (1, 48, 8)
+    assert found[wide].strides == (12, 1)
+
+
+def test_windows_over_channels_that_lie_apart_read_one_copy():
+    net = Net()
+    x = net.input(1, 8, 6, 6)
+    pooled = [net.op("MaxPool", x, kernel=(size, size)) for size in (2, 3)]
+    found = storage_of(net, *used(net, *pooled))
+    copies = [value for value in found.views if value.startswith("x_channels_last")]
+    assert len(copies) == 1
+    assert found.views[copies[0]].strides == (288, 1, 48, 8)
+    assert [step.reads for step in found.steps[1:3]] == [(copies[0],)] * 2
+    means = storage_of(net, net.op("GlobalAveragePool", x))
+    assert [step.reads for step in means.steps] == [("x",)]
+
+
+def test_images_turned_for_the_caller_are_written_at_once():
+    net = Net()
+    x = net.op("Transpose", net.input(1, 6, 6, 8), perm=(0, 3, 1, 2))
+    pooled = net.op("MaxPool", x, kernel=(2, 2))
+    found = storage_of(net, net.op("Transpose", pooled, perm=(0, 2, 3, 1)))
+    assert [step.reads for step in found.steps] == [("x",)]
+
+
 def test_factors_lie_as_their_product_reads_them():
     net = Net()
     scores = "bqd,bkd->bqk"

@@ -19,8 +19,10 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
-from weft.loops.nodes import Load, Reduce, Var
-from weft.loops.walk import loads
+from weft.loops.nodes import Binary, Const, Load, Reduce, Var
+from weft.loops.ranges import Facts
+from weft.loops.simplify import simplify
+from weft.loops.walk import loads, rename_loads, walk
 from weft.plan.group import Group, contraction
 from weft.plan.program import Region
 from weft.plan.strides import View, moved, order_of, packed, reshaped, row_major
@@ -31,7 +33,6 @@ from weft.plan.tensors import (
     Opaque,
     TensorProgram,
     copy_of,
-    is_point,
     moved_from,
 )
 
@@ -64,14 +65,26 @@ class Storage:
     types: Mapping[str, TensorType]
 
 
-def _identity_loads(compute: Compute, types: Mapping[str, TensorType]) -> list[Load]:
-    """Loads that read an operand of the output's shape point by point."""
-    shape = tuple(axis.extent for axis in compute.axes)
-    return [
-        load
-        for load in loads(compute.value)
-        if types[load.buffer].shape == shape and is_point(load, compute.axes)
-    ]
+def walked(load: Load, compute: Compute, view: View) -> tuple[int, ...] | None:
+    """Elements by which a load moves along each output axis; ``None`` if along one it does not.
+
+    Of an axis that is divided a part of the stride is taken: neighbours lie together.
+    """
+    steps = dict.fromkeys((axis.var for axis in compute.axes), 0)
+    facts = Facts().bind({axis.var: (0, axis.extent - 1) for axis in compute.axes})
+    for part, stride in zip(load.index, view.strides, strict=True):
+        for atom, factor in affine(simplify(part, facts)).terms.items():
+            names, size = [atom], factor * stride
+            if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.rhs, Const):
+                names, size = list(affine(atom.lhs).terms), size // max(1, int(atom.rhs.value))
+            for name in names:
+                if not isinstance(name, Var):
+                    return None
+                if name.name in steps:
+                    steps[name.name] += max(1, abs(size))
+    found = tuple(steps[axis.var] for axis in compute.axes)
+    moves = (axis.extent == 1 or step for axis, step in zip(compute.axes, found, strict=True))
+    return found if all(moves) else None
 
 
 def vector_strides(
@@ -107,6 +120,7 @@ class _Storage:
         self.outputs = set(program.graph.outputs)
         self.images = _images(program.graph)
         self.owner: dict[str, tuple[str, int, int]] = {}
+        self.turned: dict[tuple[str, tuple[int, ...]], str] = {}
         self.multiplied: dict[str, list[Group]] = {}
         for group in groups.values():
             reduce = contraction(group.compute.value)
@@ -175,17 +189,21 @@ class _Storage:
         rank = len(group.type.shape)
         anchored = any(node.op in _SPATIAL for node in group.nodes)
         if rank >= 3 and (anchored or group.value in self.images):
-            return (0, *range(2, rank), 1)
+            channels = _channels(group)
+            return (*(axis for axis in range(rank) if axis != channels), channels)
         lanes = self.lanes_of(group.value)
         if lanes is not None:
             return (*(axis for axis in range(rank) if axis != lanes), lanes)
-        for load in _identity_loads(group.compute, self.types):
-            if load.buffer not in self.views or load.buffer in self.program.constants:
-                continue
-            view = self.views[load.buffer]
-            if 0 not in view.strides:
-                return order_of(view.strides, group.type.dims)
-        return tuple(range(rank))
+        return self.order_of_operand(group) or tuple(range(rank))
+
+    def order_of_operand(self, group: Group) -> tuple[int, ...] | None:
+        """The order in which the first operand as large as the value lies in memory."""
+        for load in loads(group.compute.value):
+            if load.buffer in self.views and load.buffer not in self.program.constants:
+                steps = walked(load, group.compute, self.views[load.buffer])
+                if steps is not None:
+                    return order_of(steps, group.type.dims)
+        return None
 
     # --- items ------------------------------------------------------------------------
 
@@ -225,16 +243,55 @@ class _Storage:
             self.views[group.value] = view
             self.ready[group.value] = self.all_ready(group.reads)
             return
-        if group.value in self.outputs and _spatial(group):
+        group = self.with_channels_last(group, item)
+        order = self.order_for(group)
+        if group.value in self.outputs and _spatial(group) and order != tuple(range(len(order))):
             # The caller wants channels first; the kernel wants to write channels last.
             hidden = self.fresh(f"{group.value}_channels_last")
             self.types[hidden] = group.type
-            self.view_to_write(hidden, self.order_for(group))
+            self.view_to_write(hidden, order)
             self.add_step(replace(group, value=hidden), (hidden,))
             copy = copy_of(group.value, hidden, group.type, item.node)
             group = Group(group.value, copy.compute, group.type, (group.value,), (copy.node,))
         self.view_to_write(group.value, self.order_for(group))
         self.add_step(group, (group.value,))
+
+    def with_channels_last(self, group: Group, item: Defined) -> Group:
+        """The group of a window over channels that lie apart, reading copies where they do not.
+
+        Every element is read for several windows, so putting the channels side by side once
+        costs less than vectors gathered for each of them.
+        """
+        if not _spatial(group) or len(group.type.shape) < 3:
+            return group
+        channel = group.compute.axes[_channels(group)]
+        apart = {
+            load.buffer: place
+            for node in walk(group.compute.value)
+            if isinstance(node, Reduce) and channel.extent > 1
+            for load in loads(node.value)
+            for place, part in enumerate(load.index)
+            if part == Var(channel.var) and self.views[load.buffer].strides[place] > 1
+        }
+        names = {
+            value: self.turned_copy(value, place, item)
+            for value, place in apart.items()
+            if value not in self.program.constants
+        }
+        if not names:
+            return group
+        value = rename_loads(group.compute.value, names)
+        return replace(group, compute=replace(group.compute, value=value))
+
+    def turned_copy(self, source: str, last: int, item: Defined) -> str:
+        """A copy of a value with one dimension fastest, the same one for all who want it."""
+        rank = len(self.types[source].shape)
+        order = (*(axis for axis in range(rank) if axis != last), last)
+        found = self.turned.get((source, order))
+        if found is None:
+            found = self.add_copy(f"{source}_channels_last", source, item, order)
+            self.turned[source, order] = found
+        return found
 
     def free_view(self, group: Group, item: Defined) -> View | None:
         """A view that makes computing the group unnecessary, if there is one."""
@@ -291,11 +348,17 @@ class _Storage:
             return value
         return self.add_copy(f"{value}_packed", value, item)
 
-    def add_copy(self, wish: str, source: str, item: Opaque) -> str:
+    def add_copy(
+        self,
+        wish: str,
+        source: str,
+        item: Opaque | Defined,
+        order: Sequence[int] | None = None,
+    ) -> str:
         name = self.fresh(wish)
         self.types[name] = self.types[source]
         copy = copy_of(name, source, self.types[source], item.node)
-        self.add_root(name, Region.ARENA)
+        self.add_root(name, Region.ARENA, order)
         group = Group(name, copy.compute, self.types[source], (name,), (copy.node,))
         self.add_step(group, (name,))
         return name
@@ -347,6 +410,23 @@ def _images(graph: Graph) -> set[str]:
 
 
 _AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
+
+
+def _channels(group: Group) -> int:
+    """The dimension of channels: the second one, wherever transposes have put it."""
+    place, value = 1, ""
+    for node in group.nodes:
+        if node.op in _SPATIAL:
+            place, value = 1, node.outputs[0]
+        elif value in node.inputs:
+            if node.op == "Transpose":
+                rank = len(group.type.shape)
+                order = tuple(node.attributes.perm or reversed(range(rank)))
+                place = order.index(place) if place in order else 1
+            elif node.op in _AXIS_CHANGING:
+                return 1
+            value = node.outputs[0]
+    return place
 
 
 def _spatial(group: Group) -> bool:
