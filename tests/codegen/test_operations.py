@@ -223,6 +223,27 @@ def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_gelu_is_accurate(lanes: int, tmp_path: Path) -> None:
+    ranges = [np.linspace(-40, 40, 4096), np.linspace(-6, 6, 4096), np.linspace(-1e-3, 1e-3, 64)]
+    special = np.resize(np.array([-3e38, -0.0, 0.0, np.inf, np.nan, 3e-39, 1e-30, 3e38], "f4"), 16)
+    x = np.concatenate([*ranges, special]).astype(np.float32)
+
+    def formula(x: Expr) -> Expr:
+        curve = Unary("erf", Binary("mul", x, Const(math.sqrt(0.5), DType.F32)))
+        half = Binary("mul", x, Const(0.5, DType.F32))
+        return Binary("mul", half, Binary("add", curve, Const(1, DType.F32)))
+
+    y = lane_by_lane(formula, x, lanes, tmp_path)
+    wide = x.astype(np.float64)
+    tails = np.array([math.erfc(-each * math.sqrt(0.5)) / 2 for each in wide])
+    with np.errstate(invalid="ignore"):
+        exact = wide * tails
+    np.testing.assert_allclose(y, exact, rtol=6e-7, atol=1e-7)
+    (library,) = (path.read_text() for path in tmp_path.rglob("*.c"))
+    assert "weft_gelu_" in library
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("op", ["min", "max"])
 def test_vector_extremes_pass_over_nan_on_the_right(op: str, lanes: int, tmp_path: Path) -> None:
     x = np.resize(np.array([np.nan, -1.0, 0.0, 7.0, np.inf, -np.inf, 2.0, -0.0], "f4"), 16)

@@ -106,11 +106,40 @@ static __attribute__((always_inline)) {V} weft_erf_{V}({V} x)
 }}
 """
 
+# max(x, 0) - |x| Q(|x|) with the normal distribution's tail Q = 2^p for a polynomial p: what is
+# small stays exact.  The low bits of shifted are the exponent, which is added to that of 2^r.
+_GELU = """\
+/* Each lane times the normal distribution up to it. */
+static __attribute__((always_inline)) {V} weft_gelu_{V}({V} x)
+{{
+    const {M} minus = ({M})(-({V}){{0}});
+    const {V} size = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(6.0f));
+    {V} p = size * 5.1849307e-6f - 2.27215029e-5f;
+    {V} shifted, r, y;
+    p = p * size - 5.33675559e-4f;
+    p = p * size + 7.58316302e-3f;
+    p = p * size - 5.28559048e-2f;
+    p = p * size - 4.59089676e-1f;
+    p = p * size - 1.15111948e+0f;
+    p = p * size - 9.99999725e-1f;
+    shifted = p + 12582912.0f;
+    r = p - (shifted - 12582912.0f);
+    y = r * 1.32764725e-3f + 9.67554133e-3f;
+    y = y * r + 5.55071327e-2f;
+    y = y * r + 2.40221197e-1f;
+    y = y * r + 6.93146967e-1f;
+    y = y * r + 1.00000007e+0f;
+    y = ({V})(({U})y + (({U})shifted << 23));
+    return weft_max_{V}(x, ({V}){{0}}) - size * y;
+}}
+"""
+
 _TEXTS = {
     "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
     "logistic": (_LOGISTIC, ("weft_max_{V}", "weft_min_{V}")),
     "tanh": (_TANH, ("weft_min_{V}",)),
     "erf": (_ERF, ("weft_min_{V}",)),
+    "gelu": (_GELU, ("weft_max_{V}", "weft_min_{V}")),
 }
 
 
@@ -121,6 +150,6 @@ def math_helper(op: str, lanes: int) -> Text | None:
     text, needs = _TEXTS[op]
     vector = f"v{lanes}f32"
     body = text.format(V=vector, M=f"v{lanes}i32", U=f"v{lanes}u32")
-    for constant in ("-104.0f", "-89.0f", "88.0f", "89.0f", "9.1f", "4.0f"):
+    for constant in ("-104.0f", "-89.0f", "88.0f", "89.0f", "9.1f", "4.0f", "6.0f"):
         body = body.replace(f"{vector}_OF({constant})", f"({constant} - ({vector}){{0}})")
     return body, tuple(each.format(V=vector) for each in needs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
@@ -304,6 +305,10 @@ class Vector:
 
     def _float_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         held = held_as(dtype)
+        composite = gelu_of(expr)
+        if composite is not None and id(expr.rhs) not in self.temporaries:
+            helper = f"weft_gelu_{self.type(DType.F32)}"
+            return Lanes(f"{helper}({self.vector(composite).text})", PRIMARY, DType.F32)
         if op in _ARITHMETIC:
             symbol, level = _ARITHMETIC[op]
             lhs, rhs = self.value(expr.lhs), self._logistic(expr) or self.value(expr.rhs)
