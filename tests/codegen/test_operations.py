@@ -239,8 +239,6 @@ def test_gelu_is_accurate(lanes: int, tmp_path: Path) -> None:
     with np.errstate(invalid="ignore"):
         exact = wide * tails
     np.testing.assert_allclose(y, exact, rtol=6e-7, atol=1e-7)
-    (library,) = (path.read_text() for path in tmp_path.rglob("*.c"))
-    assert "weft_gelu_" in library
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])

@@ -1,0 +1,39 @@
+"""Formulas that are known as a whole."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from weft.codegen.composite import gelu_of
+from weft.dtypes import DType
+from weft.loops.nodes import Binary, Const, Expr, Load, Unary, Var
+
+X = Load("x", (Var("i"),), DType.F32)
+
+
+def formula(x: Expr, same: Expr, root: float = math.sqrt(0.5), one: float = 1) -> Binary:
+    dtype = x.dtype if isinstance(x, Load) else DType.F32
+    curve = Unary("erf", Binary("mul", same, Const(root, dtype)))
+    half = Binary("mul", x, Const(0.5, dtype))
+    return Binary("mul", half, Binary("add", curve, Const(one, dtype)))
+
+
+def test_gelu_is_known_by_its_formula():
+    assert gelu_of(formula(X, X)) is X
+    assert gelu_of(formula(X, Load("x", (Var("i"),), DType.F32))) is X
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        formula(X, Load("x", (Var("j"),), DType.F32)),
+        formula(X, X, root=0.7),
+        formula(X, X, one=2),
+        formula(*[Load("x", (Var("i"),), DType.F64)] * 2),
+        Binary("mul", X, X),
+    ],
+)
+def test_other_formulas_are_not_gelu(other: Binary):
+    assert gelu_of(other) is None
