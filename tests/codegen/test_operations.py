@@ -214,7 +214,8 @@ def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path
     wide = x.astype(np.float64)
     exact = (wide if swish else 1) / (1 + np.exp(-wide))
     units = np.abs(y - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-126).astype(np.float32))
-    assert units.max() < 3
+    # Without fused products every step rounds.
+    assert units.max() < 6
     special = np.resize(np.array([-np.inf, -1e30, -100, -0.0, 100, 1e30, np.nan, 3e-39], "f4"), 16)
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = (special if swish else 1) / (1 + np.exp(-special))
