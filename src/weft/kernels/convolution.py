@@ -1,4 +1,4 @@
-"""Convolutions of 3x3 taps, recognised in a task."""
+"""Convolutions by a square window, recognised in a task."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
 from weft.loops.walk import free_vars
 
-TAPS = 3
-"""Along each side of the window."""
-
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of 3x3 taps, stride 1, as the task spells it.
+    """A convolution of so many taps and strides along both sides, as the task spells it.
 
     Attributes:
         parts: the task taken apart.
@@ -26,6 +23,8 @@ class Convolution:
         image: the load of the input; its dimensions for rows, columns and channels.
         before: how far the window reaches above and to the left.
         taps: the filter's dimensions for rows and columns of the window, and for channels.
+        size: taps along each side of the window.
+        stride: steps from one output to the next.
     """
 
     parts: Parts
@@ -36,6 +35,8 @@ class Convolution:
     places: tuple[int, int, int]
     before: tuple[int, int]
     taps: tuple[int, int, int]
+    size: int
+    stride: int
 
     @property
     def source(self) -> Buffer:
@@ -73,14 +74,16 @@ def recognise(task: Task) -> Convolution | None:
     ]
     if len(slides) != 2 or len(channels) != 1:
         return None
-    (first, tap_y, y, before_y), (second, tap_x, x, before_x) = slides
+    (first, tap_y, y, stride, before_y), (second, tap_x, x, stride_x, before_x) = slides
+    size = axes[tap_y].extent
     channel_place, channel = channels[0]
     out = {axis.var: axis for axis in task.compute.axes}
     weight = parts.weight_index()
     wanted = [Var(tap_y), Var(tap_x), Var(channel.var)]
     fixed = [part for place, part in enumerate(image.index) if not found[place]]
     if (
-        {axes[tap_y].extent, axes[tap_x].extent} != {TAPS}
+        axes[tap_x].extent != size
+        or stride_x != stride
         or sorted(map(str, weight)) != sorted(map(str, [*wanted, Var(parts.lanes.var)]))
         or any({y, x, parts.lanes.var} & free_vars(part) for part in fixed)
         or y not in out
@@ -97,6 +100,8 @@ def recognise(task: Task) -> Convolution | None:
         (first, second, channel_place),
         (before_y, before_x),
         taps,
+        size,
+        stride,
     )
     return whole if _guards_are_borders(whole, (tap_y, tap_x)) else None
 
@@ -112,17 +117,15 @@ def _image(parts: Parts) -> Load | None:
             return None
 
 
-def _slide(part: Expr, taps: dict[str, Axis]) -> tuple[str, str, int] | None:
-    """Tap, output axis and reach of ``axis + tap - reach``."""
+def _slide(part: Expr, taps: dict[str, Axis]) -> tuple[str, str, int, int] | None:
+    """Tap, output axis, stride and reach of ``stride * axis + tap - reach``."""
     form = affine(part)
-    names = [atom.name for atom in form.terms if isinstance(atom, Var)]
-    if len(names) != 2 or len(form.terms) != 2 or set(form.terms.values()) != {1}:
+    steps = {atom.name: step for atom, step in form.terms.items() if isinstance(atom, Var)}
+    inside = [name for name in steps if name in taps]
+    if len(steps) != 2 or len(form.terms) != 2 or len(inside) != 1 or steps[inside[0]] != 1:
         return None
-    inside = [name for name in names if name in taps]
-    if len(inside) != 1:
-        return None
-    names.remove(inside[0])
-    return inside[0], names[0], -form.const
+    axis = next(name for name in steps if name != inside[0])
+    return None if steps[axis] < 1 else (inside[0], axis, steps[axis], -form.const)
 
 
 def _guards_are_borders(conv: Convolution, taps: tuple[str, str]) -> bool:
@@ -135,8 +138,8 @@ def _guards_are_borders(conv: Convolution, taps: tuple[str, str]) -> bool:
             return False
         extent = conv.source.shape[place]
         for out in range(axis.extent):
-            for step in range(TAPS):
-                inside = 0 <= out + step - before < extent
+            for step in range(conv.size):
+                inside = 0 <= out * conv.stride + step - before < extent
                 if inside != all(guard.holds(out, step) for guard in guards):
                     return False
     return all(guard.tap in taps for guard in conv.parts.guards)

@@ -6,6 +6,9 @@ multiplications: ``y = A^T ((G w) * (B^T x))``.  The matrices follow from interp
 Computations*, 1980; A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural
 Networks*, 2016).  The points decide the rounding error: B. Barabasz and others, *Error
 Analysis and Improving the Accuracy of Winograd Convolution*, 2020.
+
+A correlation that moves by several steps is a sum of correlations that move by one: one for
+each phase of the inputs, with every so manieth tap.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Filtering:
 
     Attributes:
         outputs: how many are computed at once; taps: of the filter.
+        stride: steps from one output to the next.
         inverse: ``A^T``, ``[outputs, size]``.
         filter: ``G``, ``[size, taps]``.
         data: ``B^T``, ``[size, size]``.
@@ -36,6 +40,7 @@ class Filtering:
 
     outputs: int
     taps: int
+    stride: int
     inverse: Matrix
     filter: Matrix
     data: Matrix
@@ -43,12 +48,47 @@ class Filtering:
     @property
     def size(self) -> int:
         """Inputs, and multiplications."""
-        return self.outputs + self.taps - 1
+        return (self.outputs - 1) * self.stride + self.taps
 
 
 @cache
-def filtering(outputs: int, taps: int) -> Filtering:
-    """The matrices for a number of outputs and taps."""
+def filtering(outputs: int, taps: int, stride: int = 1) -> Filtering:
+    """The matrices for a number of outputs and taps.
+
+    Args:
+        outputs: how many are computed at once.
+        taps: of the filter; at least as many as ``stride``.
+        stride: steps from one output to the next.
+    """
+    inverse: list[tuple[Fraction, ...]] = []
+    weights: list[tuple[Fraction, ...]] = []
+    data: list[tuple[Fraction, ...]] = []
+    size = (outputs - 1) * stride + taps
+    for phase in range(stride):
+        inner = _minimal(outputs, len(range(phase, taps, stride)))
+        inverse += _transposed(inner.inverse)
+        weights += [_spread(row, phase, stride, taps) for row in inner.filter]
+        data += [_spread(row, phase, stride, size) for row in inner.data]
+    return Filtering(outputs, taps, stride, _transposed(inverse), tuple(weights), tuple(data))
+
+
+def _spread(row: Sequence[Fraction], phase: int, stride: int, size: int) -> tuple[Fraction, ...]:
+    """The numbers of a row at every so manieth place."""
+    found = [Fraction(0)] * size
+    found[phase::stride] = row
+    return tuple(found)
+
+
+def most_outputs(taps: int, stride: int) -> int:
+    """The largest number of outputs for which there are points enough."""
+    return len(POINTS) + 2 - -(-taps // stride)
+
+
+def _minimal(outputs: int, taps: int) -> Filtering:
+    """The matrices for stride 1."""
+    if taps == 1:  # nothing to gain
+        one = tuple(_spread([Fraction(1)], place, outputs, outputs) for place in range(outputs))
+        return Filtering(outputs, taps, 1, one, ((Fraction(1),),) * outputs, one)
     size = outputs + taps - 1
     points = POINTS[: size - 1]
     inverse = _transposed([*_powers(points, outputs), _unit(outputs)])
@@ -61,7 +101,7 @@ def filtering(outputs: int, taps: int) -> Filtering:
         data.append(_padded(_polynomial(others), size))
     weights.append(_unit(taps))
     data.append(_padded(_polynomial(points), size))
-    return Filtering(outputs, taps, inverse, tuple(weights), tuple(data))
+    return Filtering(outputs, taps, 1, inverse, tuple(weights), tuple(data))
 
 
 def _powers(points: Sequence[Fraction], count: int) -> list[tuple[Fraction, ...]]:

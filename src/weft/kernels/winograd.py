@@ -1,4 +1,4 @@
-"""Winograd convolution: 3x3 filters by fewer multiplications.
+"""Winograd convolution: square filters by fewer multiplications.
 
 The image is cut into tiles of ``m`` by ``m`` outputs; a block of tiles at a time goes
 through three stages while it stays in cache::
@@ -7,7 +7,7 @@ through three stages while it stays in cache::
       for tile, slice of input channels:
         data[point][tile][channel] = B^T patch B
       for group of output channels:
-        for point:                                  (one of (m+2)^2 small matrix products)
+        for point:                                (for 3x3: (m+2)^2 small matrix products)
           product[point][tile][lane] = sum over channels of data * filter
         for tile:
           out = epilogue(A^T product A)
@@ -169,7 +169,11 @@ class _Writer:
     def analysis(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
         """Transforms the patch of one tile, all channels."""
         size = self.form.size
-        tops = (plus(row, -self.conv.before[0]), plus(column, -self.conv.before[1]))
+        stride = self.form.stride
+        tops = (
+            plus(times(row, stride), -self.conv.before[0]),
+            plus(times(column, stride), -self.conv.before[1]),
+        )
         extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
         inside: list[Expr] = []
         counts = (self.down, self.across)
@@ -177,7 +181,7 @@ class _Writer:
             # What no tile can violate is not asked.
             if before > 0:
                 inside.append(Binary("ge", top, integer(0)))
-            if (tiles - 1) * self.form.outputs - before + size > extent:
+            if (tiles - 1) * self.form.outputs * stride - before + size > extent:
                 inside.append(Binary("le", plus(top, size), integer(extent)))
         plain = self.slices(partial(self.patch, tops, False))
         if not inside:

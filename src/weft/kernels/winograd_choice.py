@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weft.dtypes import DType
 from weft.kernels import winograd
-from weft.kernels.convolution import TAPS, Convolution, recognise
+from weft.kernels.convolution import Convolution, recognise
 from weft.kernels.task import Task
-from weft.kernels.toom_cook import filtering
+from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
 from weft.plan.implementation import Implementation
 
 OUTPUTS = (4, 2)
@@ -14,8 +14,8 @@ OUTPUTS = (4, 2)
 
 _MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
-_TRANSFORM_CYCLES: dict[int, tuple[int, int]] = {4: (330, 230), 2: (120, 90)}
-"""Cycles to transform a tile of one vector of channels, in and out, measured on Zen 5."""
+_PASS_CYCLES = 30
+"""Beside the operations of a transform of one tile."""
 _FAR_BYTES_PER_CYCLE = 9
 """What a core gets from beyond its own caches: a last-level cache shared with others, or
 memory, where a network's weights are."""
@@ -29,7 +29,9 @@ def direct_cycles(conv: Convolution, lanes: int) -> float:
     ):
         extent = conv.source.shape[place]
         inside *= sum(
-            0 <= out + tap - before < extent for out in range(axis.extent) for tap in range(TAPS)
+            0 <= out * conv.stride + tap - before < extent
+            for out in range(axis.extent)
+            for tap in range(conv.size)
         )
     return inside * conv.channel.extent * _channels(conv) / (2 * lanes)
 
@@ -37,15 +39,30 @@ def direct_cycles(conv: Convolution, lanes: int) -> float:
 def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     """An estimate for tiles of ``outputs`` by ``outputs``, ``tiles`` of them at a time."""
     count = _tiles(conv, outputs)
-    points = (outputs + TAPS - 1) ** 2
+    form = _form(conv, outputs)
+    points = form.size**2
     into, out_of = _channels_in_vectors(conv, lanes)
     products = count * points * conv.channel.extent * out_of / 2
-    before, after = _TRANSFORM_CYCLES[outputs]
+    before = _transform_cycles(form.data)
+    after = _transform_cycles(form.inverse)
     transforms = count * (into * before + out_of * after)
     size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
     near = conv.parts.task.target.caches[-1] / 2
     reads = 0 if size <= near else -(-count // tiles)
     return max(1.1 * products, reads * size / _FAR_BYTES_PER_CYCLE) + transforms
+
+
+def _form(conv: Convolution, outputs: int) -> Filtering:
+    return filtering(outputs, conv.size, conv.stride)
+
+
+def _transform_cycles(matrix: Matrix) -> int:
+    """About what a matrix costs on both sides of a tile of one vector of channels.
+
+    Measured on Zen 5 for F(4, 3): 330 in and 230 out, for F(2, 3): 120 and 90.
+    """
+    rows, columns = len(matrix), len(matrix[0])
+    return (rows + columns) * (straight_line(matrix).operations + rows + columns) + _PASS_CYCLES
 
 
 def _channels(conv: Convolution) -> int:
@@ -67,7 +84,8 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
     As many as a register tile has rows where the filters stay in cache; twice as many where
     they are read from afar for every block; fewer where threads would have nothing to do.
     """
-    size = (outputs + TAPS - 1) ** 2 * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    points = _form(conv, outputs).size ** 2
+    size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
     task = conv.parts.task
     most = 14 if size <= task.target.caches[-1] / 2 else 28
     count = _tiles(conv, outputs)
@@ -81,12 +99,14 @@ def candidates(task: Task) -> list[tuple[float, int, int]]:
     if task.exact or not task.target.caches:
         return []
     conv = recognise(task)
-    if conv is None:
+    if conv is None or conv.size <= conv.stride:
         return []
     lanes = task.target.lanes(DType.F32)
     limit = _MARGIN * direct_cycles(conv, lanes)
     found: list[tuple[float, int, int]] = []
     for outputs in OUTPUTS:
+        if outputs > most_outputs(conv.size, conv.stride):
+            continue
         tiles = tiles_at_once(conv, outputs)
         estimate = cycles(conv, outputs, tiles, lanes)
         if estimate < limit:
@@ -102,8 +122,8 @@ def generate(task: Task) -> Implementation | None:
 
 
 def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
-    """The kernel by ``F(outputs x outputs, 3 x 3)``, ``tiles`` tiles at a time."""
+    """The kernel for ``outputs`` by ``outputs`` at once, ``tiles`` such tiles at a time."""
     conv = recognise(task)
     if conv is None:
         return None
-    return winograd.write(conv, filtering(outputs, TAPS), tiles)
+    return winograd.write(conv, _form(conv, outputs), tiles)
