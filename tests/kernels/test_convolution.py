@@ -41,6 +41,26 @@ def test_convolutions_of_3x3_taps(pads: tuple[int, ...]) -> None:
     assert found.outer == ()
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads", "made"),
+    [
+        (5, 1, (2, 2, 2, 2), (6, 9)),
+        (3, 2, (1, 1, 1, 1), (3, 5)),
+        (3, 2, (0, 0, 1, 0), (3, 4)),
+        (5, 2, (2, 1, 2, 2), (3, 4)),
+        (2, 1, (0, 0, 0, 0), (5, 8)),
+    ],
+)
+def test_other_windows_and_strides(
+    kernel: int, stride: int, pads: tuple[int, ...], made: tuple[int, int]
+) -> None:
+    found = recognised(kernel=(kernel, kernel), strides=(stride, stride), pads=pads)
+    assert found is not None
+    assert (found.size, found.stride) == (kernel, stride)
+    assert (found.rows.extent, found.columns.extent) == made
+    assert found.before == pads[:2]
+
+
 def test_batches_are_outer_axes() -> None:
     net = Net()
     x = net.input(3, 4, 6, 6)
@@ -53,10 +73,10 @@ def test_batches_are_outer_axes() -> None:
     "options",
     [
         {"kernel": (1, 1), "pads": (0, 0, 0, 0)},
-        {"kernel": (5, 5), "pads": (2, 2, 2, 2)},
         {"kernel": (3, 5), "pads": (1, 2, 1, 2)},
         {"kernel": (3, 1), "pads": (1, 0, 1, 0)},
-        {"strides": (2, 2)},
+        {"strides": (3, 3)},
+        {"kernel": (2, 2), "strides": (2, 2)},
         {"strides": (1, 2)},
         {"dilations": (2, 2)},
         {"dilations": (1, 2)},

@@ -10,10 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.kernels.toom_cook import POINTS, Matrix, Program, Sum, filtering, straight_line
+from weft.kernels.toom_cook import (
+    Matrix,
+    Program,
+    Sum,
+    filtering,
+    most_outputs,
+    straight_line,
+)
 
 NUMBERS = st.fractions(-4, 4, max_denominator=6)
-FORMS = [(m, r) for m in range(1, 6) for r in range(1, 6) if 2 <= m + r - 1 <= len(POINTS) + 1]
+FORMS = [
+    (outputs, taps, stride)
+    for stride in (1, 2, 3)
+    for taps in (1, 2, 3, 4, 5, 7)
+    if taps >= stride
+    for outputs in range(1, most_outputs(taps, stride) + 1)
+]
 
 
 def applied(matrix: Matrix, values: list[Fraction]) -> list[Fraction]:
@@ -35,22 +48,33 @@ def unit(size: int, place: int) -> list[Fraction]:
     return [Fraction(each == place) for each in range(size)]
 
 
-@pytest.mark.parametrize(("outputs", "taps"), FORMS)
-def test_filtering_is_correlation(outputs: int, taps: int) -> None:
+@pytest.mark.parametrize(("outputs", "taps", "stride"), FORMS)
+def test_filtering_is_correlation(outputs: int, taps: int, stride: int) -> None:
     """For every pair of unit vectors, hence, being bilinear, for all."""
-    form = filtering(outputs, taps)
+    form = filtering(outputs, taps, stride)
     for where, tap in product(range(form.size), range(taps)):
         data, weights = applied(form.data, unit(form.size, where)), unit(taps, tap)
         products = [a * b for a, b in zip(applied(form.filter, weights), data, strict=True)]
-        wanted = [Fraction(place + tap == where) for place in range(outputs)]
+        wanted = [Fraction(place * stride + tap == where) for place in range(outputs)]
         assert applied(form.inverse, products) == wanted
 
 
-@pytest.mark.parametrize(("outputs", "taps"), FORMS)
-def test_shapes_of_the_matrices(outputs: int, taps: int) -> None:
-    form = filtering(outputs, taps)
+@pytest.mark.parametrize(("outputs", "taps", "stride"), FORMS)
+def test_shapes_of_the_matrices(outputs: int, taps: int, stride: int) -> None:
+    form = filtering(outputs, taps, stride)
     shapes = [np.shape(matrix) for matrix in (form.inverse, form.filter, form.data)]
     assert shapes == [(outputs, form.size), (form.size, taps), (form.size, form.size)]
+
+
+def test_as_many_multiplications_as_inputs() -> None:
+    assert [filtering(4, taps).size for taps in (1, 2, 3)] == [4, 5, 6]
+    assert [filtering(outputs, 3, 2).size for outputs in (1, 2, 4)] == [3, 5, 9]
+    assert filtering(2, 5, 2).size == 7
+
+
+def test_points_run_out() -> None:
+    assert [most_outputs(taps, 1) for taps in (1, 2, 3, 5)] == [6, 5, 4, 2]
+    assert [most_outputs(taps, 2) for taps in (2, 3, 5, 7)] == [6, 5, 4, 3]
 
 
 def test_the_matrices_of_lavin_and_gray() -> None:
@@ -84,9 +108,9 @@ def test_straight_line_is_the_product(rows: list[list[Fraction]], values: list[F
     assert executed(straight_line(matrix), values) == applied(matrix, values)
 
 
-@pytest.mark.parametrize(("outputs", "taps"), FORMS)
-def test_straight_line_of_every_form(outputs: int, taps: int) -> None:
-    form = filtering(outputs, taps)
+@pytest.mark.parametrize(("outputs", "taps", "stride"), FORMS)
+def test_straight_line_of_every_form(outputs: int, taps: int, stride: int) -> None:
+    form = filtering(outputs, taps, stride)
     for matrix in (form.data, form.inverse, form.filter):
         program = straight_line(matrix)
         values = [Fraction(3 * place * place - 7, place + 1) for place in range(len(matrix[0]))]

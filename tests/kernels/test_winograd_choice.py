@@ -21,12 +21,19 @@ from weft.targets.table import target
 
 
 def task_of(
-    channels: int, outputs: int, size: int, machine: str = "x86-avx512", **changes: object
+    channels: int,
+    outputs: int,
+    size: int,
+    machine: str = "x86-avx512",
+    kernel: int = 3,
+    stride: int = 1,
+    **changes: object,
 ) -> Task:
-    """The task of a convolution that keeps its image's size; nothing is computed."""
+    """The task of a convolution padded by half its window; nothing is computed."""
     net = Net()
-    task = tasks_of(net, net.conv(net.input(1, channels, size, size), outputs), machine=machine)[0]
-    return replace(task, **changes)
+    x = net.input(1, channels, size, size)
+    made = net.conv(x, outputs, kernel, pad=kernel // 2, stride=stride)
+    return replace(tasks_of(net, made, machine=machine)[0], **changes)
 
 
 def convolution(*sizes: int, **options: object) -> Convolution:
@@ -97,6 +104,15 @@ def test_the_direct_sum_costs_its_multiplications_inside_the_image() -> None:
     assert direct_cycles(convolution(8, 16, 6), 8) == inside * 8 * 16 / 16
 
 
+def test_wider_windows_and_strides_go_by_transforms_too() -> None:
+    assert [outputs for _, outputs, _ in candidates(task_of(64, 64, 28, kernel=5))] == [2]
+    strided = candidates(task_of(128, 128, 56, stride=2))
+    assert strided[0][1] == 4
+    # The direct sum of a stride of two: a quarter of the outputs.
+    whole, part = convolution(64, 64, 32), convolution(64, 64, 32, stride=2)
+    assert 4 * direct_cycles(part, 16) == direct_cycles(whole, 16)
+
+
 def test_filters_from_afar_are_read_once_for_every_block_of_tiles() -> None:
     conv = convolution(512, 512, 14)
     assert cycles(conv, 4, 8, 16) > cycles(conv, 4, 16, 16)
@@ -136,6 +152,35 @@ def test_kernels_are_as_the_plain_loops(
     wanted = computed(task, nest.generate(task), memory)
     most = 1e-4 * np.abs(wanted).max()
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "outputs", "size"),
+    [
+        (3, 2, 2, 9),
+        (3, 2, 4, 8),
+        (3, 2, 1, 3),
+        (5, 1, 2, 7),
+        (5, 2, 2, 11),
+        (5, 2, 4, 5),
+        (2, 1, 4, 6),
+    ],
+)
+def test_kernels_of_other_windows_and_strides(
+    kernel: int, stride: int, outputs: int, size: int, machine: str
+) -> None:
+    task = task_of(5, 8, size, machine, kernel, stride)
+    found = winograd_choice.generate_as(task, outputs, 2)
+    assert found is not None
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    most = 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+def test_points_run_out() -> None:
+    assert winograd_choice.generate_as(task_of(8, 8, 9, kernel=5), 4, 2) is None
 
 
 def test_rows_of_the_transformed_data_are_padded() -> None:

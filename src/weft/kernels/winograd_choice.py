@@ -99,7 +99,7 @@ def candidates(task: Task) -> list[tuple[float, int, int]]:
     if task.exact or not task.target.caches:
         return []
     conv = recognise(task)
-    if conv is None or conv.size <= conv.stride:
+    if conv is None:
         return []
     lanes = task.target.lanes(DType.F32)
     limit = _MARGIN * direct_cycles(conv, lanes)
@@ -124,6 +124,6 @@ def generate(task: Task) -> Implementation | None:
 def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
     """The kernel for ``outputs`` by ``outputs`` at once, ``tiles`` such tiles at a time."""
     conv = recognise(task)
-    if conv is None:
+    if conv is None or outputs > most_outputs(conv.size, conv.stride):
         return None
     return winograd.write(conv, _form(conv, outputs), tiles)
