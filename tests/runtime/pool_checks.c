@@ -64,18 +64,36 @@ static void every_part(void)
 {
     weft_pool *pool = weft_pool_new(6, 0);
     static job it;
+    int as_asked = 0;
     int i;
     for (i = 1; i < 3000; ++i) {
         run_once(pool, &it, 1 + i % 6, i);
-        CHECK(it.parts == 1 + i % 6);
+        as_asked += it.parts == 1 + i % 6;
     }
+    /* Fewer where they do not pay. */
+    CHECK(as_asked >= 500 + 10);
     run_once(pool, &it, MOST, 3);
-    CHECK(it.parts == 6);
+    CHECK(it.parts <= 6);
     weft_pool_free(pool);
     weft_pool_free(NULL);
 }
 
-/* The caller runs part 0, and each other part is always the same thread's. */
+static void nap(long microseconds)
+{
+    const struct timespec time = {0, microseconds * 1000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* The caller is not done before the others have had the time to begin. */
+static void linger(void *context, int part, int parts)
+{
+    if (part == 0) {
+        nap(20000);
+    }
+    visit(context, part, parts);
+}
+
+/* The caller runs part 0, and each other part is always the same thread's or the caller's. */
 static void same_threads(void)
 {
     weft_pool *pool = weft_pool_new(4, 0);
@@ -83,21 +101,65 @@ static void same_threads(void)
     static job it;
     int i;
     int k;
-    run_once(pool, &first, 4, 1);
+    first.input = 1;
+    weft_pool_run(pool, 4, linger, &first);
+    CHECK(first.parts == 4);
+    for (k = 1; k < 4; ++k) {
+        CHECK(!pthread_equal(first.threads[k], pthread_self()));
+        CHECK(!pthread_equal(first.threads[k], first.threads[k % 3 + 1]));
+    }
     for (i = 0; i < 300; ++i) {
         run_once(pool, &it, 2 + i % 3, 1);
         CHECK(pthread_equal(it.threads[0], pthread_self()));
         for (k = 1; k < it.parts; ++k) {
-            CHECK(pthread_equal(it.threads[k], first.threads[k]));
+            CHECK(pthread_equal(it.threads[k], first.threads[k])
+                  || pthread_equal(it.threads[k], pthread_self()));
         }
     }
     weft_pool_free(pool);
 }
 
-static void nap(long microseconds)
+/* The worker has the time to begin, and then stops. */
+static void hold(void *context, int part, int parts)
 {
-    const struct timespec time = {0, microseconds * 1000};
-    (void)nanosleep(&time, NULL);
+    struct timespec start;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (part == 0 && now.tv_sec == start.tv_sec && now.tv_nsec - start.tv_nsec < 100000);
+    if (part == 1 && !pthread_equal(pthread_self(), *(pthread_t *)context)) {
+        nap(1000);
+    }
+    (void)parts;
+}
+
+static void count_parts(void *context, int part, int parts)
+{
+    if (part == 0) {
+        *(int *)context = parts;
+    }
+}
+
+/* Parts that do not pay, because one of the threads always stops for long, become fewer, and
+ * more again when they do. */
+static void unhelpful(void)
+{
+    weft_pool *pool = weft_pool_new(2, 0);
+    pthread_t own = pthread_self();
+    int parts = 2;
+    int i;
+    for (i = 0; i < 1000 && parts == 2; ++i) {
+        weft_pool_run(pool, 2, hold, &own);
+        weft_pool_run(pool, 2, count_parts, &parts);
+    }
+    CHECK(parts == 1);
+    for (i = 0; i < 1000 && parts == 1; ++i) {
+        nap(1000);
+        weft_pool_run(pool, 2, count_parts, &parts);
+    }
+    CHECK(parts == 2);
+    weft_pool_free(pool);
 }
 
 /* Workers that have gone to sleep, are about to, and have not. */
@@ -184,7 +246,7 @@ static void nested(void)
         it.input = 1;
         it.pool = pool;
         weft_pool_run(pool, 4, nest, &it);
-        CHECK(it.parts == 4 && it.visits[3][0] == 1);
+        CHECK(it.parts <= 4 && it.visits[it.parts - 1][0] == 1);
     }
     weft_pool_free(pool);
 }
@@ -208,7 +270,6 @@ static void oversubscribed(void)
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
     for (i = 1; i < 300; ++i) {
         run_once(pool, &it, 8, i);
-        CHECK(it.parts == 8);
     }
     weft_pool_free(pool);
 }
@@ -219,7 +280,7 @@ static void child(weft_pool *pool)
     int i;
     for (i = 1; i < 50; ++i) {
         run_once(pool, &it, 4, i);
-        CHECK(it.parts == 4);
+        CHECK(i > 1 || it.parts == 4);
     }
     weft_pool_free(pool);
     _exit(0);
@@ -247,7 +308,6 @@ static void forked(void)
     }
     CHECK(pthread_join(other, NULL) == 0);
     run_once(pool, &it, 4, 1);
-    CHECK(it.parts == 4);
     weft_pool_free(pool);
 }
 
@@ -269,6 +329,7 @@ static void rounding(void)
     int i;
     for (i = 0; i < 3; ++i) {
         CHECK(fesetround(modes[i]) == 0);
+        memset(quotients, 0, sizeof quotients);
         weft_pool_run(pool, 3, divide, quotients);
         CHECK(quotients[0] == quotients[32] && quotients[0] == quotients[64]);
         CHECK(i == 1 || quotients[0] < before);
@@ -280,6 +341,9 @@ static void rounding(void)
 static void pinned_to(void *context, int part, int parts)
 {
     cpu_set_t own;
+    if (part == 0) {
+        nap(20000);
+    }
     CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
     ((int *)context)[part * 32] = CPU_COUNT(&own);
     (void)parts;
@@ -336,6 +400,7 @@ static const struct {
 } checks[] = {
     {"every_part", every_part},
     {"same_threads", same_threads},
+    {"unhelpful", unhelpful},
     {"pauses", pauses},
     {"slow_workers", slow_workers},
     {"many_callers", many_callers},

@@ -15,8 +15,8 @@ from weft.runtime.threads import pool_texts
 
 CHECKS = Path(__file__).with_name("pool_checks.c")
 NAMES = (
-    "every_part same_threads pauses slow_workers many_callers nested oversubscribed forked "
-    "rounding pinned several left_alone"
+    "every_part same_threads unhelpful pauses slow_workers many_callers nested oversubscribed "
+    "forked rounding pinned several left_alone"
 ).split()
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow"]
 BUILDS = {

@@ -1,8 +1,15 @@
 /* A pool of threads: see weft_pool.h.  Needs C11 and POSIX threads.
  *
- * Each worker has a line of memory that only the caller writes (a ticket and the task) and one
- * that only the worker writes (the ticket that is done), so a fork and join costs two moves of
- * a cache line in each direction and no lock.
+ * Each worker has a line of memory that the caller writes (a ticket and the task) and one that
+ * only the worker writes (the ticket that is done), so a fork and join costs two moves of a
+ * cache line in each direction and no lock.
+ *
+ * Other processes may want the cores, too, and then a worker may be late.  So a part is nobody's
+ * until somebody takes it: its worker, or the caller, who runs whatever is left when its own part
+ * is done, and so waits for nobody who has not begun.  Whoever waits spins for a moment and then
+ * sleeps; nobody yields, since that puts a thread behind all others for long.  And where forks
+ * do not pay, because workers stop in the middle of their parts, fewer threads are used for a
+ * while.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -29,30 +36,36 @@
 /* Nanoseconds that an idle worker spins before it sleeps: the more, the more it paid off. */
 #define LEAST_SPIN 50000L
 #define MOST_SPIN 200000L
-/* What it yields after that. */
-#define IDLE_YIELDS 16
-/* Nanoseconds that the caller spins for the others, and that it yields before it sleeps. */
-#define JOIN_SPIN 20000L
-#define JOIN_YIELD 500000L
-/* Where other threads want this core, nobody spins for longer. */
-#define CROWDED_SPIN 1000L
-/* A yield that took longer let another thread run; so many waits then remember it. */
-#define SLOW_YIELD 10000L
-#define CROWDED_WAITS 64
+/* Nanoseconds that the caller spins for the others before it sleeps. */
+#define JOIN_SPIN 200000L
+/* Whoever spins and sees this much time pass at once shares the core, and stops spinning. */
+#define CROWDED 50000L
+/* One of so many forks is timed: a power of two, and not always those of one place. */
+#define TIMED 8L
+#define TIMED_BITS 3
+/* What a part may take at the least, where it is asked how long a worker was at it. */
+#define LEAST_GAIN 5000L
+/* Whether forks pay is judged after so many nanoseconds in them, ... */
+#define TRIAL 2000000L
+/* ... and where they do not, fewer threads are used for so long: the longer, the more often. */
+#define LEAST_REST 5000000L
+#define MOST_REST 160000000L
 
 typedef void (*weft_task)(void *context, int part, int parts);
 
 typedef struct weft_worker {
-    /* Written by the caller. */
+    /* Written by the caller: odd while the part is nobody's.  Who makes it even has the part. */
     _Alignas(LINE) atomic_uint ticket;
     weft_task task; /* a null pointer ends the thread */
     void *context;
     int parts;
-    int crowded;
     unsigned long float_mode;
-    /* Written by the worker. */
+    int timed;
+    int helps; /* whether the worker took its part, when the caller looked */
+    /* Written by the worker: the even ticket that is done, and how long it took. */
     _Alignas(LINE) atomic_uint done;
     atomic_int asleep;
+    long took;
     /* For going to sleep. */
     _Alignas(LINE) pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -69,7 +82,16 @@ struct weft_pool {
     /* The caller's own, while it has the pool. */
     int started;
     int most;
-    int crowded_waits;
+    unsigned forks;
+    /* So many threads are used at once, and more only after some time: when, and how long a
+     * rest is. */
+    int limit;
+    long rest_since;
+    long rest;
+    /* Nanoseconds of the trial that goes on: all, those that workers saved, those lost. */
+    long tried;
+    long saved;
+    long lost;
     /* Whether the caller sleeps until a worker is done. */
     _Alignas(LINE) atomic_int waiting;
     pthread_mutex_t lock;
@@ -109,40 +131,27 @@ static int changed(atomic_uint *word, unsigned old)
     return atomic_load_explicit(word, memory_order_acquire) != old;
 }
 
-/* Waits for about so long until a word changes; returns whether it has. */
+/* Waits for about so long until a word changes; returns whether it has.  A thread that does
+ * not get all of its core stops at once. */
 static int spin(atomic_uint *word, unsigned old, long budget)
 {
     const long start = nanoseconds();
+    long last = 0;
     int i;
-    do {
+    for (;;) {
+        long passed;
         for (i = 0; i < 32; ++i) {
             if (changed(word, old)) {
                 return 1;
             }
             relax();
         }
-    } while (since(start) < budget);
-    return changed(word, old);
-}
-
-/* Lets other threads run once; remembers if there were any. */
-static void yield(int *crowded_waits)
-{
-    const long start = nanoseconds();
-    (void)sched_yield();
-    if (since(start) > SLOW_YIELD) {
-        *crowded_waits = CROWDED_WAITS;
+        passed = since(start);
+        if (passed >= budget || passed - last >= CROWDED) {
+            return changed(word, old);
+        }
+        last = passed;
     }
-}
-
-/* How long to spin where it is not crowded. */
-static long patience(int *crowded_waits, long budget)
-{
-    if (*crowded_waits == 0) {
-        return budget;
-    }
-    --*crowded_waits;
-    return CROWDED_SPIN;
 }
 
 /* --- the floating-point mode: results must not depend on which thread computes them ---------- */
@@ -185,21 +194,30 @@ static void sleep_until_called(weft_worker *self, unsigned old)
     (void)pthread_mutex_unlock(&self->lock);
 }
 
-static void await_call(weft_worker *self, unsigned old, long *budget, int *crowded_waits)
+/* Takes the part of a worker, if it is nobody's; its ticket is odd. */
+static int take(weft_worker *worker, unsigned ticket)
 {
-    int i;
-    if (spin(&self->ticket, old, patience(crowded_waits, *budget))) {
-        *budget = *budget < MOST_SPIN / 2 ? *budget * 2 : MOST_SPIN;
-        return;
-    }
-    for (i = 0; i < IDLE_YIELDS; ++i) {
-        yield(crowded_waits);
-        if (changed(&self->ticket, old)) {
-            return;
+    return atomic_compare_exchange_strong_explicit(&worker->ticket, &ticket, ticket + 1u,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+/* Waits for a part and takes it; returns its ticket. */
+static unsigned await_part(weft_worker *self, unsigned old, long *budget)
+{
+    for (;;) {
+        if (spin(&self->ticket, old, *budget)) {
+            *budget = *budget < MOST_SPIN / 2 ? *budget * 2 : MOST_SPIN;
+        } else {
+            *budget = *budget / 2 > LEAST_SPIN ? *budget / 2 : LEAST_SPIN;
+            sleep_until_called(self, old);
         }
+        old = atomic_load_explicit(&self->ticket, memory_order_relaxed);
+        if ((old & 1u) != 0u && take(self, old)) {
+            return old + 1u;
+        }
+        /* The caller was faster. */
+        old = atomic_load_explicit(&self->ticket, memory_order_relaxed) & ~1u;
     }
-    *budget = *budget / 2 > LEAST_SPIN ? *budget / 2 : LEAST_SPIN;
-    sleep_until_called(self, old);
 }
 
 static void *work(void *argument)
@@ -209,21 +227,21 @@ static void *work(void *argument)
     unsigned ticket = self->first_ticket;
     unsigned long mode = float_mode();
     long budget = MOST_SPIN;
-    int crowded_waits = 0;
     for (;;) {
-        await_call(self, ticket, &budget, &crowded_waits);
-        ++ticket;
+        long start;
+        ticket = await_part(self, ticket, &budget);
         if (self->task == NULL) {
             return NULL;
-        }
-        if (self->crowded) {
-            crowded_waits = CROWDED_WAITS;
         }
         if (self->float_mode != mode) {
             mode = self->float_mode;
             set_float_mode(mode);
         }
+        start = self->timed ? nanoseconds() : 0;
         self->task(self->context, self->part, self->parts);
+        if (self->timed) {
+            self->took = since(start);
+        }
         atomic_store(&self->done, ticket);
         if (atomic_load(&pool->waiting)) {
             (void)pthread_mutex_lock(&pool->lock);
@@ -299,60 +317,132 @@ static int gather(weft_pool *pool, int parts)
     return parts;
 }
 
-static void call(weft_worker *worker, int parts, weft_task task, void *context, int crowded,
-                 unsigned long mode)
+/* Offers a part; returns whether its worker had to be woken. */
+static int call(weft_worker *worker, int parts, weft_task task, void *context, unsigned long mode,
+                int timed)
 {
     worker->task = task;
     worker->context = context;
     worker->parts = parts;
-    worker->crowded = crowded;
     worker->float_mode = mode;
+    worker->timed = timed;
     atomic_store(&worker->ticket, atomic_load_explicit(&worker->ticket, memory_order_relaxed) + 1u);
-    if (atomic_load(&worker->asleep)) {
-        (void)pthread_mutex_lock(&worker->lock);
-        (void)pthread_cond_signal(&worker->wake);
-        (void)pthread_mutex_unlock(&worker->lock);
+    if (!atomic_load(&worker->asleep)) {
+        return 0;
     }
+    (void)pthread_mutex_lock(&worker->lock);
+    (void)pthread_cond_signal(&worker->wake);
+    (void)pthread_mutex_unlock(&worker->lock);
+    return 1;
 }
 
+/* Waits until a worker has done the part that it took. */
 static void join(weft_pool *pool, weft_worker *worker)
 {
-    const unsigned old = atomic_load_explicit(&worker->ticket, memory_order_relaxed) - 1u;
+    const unsigned ticket = atomic_load_explicit(&worker->ticket, memory_order_relaxed);
+    const unsigned before = atomic_load_explicit(&worker->done, memory_order_acquire);
     long start;
-    if (changed(&worker->done, old)
-        || spin(&worker->done, old, patience(&pool->crowded_waits, JOIN_SPIN))) {
+    if (before == ticket || spin(&worker->done, before, JOIN_SPIN)) {
         return;
     }
     start = nanoseconds();
-    while (since(start) < JOIN_YIELD) {
-        yield(&pool->crowded_waits);
-        if (changed(&worker->done, old)) {
-            return;
-        }
-    }
     (void)pthread_mutex_lock(&pool->lock);
     atomic_store(&pool->waiting, 1);
-    while (atomic_load(&worker->done) == old) {
+    while (atomic_load(&worker->done) != ticket) {
         (void)pthread_cond_wait(&pool->wake, &pool->lock);
     }
     atomic_store(&pool->waiting, 0);
     (void)pthread_mutex_unlock(&pool->lock);
+    pool->lost += since(start);
+}
+
+/* After so much time in forks: goes on with fewer threads if they do not pay. */
+static void judge(weft_pool *pool, int parts, long took)
+{
+    pool->tried += took;
+    if (pool->tried < TRIAL) {
+        return;
+    }
+    if (pool->saved < pool->lost) {
+        pool->limit = parts / 2;
+        pool->rest_since = nanoseconds();
+        pool->rest = pool->rest < MOST_REST / 2 ? pool->rest * 2 : MOST_REST;
+    } else {
+        pool->rest = LEAST_REST;
+    }
+    pool->tried = 0;
+    pool->saved = 0;
+    pool->lost = 0;
+}
+
+/* How many of so many threads to use, after some that did not pay. */
+static int allowed(weft_pool *pool, int parts)
+{
+    if (parts <= pool->limit) {
+        return parts;
+    }
+    if (since(pool->rest_since) >= pool->rest) {
+        pool->rest_since = nanoseconds();
+        pool->limit = pool->limit < pool->most / 2 ? pool->limit * 2 : pool->most;
+    }
+    return parts < pool->limit ? parts : pool->limit;
+}
+
+/* Runs the caller's part, then those that nobody has begun. */
+static void run_parts(weft_pool *pool, int parts, weft_task task, void *context)
+{
+    int i;
+    task(context, 0, parts);
+    /* Those called last begin last. */
+    for (i = parts - 2; i >= 0; --i) {
+        weft_worker *const worker = &pool->workers[i];
+        const unsigned ticket = atomic_load_explicit(&worker->ticket, memory_order_relaxed);
+        worker->helps = (ticket & 1u) == 0u || !take(worker, ticket);
+        if (!worker->helps) {
+            task(context, i + 1, parts);
+        }
+    }
 }
 
 static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *context)
 {
+    const int timed = (++pool->forks * 2654435769u & 0xffffffffu) >> (32 - TIMED_BITS) == 0u;
     const unsigned long mode = float_mode();
-    const int crowded = parts > pool->cores;
+    const long start = timed ? nanoseconds() : 0;
+    long called = start;
+    long done = start;
+    int woken = 0;
     int i;
     for (i = 0; i < parts - 1; ++i) {
-        call(&pool->workers[i], parts, task, context, crowded, mode);
+        woken |= call(&pool->workers[i], parts, task, context, mode, timed);
     }
-    if (crowded) {
-        pool->crowded_waits = CROWDED_WAITS;
+    if (timed && woken) {
+        called = nanoseconds();
     }
-    task(context, 0, parts);
+    run_parts(pool, parts, task, context);
+    if (timed) {
+        done = nanoseconds();
+    }
     for (i = 0; i < parts - 1; ++i) {
-        join(pool, &pool->workers[i]);
+        if (pool->workers[i].helps) {
+            join(pool, &pool->workers[i]);
+        }
+    }
+    if (timed) {
+        const long end = nanoseconds();
+        const long most = 2 * (done - called) + LEAST_GAIN;
+        long saved = 0;
+        for (i = 0; i < parts - 1; ++i) {
+            const weft_worker *const worker = &pool->workers[i];
+            if (worker->helps) {
+                /* Longer than that it was not at work. */
+                saved += worker->took < most ? worker->took : most;
+            }
+        }
+        /* This one stands for all since the last one. */
+        pool->saved += TIMED * saved;
+        pool->lost += TIMED * ((called - start) + (end - done));
+        judge(pool, parts, TIMED * (end - start));
     }
 }
 
@@ -364,7 +454,7 @@ void weft_pool_run(void *memory, int parts, weft_task task, void *context)
         task(context, 0, 1);
         return;
     }
-    parts = gather(pool, parts);
+    parts = allowed(pool, gather(pool, parts));
     if (parts < 2) {
         task(context, 0, 1);
     } else {
@@ -386,7 +476,13 @@ static void reset(weft_pool *pool, int workers)
     atomic_store(&pool->busy, 0);
     atomic_store(&pool->waiting, 0);
     pool->started = 0;
-    pool->crowded_waits = 0;
+    pool->forks = 0;
+    pool->limit = pool->most;
+    pool->rest_since = 0;
+    pool->rest = LEAST_REST;
+    pool->tried = 0;
+    pool->saved = 0;
+    pool->lost = 0;
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->wake, NULL);
     for (i = 0; i < workers; ++i) {
@@ -481,7 +577,7 @@ void weft_pool_free(weft_pool *pool)
     }
     forget(pool);
     for (i = 0; i < pool->started; ++i) {
-        call(&pool->workers[i], 0, NULL, NULL, 0, 0);
+        (void)call(&pool->workers[i], 0, NULL, NULL, 0, 0);
         (void)pthread_join(pool->workers[i].thread, NULL);
     }
     free(pool);

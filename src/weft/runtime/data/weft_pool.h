@@ -40,8 +40,10 @@ typedef struct weft_pool weft_pool;
 weft_pool *weft_pool_new(int most, int pin);
 
 /* Runs a task in parts: what `run` of weft_threads asks for.  Part 0 is the caller's and each
- * other part always the same thread's.  Where the pool is at work already, for another thread
- * or for the task that calls, the caller does all of the task by itself.
+ * other part always the same thread's, or the caller's where that thread has not begun when the
+ * caller's own part is done.  Where the pool is at work already, for another thread or for the
+ * task that calls, the caller does all of the task by itself.  Where other processes take the
+ * cores, so that parts do not pay, there are fewer of them for a while.
  */
 void weft_pool_run(void *pool, int parts, void (*task)(void *context, int part, int parts),
                    void *context);
