@@ -12,8 +12,10 @@ from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import nest, winograd_choice
 from weft.kernels.convolution import Convolution, recognise
+from weft.kernels.table import alternatives, generate
 from weft.kernels.task import Task
-from weft.kernels.winograd_choice import candidates, cycles, direct_cycles, tiles_at_once
+from weft.kernels.tiled_choice import products, reduction
+from weft.kernels.winograd_choice import cycles, propose, tiles_at_once
 from weft.loops.nodes import Local
 from weft.loops.walk import walk_stmts
 from weft.plan.implementation import FilterTransform
@@ -45,46 +47,50 @@ def convolution(*sizes: int, **options: object) -> Convolution:
 # --- the choice -----------------------------------------------------------------------------
 
 
+def usual(task: Task) -> str:
+    return alternatives(task)[0].name
+
+
 def test_large_images_of_many_channels_go_by_large_tiles() -> None:
-    best = candidates(task_of(64, 64, 56))[0]
-    assert best[1] == 4
-    assert [outputs for _, outputs, _ in candidates(task_of(64, 64, 56))] == [4, 2]
+    found = [each.name for each in alternatives(task_of(64, 64, 56))]
+    assert found[0].startswith("winograd-f4-")
+    tiled = min(place for place, name in enumerate(found) if name.startswith("tiled"))
+    assert any(name.startswith("winograd-f2-") for name in found[:tiled])
 
 
 @pytest.mark.parametrize("sizes", [(3, 64, 56), (64, 64, 3), (16, 16, 4), (2, 2, 64)])
 def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) -> None:
-    assert candidates(task_of(*sizes)) == []
+    assert usual(task_of(*sizes)).startswith("tiled-")
+    assert propose(task_of(*sizes))
 
 
 def test_what_must_be_exact_or_has_no_caches_is_summed_directly() -> None:
-    assert candidates(task_of(64, 64, 56, exact=True)) == []
+    assert propose(task_of(64, 64, 56, exact=True)) == ()
     uncached = replace(target("x86-avx512"), caches=())
-    assert candidates(task_of(64, 64, 56, target=uncached)) == []
-    assert winograd_choice.generate(task_of(64, 64, 56, exact=True)) is None
+    assert propose(task_of(64, 64, 56, target=uncached)) == ()
 
 
 def test_what_is_no_convolution_is_declined() -> None:
     net = Net()
     (task,) = tasks_of(net, net.dense(net.input(56, 64), 64), machine="x86-avx512")
-    assert candidates(task) == []
-    assert winograd_choice.generate(task) is None
+    assert propose(task) == ()
     assert winograd_choice.generate_as(task, 4, 14) is None
 
 
-def test_candidates_are_sorted_and_win_by_a_margin() -> None:
+def test_it_must_win_by_a_margin() -> None:
     task = task_of(128, 128, 28)
     conv = recognise(task)
     assert conv is not None
-    found = candidates(task)
-    assert found == sorted(found)
-    assert all(estimate < 0.9 * direct_cycles(conv, 16) for estimate, _, _ in found)
+    for outputs in winograd_choice.OUTPUTS:
+        tiles = tiles_at_once(conv, outputs)
+        costs = {each.name: each.cost for each in propose(task)}
+        assert costs[f"winograd-f{outputs}-{tiles}"] >= cycles(conv, outputs, tiles, 16) / 0.91
 
 
 def test_what_is_chosen_is_generated() -> None:
     task = task_of(64, 64, 56)
-    made = winograd_choice.generate(task)
-    assert made is not None
-    assert made.scheme == "winograd4"
+    made = generate(task)
+    assert made.scheme == usual(task)
     transform = made.operands[-1].packing
     assert isinstance(transform, FilterTransform)
     assert transform.packing.shape == (36, 64, 64)
@@ -98,19 +104,17 @@ def test_the_direct_sum_costs_its_multiplications_inside_the_image() -> None:
     x, weight = net.input(1, 8, 6, 6), net.constant(16, 8, 3, 3)
     tasks = tasks_of(net, net.op("Conv", x, weight, kernel=(3, 3)), machine="x86-avx2")
     (conv,) = filter(None, map(recognise, tasks))
-    # Two vectors of eight lanes each cycle.
-    assert direct_cycles(conv, 8) == 4 * 4 * 9 * 8 * 16 / 16
+    assert reduction(conv.parts) == 9 * 8
     inside = (4 * 3 + 2 * 2) ** 2
-    assert direct_cycles(convolution(8, 16, 6), 8) == inside * 8 * 16 / 16
+    assert reduction(convolution(8, 16, 6).parts) == pytest.approx(inside * 8 / 36)
 
 
 def test_wider_windows_and_strides_go_by_transforms_too() -> None:
-    assert [outputs for _, outputs, _ in candidates(task_of(64, 64, 28, kernel=5))] == [2]
-    strided = candidates(task_of(128, 128, 56, stride=2))
-    assert strided[0][1] == 4
+    assert usual(task_of(64, 64, 28, kernel=5)).startswith("winograd-f2-")
+    assert usual(task_of(128, 128, 56, stride=2)).startswith("winograd-f4-")
     # The direct sum of a stride of two: a quarter of the outputs.
     whole, part = convolution(64, 64, 32), convolution(64, 64, 32, stride=2)
-    assert 4 * direct_cycles(part, 16) == direct_cycles(whole, 16)
+    assert 4 * products(part.parts) == pytest.approx(products(whole.parts), rel=0.05)
 
 
 def test_filters_from_afar_are_read_once_for_every_block_of_tiles() -> None:

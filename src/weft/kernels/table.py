@@ -1,13 +1,15 @@
-"""The generators, best first; the first that accepts a task makes its kernel."""
+"""The generators, and what they offer for a task: its alternatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.errors import InternalError
 from weft.ir.types import TensorType
-from weft.kernels import nest, rows, tiled, winograd_choice
+from weft.kernels import nest, rows, tiled_choice, winograd_choice
+from weft.kernels.alternatives import Alternative, Propose, only
+from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.plan.group import Group
@@ -15,24 +17,53 @@ from weft.plan.implementation import Implement, Implementation
 from weft.plan.strides import View
 from weft.targets.target import Target
 
-GENERATORS: tuple[tuple[str, Callable[[Task], Implementation | None]], ...] = (
-    ("winograd", winograd_choice.generate),
-    ("tiled", tiled.generate),
-    ("rows", rows.generate),
-    ("nest", nest.generate),
+GENERATORS: tuple[tuple[str, Propose], ...] = (
+    ("winograd", winograd_choice.propose),
+    ("tiled", tiled_choice.propose),
+    ("rows", only("rows", rows.generate)),
+    ("nest", only("nest", nest.generate)),
 )
+"""Best first, where costs are equal or nobody knows them."""
 
 
-def generate(task: Task) -> Implementation:
-    """The kernel of a task by the best generator that accepts it."""
-    for _, generator in GENERATORS:
-        made = generator(task)
+def alternatives(task: Task) -> tuple[Alternative, ...]:
+    """All ways to compute a task, by cost; the first whose ``make`` gives a kernel is usual.
+
+    Every name stands once.  ``make`` of an alternative returns ``None`` where the loops turn
+    out not to apply; that of the last one never does.  All kernels compute the task's
+    definition, sums in another order; only with ``task.exact`` unset may some round more
+    (``winograd-*``).
+
+    Args:
+        task: from ``prepare``.
+    """
+    proposed = [each for _, propose in GENERATORS for each in propose(task)]
+    return tuple(sorted(proposed, key=lambda each: each.cost))
+
+
+def generate(task: Task, name: str = "") -> Implementation:
+    """The kernel of a task.
+
+    Args:
+        task: what to compute.
+        name: of the alternative; the usual one if it is not given or does not apply.
+    """
+    offered = alternatives(task)
+    wanted = [each for each in offered if each.name == name]
+    for each in (*wanted, *offered):
+        made = each.make()
         if made is not None:
-            return made
+            return replace(made, scheme=each.name)
     raise InternalError(f"no generator accepts {task.name}")
 
 
-def implementer(target: Target, *, threads: int = 1, exact: bool = False) -> Implement:
+def implementer(
+    target: Target,
+    *,
+    threads: int = 1,
+    exact: bool = False,
+    choices: Mapping[str, str] | None = None,
+) -> Implement:
     """What makes kernels for a target.
 
     Args:
@@ -40,6 +71,7 @@ def implementer(target: Target, *, threads: int = 1, exact: bool = False) -> Imp
         threads: that may run parts of a kernel at once.
         exact: leave out what rounds otherwise than the definition does, sums in another
             order apart.
+        choices: names of alternatives by ``layer_key``, in place of the usual ones.
     """
 
     def implement(
@@ -50,6 +82,7 @@ def implementer(target: Target, *, threads: int = 1, exact: bool = False) -> Imp
         constants: frozenset[str],
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
-        return generate(replace(task, threads=threads, exact=exact))
+        task = replace(task, threads=threads, exact=exact)
+        return generate(task, choices.get(layer_key(task), "") if choices else "")
 
     return implement

@@ -18,8 +18,12 @@ loops compute plain elementwise definitions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from math import prod
+from typing import TypeAlias
 
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
@@ -36,11 +40,50 @@ MOST_TILES = 256
 """Tiles that are written out one by one; an axis that needs more is not tiled."""
 
 
+class Order(Enum):
+    """Where the loop over blocks of lanes stands."""
+
+    OUTERMOST = "outermost"
+    """Around everything: weights are streamed once."""
+    ROWS = "rows"
+    """Around the tiles of a row, inside the other loops."""
+    TILES = "tiles"
+    """Around a register tile: what it reads of the input is read from afar once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the loops of a task are cut and ordered.
+
+    Attributes:
+        positions: of a register tile; vectors: that it has at every position.
+        order: of the loop over blocks of lanes.
+        ahead: whether the next block's weights are fetched while one is used.
+    """
+
+    positions: int
+    vectors: int
+    order: Order = Order.OUTERMOST
+    ahead: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the alternative is called: ``tiled-14x2-tiles-ahead``."""
+        order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
+        ahead = "-ahead" if self.ahead else ""
+        return f"tiled-{self.positions}x{self.vectors}{order}{ahead}"
+
+
+_Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
+"""``inside(origin, size, clear)``: the statements of a register tile."""
+
+
 @dataclass
 class _Writer:
     """Writes the loops of one task."""
 
     parts: Parts
+    form: Form
     params: list[Buffer] = field(default_factory=list[Buffer])
     operands: list[Operand] = field(default_factory=list[Operand])
     packed: dict[int, str] = field(default_factory=dict[int, str])
@@ -69,63 +112,72 @@ class _Writer:
         return name
 
     def kernel(self) -> Kernel:
-        parts = self.parts
-        lanes = self.lane_count()
-        positions, vectors = tile_shape(parts, lanes)
+        parts, form = self.parts, self.form
+        lanes = lane_count(parts)
         blocks = (
-            blocks_of(parts.lanes.extent, lanes, vectors) if parts.lanes else [Block(0, 1, (1,))]
+            blocks_of(parts.lanes.extent, lanes, form.vectors)
+            if parts.lanes
+            else [Block(0, 1, (1,))]
         )
+        weights = [self.pack(block) if parts.weight else "" for block in blocks]
         body: list[Stmt] = []
-        for block in blocks:
-            weight = self.pack(block) if parts.weight else ""
-            body.extend(self.block(block, weight, positions))
+        if form.order is Order.TILES:
+            body += self.outer(self.tiles(partial(self.blocks, blocks, weights)))
+        else:
+            for block, weight in zip(blocks, weights, strict=True):
+                body += self.block(block, weight)
         params = (*self.params, parts.task.output)
         return simplify_kernel(Kernel(parts.task.name, params, tuple(body)))
 
-    def lane_count(self) -> int:
-        parts = self.parts
-        if parts.lanes is None:
-            return 1
-        target = parts.task.target
-        dtype = dtype_of(parts.reduce.value) if parts.reduce else parts.task.output.dtype
-        return target.lanes(dtype)
-
-    def block(self, block: Block, weight: str, positions: int) -> tuple[Stmt, ...]:
-        """All outputs of the lanes of a block."""
-        counter = Var("block")
-        one = block.count == 1
-        start = integer(block.start)
-        first = start if one else plus(times(counter, block.width), block.start)
-        number: Expr = integer(0) if one else counter
-        inner = self.tiles(block, first, number, weight, positions)
-        loops: list[tuple[str, int]] = [(axis.var, axis.extent) for axis in self.parts.outer]
-        if not one:
-            # Large weights are streamed once; small ones stay in cache over all rows.
-            place = 0 if self.parts.weight else len(loops)
-            loops.insert(place, ("block", block.count))
-        for var, extent in reversed(loops):
-            inner = (For(var, integer(0), integer(extent), inner, Kind.PARALLEL),)
+    def outer(self, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The loops over the output's other axes."""
+        for axis in reversed(self.parts.outer):
+            inner = (For(axis.var, integer(0), integer(axis.extent), inner, Kind.PARALLEL),)
         return inner
 
-    def tiles(
-        self, block: Block, first: Expr, number: Expr, weight: str, positions: int
+    def block(self, block: Block, weight: str) -> tuple[Stmt, ...]:
+        """All outputs of the lanes of a block, one block after another."""
+        first, number = _place(block)
+        inner = self.tiles(partial(self.tile, block, first, number, weight))
+        if block.count == 1:
+            return self.outer(inner)
+        if self.form.order is Order.ROWS:
+            return self.outer((_over(block, inner),))
+        return (_over(block, self.outer(inner)),)
+
+    def blocks(
+        self,
+        blocks: Sequence[Block],
+        weights: Sequence[str],
+        origin: Expr | None,
+        size: int,
+        clear: bool,
     ) -> tuple[Stmt, ...]:
+        """One tile of positions for all lanes."""
+        found: list[Stmt] = []
+        for block, weight in zip(blocks, weights, strict=True):
+            first, number = _place(block)
+            inner = self.tile(block, first, number, weight, origin, size, clear)
+            found += inner if block.count == 1 else (_over(block, inner),)
+        return tuple(found)
+
+    def tiles(self, inside: _Inside) -> tuple[Stmt, ...]:
+        """All tiles of positions."""
         axis = self.parts.tile
         if axis is None:
-            return self.tile(block, first, number, weight, None, 1, True)
+            return inside(None, 1, True)
         reduce = self.parts.reduce
         taps = {each.var: each.extent for each in reduce.axes} if reduce else {}
         found: list[Stmt] = []
-        tiles = tiles_of(axis.extent, positions, self.parts.tile_guards, taps, MOST_TILES)
+        tiles = tiles_of(axis.extent, self.form.positions, self.parts.tile_guards, taps, MOST_TILES)
         if len(tiles) > MOST_TILES:
             raise _TooManyTiles
         for tile in tiles:
             if tile.count == 1:
-                origin: Expr = integer(tile.start)
-                found += self.tile(block, first, number, weight, origin, tile.size, False)
+                found += inside(integer(tile.start), tile.size, False)
             else:
                 origin = plus(times(Var("tile"), tile.size), tile.start)
-                inner = self.tile(block, first, number, weight, origin, tile.size, True)
+                inner = inside(origin, tile.size, True)
                 count = integer(tile.count)
                 found.append(For("tile", integer(0), count, inner, Kind.PARALLEL))
         return tuple(found)
@@ -141,33 +193,79 @@ class _Writer:
         clear: bool,
     ) -> tuple[Stmt, ...]:
         """One register tile: accumulate, then store."""
-        ahead = self.ahead(block, number) if weight else {}
+        fetches = self.form.ahead and weight and block.count > 1
+        ahead = {0: following(number, block.count)} if fetches else {}
         cell = Cell(self.parts, block, first, number, weight, origin, size, clear, ahead)
         return cell.statements()
-
-    def ahead(self, block: Block, number: Expr) -> dict[int, Expr]:
-        """Leads to the next block of the weights where they come from far away."""
-        weight = next(b for b in self.parts.task.inputs if b.name == self.parts.weight)
-        slab = weight.dtype.bytes * prod(weight.shape) * block.width // self.parts.lane_extent
-        if not prefetches(self.parts.task.target, slab, slab * block.count):
-            return {}
-        return {0: following(number, block.count)}
 
 
 class _TooManyTiles(Exception):
     """Padding so wide that the code of its tiles would go on and on."""
 
 
-def generate(task: Task) -> Implementation | None:
-    """The kernel of a task, or ``None`` where these loops do not apply."""
+def _place(block: Block) -> tuple[Expr, Expr]:
+    """The first lane and the number of a block."""
+    if block.count == 1:
+        return integer(block.start), integer(0)
+    counter = Var("block")
+    return plus(times(counter, block.width), block.start), counter
+
+
+def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
+    return For("block", integer(0), integer(block.count), body, Kind.PARALLEL)
+
+
+def lane_count(parts: Parts) -> int:
+    """Elements of a vector of accumulators."""
+    if parts.lanes is None:
+        return 1
+    target = parts.task.target
+    dtype = dtype_of(parts.reduce.value) if parts.reduce else parts.task.output.dtype
+    return target.lanes(dtype)
+
+
+def usual_form(parts: Parts) -> Form:
+    """How the loops are cut and ordered if nobody measured anything better."""
+    positions, vectors = tile_shape(parts, lane_count(parts))
+    # Large weights are streamed once; small ones stay in cache over all rows.
+    order = Order.OUTERMOST if parts.weight else Order.ROWS
+    return Form(positions, vectors, order, fetches_ahead(parts, vectors))
+
+
+def fetches_ahead(parts: Parts, vectors: int) -> bool:
+    """Whether the weights come from so far away that they are fetched ahead."""
+    if not parts.weight:
+        return False
+    weight = next(b for b in parts.task.inputs if b.name == parts.weight)
+    block = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0]
+    slab = weight.dtype.bytes * prod(weight.shape) * block.width // parts.lane_extent
+    return prefetches(parts.task.target, slab, slab * block.count)
+
+
+def applies(parts: Parts) -> bool:
+    """Whether these loops can compute a task."""
+    return parts.lanes is not None or parts.reduce is None
+
+
+def generate(task: Task, form: Form | None = None) -> Implementation | None:
+    """The kernel of a task, or ``None`` where these loops do not apply.
+
+    Args:
+        task: what to compute.
+        form: how the loops are cut and ordered; by default as ``usual_form`` says.
+    """
     parts = take_apart(task)
-    if parts is None:
+    if parts is None or not applies(parts):
         return None
-    if parts.lanes is None and parts.reduce is not None:
-        return None
-    writer = _Writer(parts)
+    return write(parts, form or usual_form(parts))
+
+
+def write(parts: Parts, form: Form) -> Implementation | None:
+    """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
+    writer = _Writer(parts, form)
     try:
         kernel = writer.kernel()
     except _TooManyTiles:
         return None
-    return Implementation(kernel, tuple(writer.operands), "tiled")
+    name = form.name if parts.reduce else "tiled"
+    return Implementation(kernel, tuple(writer.operands), name)

@@ -52,7 +52,7 @@ def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
         return 1, min(count, 1)
     if positions == 1:
         return 1, min(count, 8)
-    if not _is_product(parts):
+    if not is_product(parts):
         return min(positions, max(1, registers // 4)), 1
     if count % 3 == 0 and count % 2 and count > 1:
         vectors = 3
@@ -66,7 +66,7 @@ def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
     return -(-positions // -(-positions // most)), vectors
 
 
-def _is_product(parts: Parts) -> bool:
+def is_product(parts: Parts) -> bool:
     """Whether lanes and positions come from different operands, so that a tile reuses both."""
     if parts.value is None or parts.lanes is None or parts.tile is None:
         return False

@@ -436,4 +436,4 @@ def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:
     """The kernel of a convolution, ``tiles`` tiles at a time."""
     writer = _Writer(conv, form, tiles)
     kernel = writer.kernel()
-    return Implementation(kernel, tuple(writer.operands), f"winograd{form.outputs}")
+    return Implementation(kernel, tuple(writer.operands), f"winograd-f{form.outputs}-{tiles}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from weft.dtypes import DType
 from weft.kernels import winograd
+from weft.kernels.alternatives import Alternative
 from weft.kernels.convolution import Convolution, recognise
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
@@ -11,29 +14,16 @@ from weft.plan.implementation import Implementation
 
 OUTPUTS = (4, 2)
 """Sizes of output tiles, fewest multiplications first."""
+MANY_TILES = (14, 28, 56)
+"""How many tiles at once are worth trying."""
 
-_MARGIN = 0.9
+MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
 _PASS_CYCLES = 30
 """Beside the operations of a transform of one tile."""
 _FAR_BYTES_PER_CYCLE = 9
 """What a core gets from beyond its own caches: a last-level cache shared with others, or
 memory, where a network's weights are."""
-
-
-def direct_cycles(conv: Convolution, lanes: int) -> float:
-    """An estimate for the direct kernel, which skips taps outside of the image."""
-    inside = 1.0
-    for axis, place, before in zip(
-        (conv.rows, conv.columns), conv.places[:2], conv.before, strict=True
-    ):
-        extent = conv.source.shape[place]
-        inside *= sum(
-            0 <= out * conv.stride + tap - before < extent
-            for out in range(axis.extent)
-            for tap in range(conv.size)
-        )
-    return inside * conv.channel.extent * _channels(conv) / (2 * lanes)
 
 
 def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
@@ -86,39 +76,44 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
     """
     points = _form(conv, outputs).size ** 2
     size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    return even_tiles(conv, outputs, 14 if size <= conv.parts.task.target.caches[-1] / 2 else 28)
+
+
+def even_tiles(conv: Convolution, outputs: int, most: int) -> int:
+    """How many tiles, at the most so many, make blocks of one size, enough for all threads."""
     task = conv.parts.task
-    most = 14 if size <= task.target.caches[-1] / 2 else 28
     count = _tiles(conv, outputs)
     blocks = -(-count // most)
     blocks = -(-blocks // task.threads) * task.threads
     return -(-count // blocks)
 
 
-def candidates(task: Task) -> list[tuple[float, int, int]]:
-    """Estimated cycles, size of tiles and tiles at once where this beats the direct kernel."""
+def propose(task: Task) -> tuple[Alternative, ...]:
+    """Sizes of tiles, and how many tiles at once."""
     if task.exact or not task.target.caches:
-        return []
+        return ()
     conv = recognise(task)
     if conv is None:
-        return []
+        return ()
     lanes = task.target.lanes(DType.F32)
-    limit = _MARGIN * direct_cycles(conv, lanes)
-    found: list[tuple[float, int, int]] = []
+    costs: dict[tuple[int, int], float] = {}
     for outputs in OUTPUTS:
         if outputs > most_outputs(conv.size, conv.stride):
             continue
-        tiles = tiles_at_once(conv, outputs)
-        estimate = cycles(conv, outputs, tiles, lanes)
-        if estimate < limit:
-            found.append((estimate, outputs, tiles))
-    return sorted(found)
+        usual = tiles_at_once(conv, outputs)
+        tiles = [usual, *(even_tiles(conv, outputs, most) for most in MANY_TILES)]
+        found = {each: cycles(conv, outputs, each, lanes) / MARGIN for each in tiles}
+        # The usual number comes from measurements that the estimate does not know of.
+        found[usual] = min(found.values())
+        costs |= {(outputs, each): cost for each, cost in found.items()}
+    return tuple(
+        Alternative(f"winograd-f{outputs}-{tiles}", cost, partial(_write, conv, outputs, tiles))
+        for (outputs, tiles), cost in costs.items()
+    )
 
 
-def generate(task: Task) -> Implementation | None:
-    """The kernel of a task, or ``None`` where these loops do not apply or do not pay."""
-    for _, outputs, tiles in candidates(task):
-        return generate_as(task, outputs, tiles)
-    return None
+def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
+    return winograd.write(conv, _form(conv, outputs), tiles)
 
 
 def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
@@ -126,4 +121,4 @@ def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
     conv = recognise(task)
     if conv is None or outputs > most_outputs(conv.size, conv.stride):
         return None
-    return winograd.write(conv, _form(conv, outputs), tiles)
+    return _write(conv, outputs, tiles)

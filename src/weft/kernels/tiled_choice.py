@@ -1,0 +1,184 @@
+"""Register tiles and orders of loops worth trying, and about what they cost.
+
+The estimate counts, per register tile and step of the reduction, multiply-adds (two a
+cycle), loads (two a cycle, one for every vector and one for every position), and at least
+the latency of one multiply-add; then what has to come from the second cache and from beyond
+it because the loops come back to it too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from weft.kernels import tiled
+from weft.kernels.alternatives import Alternative
+from weft.kernels.parts import Parts, take_apart
+from weft.kernels.task import Task
+from weft.kernels.tiled import Form, Order, lane_count, usual_form
+from weft.kernels.tiling import blocks_of, is_product
+from weft.loops.nodes import Buffer
+from weft.loops.walk import loads
+
+FMA_LATENCY = 4
+"""Cycles; so many steps of one accumulator cannot overlap."""
+OVERHEAD = 20
+"""Cycles to begin a tile: loops, addresses, and the first products' latency."""
+NEAR_BYTES_PER_CYCLE = 32
+"""What a core gets from its second cache."""
+FAR_BYTES_PER_CYCLE = 9
+"""What a core gets from beyond its own caches: a last-level cache shared with others, or
+memory, where a network's weights are."""
+
+
+def propose(task: Task) -> tuple[Alternative, ...]:
+    """The usual form and others, those that look best first."""
+    parts = take_apart(task)
+    if parts is None or not tiled.applies(parts):
+        return ()
+    usual = usual_form(parts)
+    if parts.reduce is None:
+        return (Alternative("tiled", 0.0, partial(tiled.write, parts, usual)),)
+    costs = {form: cycles(parts, form) for form in (usual, *forms(parts))}
+    # The usual form comes from measurements that the estimate does not know of; next to
+    # other algorithms, which are estimated alike, only its multiply-adds count.
+    costs[usual] = min(*costs.values(), products(parts))
+    return tuple(
+        Alternative(form.name, cost, partial(tiled.write, parts, form))
+        for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
+    )
+
+
+def forms(parts: Parts) -> Iterator[Form]:
+    """All forms worth trying."""
+    usual = usual_form(parts)
+    for positions, vectors in shapes(parts):
+        ahead = tiled.fetches_ahead(parts, vectors)
+        form = replace(usual, positions=positions, vectors=vectors, ahead=ahead)
+        yield form
+        several = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0].count > 1
+        if not parts.weight or not several:
+            continue
+        yield replace(form, ahead=not ahead)
+        if parts.tile is not None:
+            yield replace(form, order=Order.TILES)
+            if parts.outer:
+                yield replace(form, order=Order.ROWS)
+
+
+def shapes(parts: Parts) -> list[tuple[int, int]]:
+    """Positions and vectors of register tiles whose accumulators fit the registers."""
+    registers = parts.task.target.registers
+    positions = parts.tile.extent if parts.tile else 1
+    count = -(-parts.lane_extent // lane_count(parts))
+    if positions == 1:
+        return [(1, vectors) for vectors in (1, 2, 4, 8) if vectors <= count]
+    if not is_product(parts):
+        most = max(1, registers // 4)
+        sizes = {min(positions, size) for size in (most, most // 2, 2 * most) if size}
+        return [(size, 1) for size in sorted(sizes)]
+    found: list[tuple[int, int]] = []
+    for vectors in range(1, min(count, 6) + 1):
+        most = max(1, (registers - 1 - vectors) // vectors)
+        # Tiles of one size: the last one is not smaller for nothing.
+        even = -(-positions // -(-positions // most))
+        found += [(size, vectors) for size in dict.fromkeys((even, min(most, positions)))]
+    return found
+
+
+def cycles(parts: Parts, form: Form) -> float:
+    """About how many cycles a form takes on one core."""
+    return max(arithmetic(parts, form), traffic(parts, form))
+
+
+def products(parts: Parts) -> float:
+    """Cycles for the multiply-adds alone, of those taps that lie inside."""
+    outputs = prod(axis.extent for axis in parts.task.compute.axes)
+    return reduction(parts) * outputs / (2 * lane_count(parts))
+
+
+def arithmetic(parts: Parts, form: Form) -> float:
+    """Cycles for multiply-adds and loads from the first cache."""
+    lanes = lane_count(parts)
+    steps = reduction(parts)
+    total = 0.0
+    for positions, often in _cut(parts.tile.extent if parts.tile else 1, form.positions):
+        for block in blocks_of(parts.lane_extent, lanes, form.vectors):
+            vectors = len(block.widths)
+            step = max(positions * vectors / 2, (positions + vectors) / 2, FMA_LATENCY)
+            tile = steps * step + OVERHEAD + 2 * positions * vectors
+            total += often * block.count * tile
+    return total * prod(axis.extent for axis in parts.outer)
+
+
+def reduction(parts: Parts) -> float:
+    """Steps of the reduction for one output, of those taps that lie inside, on average."""
+    assert parts.reduce is not None
+    steps = 1.0
+    extents = {axis.var: axis.extent for axis in parts.task.compute.axes}
+    for axis in parts.reduce.axes:
+        steps *= axis.extent
+        guards = [guard for guard in parts.guards if guard.tap == axis.var]
+        along = next((out for guard in guards for out in sorted(guard.outs)), "")
+        if along and all(guard.is_along(along) for guard in guards):
+            inside = sum(
+                all(guard.holds(out, tap) for guard in guards)
+                for out in range(extents[along])
+                for tap in range(axis.extent)
+            )
+            steps *= inside / (extents[along] * axis.extent)
+    return steps
+
+
+def _cut(extent: int, size: int) -> list[tuple[int, int]]:
+    """Sizes of tiles and how often they come."""
+    whole, rest = divmod(extent, size)
+    return [(size, whole), (rest, 1)] if rest else [(size, whole)]
+
+
+def traffic(parts: Parts, form: Form) -> float:
+    """Cycles for what comes from beyond the first cache, again and again."""
+    caches = parts.task.target.caches
+    if not caches:
+        return 0.0
+    image, filter = _bytes(parts)
+    width = form.vectors * lane_count(parts)
+    blocks = -(-parts.lane_extent // width)
+    rows = prod(axis.extent for axis in parts.outer)
+    tiles = rows * -(-(parts.tile.extent if parts.tile else 1) // form.positions)
+    slab = filter / blocks
+    match form.order:
+        case Order.OUTERMOST:
+            reads = [(filter, 1, filter), (slab, tiles * blocks, slab), (image, blocks, image)]
+        case Order.ROWS:
+            reads = [(filter, rows, filter), (slab, tiles * blocks, slab), (image, 1, image)]
+            reads.append((image / rows, blocks * rows, image / rows))
+        case Order.TILES:
+            reads = [(filter, tiles, filter), (image, 1, image)]
+    return sum(often * size / _rate(again, caches) for size, often, again in reads)
+
+
+def _rate(size: float, caches: tuple[int, ...]) -> float:
+    """Bytes per cycle of what is read again after so many bytes."""
+    if size <= caches[0] / 2:
+        return 1e9  # counted with the arithmetic
+    return NEAR_BYTES_PER_CYCLE if size <= caches[-1] / 2 else FAR_BYTES_PER_CYCLE
+
+
+def _bytes(parts: Parts) -> tuple[float, float]:
+    """Of what the positions read, and of what the lanes read."""
+    assert parts.value is not None
+    used = {load.buffer for load in loads(parts.value)}
+    image, filter = 0.0, 0.0
+    for buffer in parts.task.inputs:
+        if buffer.name == parts.weight:
+            filter += _size(buffer)
+        elif buffer.name in used:
+            image += _size(buffer)
+    return image, filter
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.dtype.bytes * prod(buffer.shape)
