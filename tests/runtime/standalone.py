@@ -11,7 +11,6 @@ import numpy as np
 
 from weft.codegen.emit import Files, emit
 from weft.plan.program import Program
-from weft.runtime.threads import pool_texts
 
 # Every buffer is a block of its own, of exactly its size, so that the sanitizer sees each end.
 _MAIN = """\
@@ -68,14 +67,50 @@ int main(int count, char **paths)
 
 
 _ALONE = {"include": "", "before": "", "threads": "", "after": ""}
-_POOLED = {
-    "include": '#include "weft_pool.h"\n',
-    "before": (
-        "    weft_pool *pool = weft_pool_new(THREADS, 0);\n"
-        "    const weft_threads threads = {THREADS, weft_pool_run, pool};\n"
-    ),
+# Threads of its own for every part, so that the sanitizer sees them all side by side: a pool's
+# caller runs the parts that no other thread has begun.
+_SPREAD = """\
+#include <pthread.h>
+
+typedef struct share {
+    void (*task)(void *context, int part, int parts);
+    void *context;
+    int part;
+    int parts;
+} share;
+
+static void *begin(void *argument)
+{
+    share *const own = (share *)argument;
+    own->task(own->context, own->part, own->parts);
+    return NULL;
+}
+
+static void spread(void *pool, int parts, void (*task)(void *context, int part, int parts),
+                   void *context)
+{
+    pthread_t threads[THREADS];
+    share shares[THREADS];
+    (void)pool;
+    for (int i = 0; i < parts; ++i) {
+        shares[i] = (share){task, context, i, parts};
+        if (pthread_create(&threads[i], NULL, begin, &shares[i]) != 0) {
+            exit(14);
+        }
+    }
+    for (int i = 0; i < parts; ++i) {
+        if (pthread_join(threads[i], NULL) != 0) {
+            exit(15);
+        }
+    }
+}
+
+"""
+_THREADED = {
+    "include": _SPREAD,
+    "before": "    const weft_threads threads = {THREADS, spread, NULL};\n",
     "threads": ", &threads",
-    "after": "    weft_pool_free(pool);\n",
+    "after": "",
 }
 
 
@@ -109,7 +144,7 @@ def standalone(
 ) -> Standalone:
     """Builds a program that reads the input and the weights from files.
 
-    A network for several threads gets a pool of them.
+    A network for several threads gets new ones for every kernel.
     """
     files = emit(program, flavour, "blob")
     assert files.blob is not None
@@ -121,16 +156,15 @@ def standalone(
         output_bytes=int(np.prod(made.shape)) * made.dtype.bytes,
         weight_bytes=files.blob.size,
         arena_bytes=program.arena_bytes,
-        **(_POOLED if program.threads > 1 else _ALONE),
+        **(_THREADED if program.threads > 1 else _ALONE),
     ).replace("THREADS", str(program.threads))
-    pool = pool_texts() if program.threads > 1 else ()
-    for name, text in (files.header, *files.private, *files.sources, *pool, ("main.c", main)):
+    for name, text in (files.header, *files.private, *files.sources, ("main.c", main)):
         (folder / name).write_text(text)
     (folder / "weights.bin").write_bytes(files.blob.tobytes())
     sources = [name for name, _ in files.sources]
     command = [*compiler, f"-std={files.flavour.standard}", *flags, "-c", *sources]
-    pooled = ["-pthread", "weft_pool.c"] if pool else []
-    link = ["-std=gnu11", *flags, "main.c", *pooled, *(f"{Path(name).stem}.o" for name in sources)]
+    objects = [f"{Path(name).stem}.o" for name in sources]
+    link = ["-std=gnu11", "-pthread", *flags, "main.c", *objects]
     for arguments in (command, [*compiler, *link, "-o", "main", "-lm"]):
         done = subprocess.run(
             arguments, cwd=folder, capture_output=True, text=True, timeout=600, check=False
