@@ -148,7 +148,7 @@ class Net:
         """
         machine = find_target(target) if isinstance(target, str) else target
         implement = implementer(machine, threads=threads, exact=exact)
-        return make(self.expanded().graph, OPS, implement, threads)
+        return make(self.expanded().graph, OPS, implement, threads, spread=bool(machine.caches))
 
     def program(
         self,

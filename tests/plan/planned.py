@@ -22,7 +22,8 @@ from weft.targets.table import target
 
 def plan_of(graph: Graph, machine: str = "x86-avx512") -> Plan:
     """The plan of a graph for a target."""
-    return make(expand(graph, OPS), OPS, implementer(target(machine)))
+    found = target(machine)
+    return make(expand(graph, OPS), OPS, implementer(found), spread=bool(found.caches))
 
 
 def program_of(graph: Graph, machine: str = "x86-avx512") -> Program:

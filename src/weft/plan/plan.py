@@ -93,7 +93,14 @@ class Plan:
     threads: int = 1
 
 
-def make(graph: Graph, ops: Mapping[str, Op], implement: Implement, threads: int = 1) -> Plan:
+def make(
+    graph: Graph,
+    ops: Mapping[str, Op],
+    implement: Implement,
+    threads: int = 1,
+    *,
+    spread: bool = False,
+) -> Plan:
     """The plan of a static graph without composite ops.
 
     Args:
@@ -101,6 +108,7 @@ def make(graph: Graph, ops: Mapping[str, Op], implement: Implement, threads: int
         ops: the op table.
         implement: makes a kernel for a group.
         threads: that may run parts of a kernel at once, each with scratch memory of its own.
+        spread: leave gaps after rows that would share places of a cache.
 
     Raises:
         UserError: the graph has a symbolic dimension.
@@ -114,7 +122,8 @@ def make(graph: Graph, ops: Mapping[str, Op], implement: Implement, threads: int
         )
     graph = own_outputs(only_used(graph))
     program = tensor_program(graph, ops)
-    return _Planner(graph, ops, implement, assign(program, form(program)), threads).plan()
+    storage = assign(program, form(program), spread=spread)
+    return _Planner(graph, ops, implement, storage, threads, spread).plan()
 
 
 @dataclass
@@ -124,6 +133,7 @@ class _Planner:
     implement: Implement
     storage: Storage
     threads: int
+    spread: bool
 
     def plan(self) -> Plan:
         steps = [self.step(work) for work in self.storage.steps]
@@ -171,7 +181,7 @@ class _Planner:
             return PlannedStep(work, body=body, scratch=body.scratch_bytes)
         attributes: ScanAttributes = work.node.attributes
         body = expand(attributes.body, self.ops)
-        nested = make(body, self.ops, self.implement, self.threads)
+        nested = make(body, self.ops, self.implement, self.threads, spread=self.spread)
         states = attributes.num_states
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)

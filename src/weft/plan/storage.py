@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from operator import mul
 
 from weft.errors import InternalError
 from weft.ir.graph import Graph
@@ -25,6 +26,7 @@ from weft.loops.simplify import simplify
 from weft.loops.walk import loads, rename_loads, walk
 from weft.plan.group import Group, contraction
 from weft.plan.program import Region
+from weft.plan.spread import gap_of, spreadable
 from weft.plan.strides import View, moved, order_of, packed, reshaped, row_major
 from weft.plan.tensors import (
     RESHAPES,
@@ -108,9 +110,12 @@ def vector_strides(
 
 
 class _Storage:
-    def __init__(self, program: TensorProgram, groups: Mapping[str, Group]) -> None:
+    def __init__(
+        self, program: TensorProgram, groups: Mapping[str, Group], spread: frozenset[str]
+    ) -> None:
         self.program = program
         self.groups = groups
+        self.spread = spread
         self.types = dict(program.types)
         self.views: dict[str, View] = {}
         self.roots: dict[str, Root] = {}
@@ -143,9 +148,12 @@ class _Storage:
     # --- roots ------------------------------------------------------------------------
 
     def add_root(self, value: str, region: Region, order: Sequence[int] | None = None) -> View:
-        shape = self.types[value].dims
-        strides = row_major(shape) if order is None else packed(shape, order)
-        self.roots[value] = Root(value, region, self.types[value].bytes)
+        type = self.types[value]
+        order = range(len(type.dims)) if order is None else order
+        gap = gap_of(type, order) if value in self.spread and region is Region.ARENA else 0
+        strides = packed(type.dims, order, gap)
+        reach = max(map(mul, strides, type.dims)) * type.dtype.bytes if gap else type.bytes
+        self.roots[value] = Root(value, region, reach)
         self.views[value] = view = View(value, 0, strides)
         return view
 
@@ -435,6 +443,13 @@ def _spatial(group: Group) -> bool:
     return anchored and prod(group.type.dims[2:]) > 1
 
 
-def assign(program: TensorProgram, groups: Mapping[str, Group]) -> Storage:
-    """Gives every materialised value a place."""
-    return _Storage(program, groups).run()
+def assign(program: TensorProgram, groups: Mapping[str, Group], *, spread: bool = False) -> Storage:
+    """Gives every materialised value a place.
+
+    Args:
+        program: the graph as definitions.
+        groups: what is computed together.
+        spread: leave gaps after rows that would share places of a cache.
+    """
+    values = spreadable(program, groups) if spread else frozenset[str]()
+    return _Storage(program, groups, values).run()

@@ -31,13 +31,22 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def packed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a packed tensor whose dimensions lie in ``order``, slowest first."""
+def packed(shape: Sequence[int], order: Sequence[int], gap: int = 0) -> tuple[int, ...]:
+    """Strides of a packed tensor whose dimensions lie in ``order``, slowest first.
+
+    Args:
+        shape: its dimensions.
+        order: of its dimensions.
+        gap: elements left free after every row, a run of the fastest dimension that moves.
+    """
     strides = [0] * len(shape)
     step = 1
     for axis in reversed(order):
         strides[axis] = step
-        step *= shape[axis]
+        if step == 1 < shape[axis]:
+            step = shape[axis] + gap
+        else:
+            step *= shape[axis]
     return tuple(strides)
 
 
