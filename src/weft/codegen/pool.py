@@ -124,17 +124,22 @@ class Pool:
         return texts, declared
 
     def _loaded_once(self, run: list[str], texts: dict[int, str], block: Block) -> list[str]:
-        """A run of statements, vectors that it loads repeatedly loaded before it."""
+        """A run of statements, vectors that it loads repeatedly loaded where it first does."""
         counts = Counter(int(number) for line in run for number in _MARK.findall(line))
         known = dict(texts)
-        declared: list[str] = []
-        for number, count in counts.items():
-            access = self._accesses[number]
-            if count > 1 and access.vector and access.load:
-                name = self._fresh(f"{access.name}_{len(declared)}", block)
-                declared.append(f"{block.indent}const {access.vector} {name} = {texts[number]};")
-                known[number] = name
-        return [*declared, *(self._plain(line, known) for line in run)]
+        held = 0
+        done: list[str] = []
+        for line in run:
+            for number in map(int, _MARK.findall(line)):
+                access = self._accesses[number]
+                if counts[number] > 1 and access.vector and access.load:
+                    name = self._fresh(f"{access.name}_{held}", block)
+                    done.append(f"{block.indent}const {access.vector} {name} = {texts[number]};")
+                    known[number] = name
+                    counts[number] = 0
+                    held += 1
+            done.append(self._plain(line, known))
+        return done
 
     def _fresh(self, wish: str, block: Block) -> str:
         """A name for a block that nothing around or inside it has."""

@@ -260,7 +260,7 @@ class Writer:
         slot = self.scalar.slot(stmt.buffer)
         name, offset = place(slot, [self.scalar.linear(each) for each in stmt.index])
         if offset is not None:
-            target = self.scope.element(slot, name, offset, load=False)
+            target = self.scope.element(slot, name, offset)
             block.statement(f"__builtin_prefetch(&{target}, 0, 2);")
 
     def _array(self, slot: Slot) -> str:

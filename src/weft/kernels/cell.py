@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.kernels.arithmetic import integer, plus
 from weft.kernels.parts import Parts
+from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
@@ -154,6 +155,8 @@ class Cell:
         if not order:
             return self.updates(fixed)
         var, rest = order[0], order[1:]
+        if self.parts.slide and var == self.parts.slide.tap:
+            return self.sliding(self.parts.slide, extents[var], fixed)
         if var in static:
             found: list[Stmt] = []
             for start, stop in self.runs(var, extents[var]):
@@ -195,6 +198,22 @@ class Cell:
             if last is not None:
                 stop = Binary("min", stop, last)
         return start, stop
+
+    def sliding(self, slide: Slide, extent: int, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The updates of all positions and taps of a row, in the order of what they read."""
+        live = [
+            (place, tap)
+            for place in range(self.size)
+            for tap in range(extent)
+            if self.inside(place, {**fixed, slide.tap: tap})
+        ]
+        taps = [
+            {name: integer(value) for name, value in {**fixed, slide.tap: tap}.items()}
+            for tap in range(extent)
+        ]
+        updates = [self.update(integer(place), taps[tap]) for place, tap in slide.order(live)]
+        hints = [self.prefetches(each) for each in taps]
+        return tuple(stmt for group in (*updates, *hints) for stmt in group)
 
     def updates(self, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
         """The updates of all positions whose guards hold for these taps."""

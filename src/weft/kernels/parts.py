@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.kernels.guards import Guard, unguarded
+from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Expr, Load, Reduce, Var
@@ -24,6 +25,7 @@ class Parts:
         lanes: the vector axis, if the output has one; tile: the axis of positions.
         outer: the other output axes, slowest first.
         weight: the constant input that is packed, if there is one.
+        slide: how a window moves along the tiled axis, if one does.
     """
 
     task: Task
@@ -34,6 +36,7 @@ class Parts:
     tile: Axis | None
     outer: tuple[Axis, ...]
     weight: str | None
+    slide: Slide | None = None
 
     @property
     def tile_guards(self) -> tuple[Guard, ...]:
@@ -58,7 +61,11 @@ class Parts:
         # Taps before channels: what a tap reads of neighbouring positions is contiguous.
         rest = [axis for axis in reduce.axes if axis.var not in guarded]
         rest.sort(key=lambda axis: axis.extent)
-        return order + [axis.var for axis in rest]
+        order += [axis.var for axis in rest]
+        if self.slide:
+            order.remove(self.slide.tap)
+            order.append(self.slide.tap)
+        return order
 
     def weight_index(self) -> tuple[Expr, ...]:
         """Where the packed weight is read."""
@@ -126,7 +133,8 @@ def take_apart(task: Task) -> Parts | None:
         tile = None
     outer = tuple(axis for axis in rest if axis is not tile)
     weight = _packable(task, value, lanes) if reduce else None
-    return Parts(task, reduce, value, guards, lanes, tile, outer, weight)
+    move = slide(reduce, value, guards, lanes, tile) if reduce and value else None
+    return Parts(task, reduce, value, guards, lanes, tile, outer, weight, move)
 
 
 def _tile(value: Expr | None, axes: tuple[Axis, ...], lanes: Axis | None) -> Axis | None:

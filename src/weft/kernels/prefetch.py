@@ -15,7 +15,10 @@ def prefetches(target: Target, slab: int, total: int) -> bool:
         slab: bytes that are used again and again before the next slab's turn.
         total: bytes of all slabs.
     """
-    return bool(target.caches) and total > target.caches[-1] // 2 and slab <= target.caches[-1] // 2
+    if not target.caches:
+        return False
+    # In a network, other layers' weights have taken all caches since the last run.
+    return total > target.caches[0] // 2 and slab <= target.caches[-1] // 2
 
 
 def following(number: Expr, count: int) -> Expr:

@@ -239,6 +239,8 @@ def fetches_ahead(parts: Parts, vectors: int) -> bool:
     weight = next(b for b in parts.task.inputs if b.name == parts.weight)
     block = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0]
     slab = weight.dtype.bytes * prod(weight.shape) * block.width // parts.lane_extent
+    if parts.slide:
+        return block.count > 1
     return prefetches(parts.task.target, slab, slab * block.count)
 
 

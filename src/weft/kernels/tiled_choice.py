@@ -76,7 +76,7 @@ def shapes(parts: Parts) -> list[tuple[int, int]]:
     if positions == 1:
         return [(1, vectors) for vectors in (1, 2, 4, 8) if vectors <= count]
     if not is_product(parts):
-        most = max(1, registers // 4)
+        most = max(1, registers // (2 if parts.slide else 4))
         sizes = {min(positions, size) for size in (most, most // 2, 2 * most) if size}
         return [(size, 1) for size in sorted(sizes)]
     found: list[tuple[int, int]] = []

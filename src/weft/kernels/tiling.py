@@ -52,6 +52,9 @@ def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
         return 1, min(count, 1)
     if positions == 1:
         return 1, min(count, 8)
+    if parts.slide:
+        most = max(1, registers // 2)
+        return -(-positions // -(-positions // most)), 1
     if not is_product(parts):
         return min(positions, max(1, registers // 4)), 1
     if count % 3 == 0 and count % 2 and count > 1:
