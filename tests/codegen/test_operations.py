@@ -203,6 +203,7 @@ def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path:
 @pytest.mark.parametrize("swish", [False, True])
 def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path) -> None:
     ranges = [np.linspace(-87, 95, 4096), np.linspace(-5, 5, 4096), np.linspace(-1e-3, 1e-3, 64)]
+    overflow = np.linspace(-89.5, -87, 512, dtype=np.float32)
     x = np.concatenate(ranges).astype(np.float32)
 
     def formula(x: Expr) -> Expr:
@@ -216,6 +217,11 @@ def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path
     units = np.abs(y - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-126).astype(np.float32))
     # Without fused products every step rounds.
     assert units.max() < 6
+    steps = lane_by_lane(formula, overflow, lanes, tmp_path)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(
+            steps, (overflow if swish else 1) / (1 + np.exp(-overflow)), 1e-5, 1e-36
+        )
     special = np.resize(np.array([-np.inf, -1e30, -100, -0.0, 100, 1e30, np.nan, 3e-39], "f4"), 16)
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = (special if swish else 1) / (1 + np.exp(-special))

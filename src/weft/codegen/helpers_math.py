@@ -50,8 +50,8 @@ static __attribute__((always_inline)) {V} weft_logistic_{V}({V} x)
     y = y * r + 4.166628048e-2f;
     y = y * r + 1.666654348e-1f;
     y = y * r + 0.5f;
-    y = y * (r * r) + r;
-    return y * scale + (scale + 1.0f);
+    y = y * (r * r) + r + 1.0f; /* above 0, so that overflow gives infinity */
+    return y * scale + 1.0f;
 }}
 """
 
