@@ -98,6 +98,7 @@ class _Scope:
 
     memory: Mapping[str, np.ndarray]
     axes: tuple[Axis, ...]
+    sums: list[float]
     known: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])
 
     def of(self, expr: Expr) -> np.ndarray:
@@ -143,19 +144,22 @@ class _Scope:
         return array[tuple(places)] if places else array[()]
 
     def reduce(self, op: str, axes: tuple[Axis, ...], value: Expr) -> np.ndarray:
-        inner = _Scope(self.memory, (*self.axes, *axes))
+        inner = _Scope(self.memory, (*self.axes, *axes), self.sums)
         found = inner.of(value)
         shape = [axis.extent for axis in reversed(axes)]
         around = found.shape[-len(self.axes) :] if self.axes else ()
         around = (*(1,) * (len(self.axes) - len(around)), *around)
         whole = np.broadcast_to(found, (*shape, *around))
-        return _REDUCE[op](whole, axis=tuple(range(len(axes))))
+        reduced = _REDUCE[op](whole, axis=tuple(range(len(axes))))
+        finite = np.abs(reduced[np.isfinite(reduced)])
+        self.sums.append(float(finite.max(initial=0.0)))
+        return reduced
 
 
 def evaluate(
     compute: Compute, inputs: Sequence[Buffer], memory: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """The output of a definition, in the order of its axes.
+) -> tuple[np.ndarray, float]:
+    """The output of a definition, in the order of its axes, and how large sums in it become.
 
     Args:
         compute: the definition.
@@ -170,7 +174,8 @@ def evaluate(
         ).astype(_wide(buffer.dtype))
         for buffer in inputs
     }
+    sums = [0.0]
     with np.errstate(all="ignore"):
-        found = _Scope(views, compute.axes).of(compute.value)
+        found = _Scope(views, compute.axes, sums).of(compute.value)
     extents = [axis.extent for axis in reversed(compute.axes)]
-    return np.ascontiguousarray(np.broadcast_to(found, extents).T)
+    return np.ascontiguousarray(np.broadcast_to(found, extents).T), max(sums)

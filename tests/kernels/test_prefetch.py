@@ -49,7 +49,7 @@ def test_the_following_number_stays_within_the_count(count: int, data: st.DataOb
 
 def dense(machine_caches: tuple[int, ...], columns: int = 64) -> Task:
     net = Net()
-    (task,) = tasks_of(net, net.dense(net.input(7, 32), columns))
+    (task,) = tasks_of(net, net.dense(net.input(12, 32), columns))
     return replace(task, target=replace(task.target, caches=machine_caches))
 
 

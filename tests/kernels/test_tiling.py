@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import tasks_of
+from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from weft.dtypes import DType
+from weft.kernels import tiled
 from weft.kernels.guards import Guard
 from weft.kernels.parts import take_apart
 from weft.kernels.tiling import Block, Tile, blocks_of, tile_shape, tiles_of
 from weft.loops.affine import Affine
-from weft.loops.nodes import Var
+from weft.loops.nodes import For, Kind, Var
+from weft.loops.walk import walk_stmts
 
 
 @given(st.integers(0, 200), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 8))
@@ -109,8 +112,51 @@ def test_accumulators_fit_the_registers(machine, lanes, registers, rows, columns
     assert parts.task.target.registers == registers
     positions, vectors = tile_shape(parts, lanes)
     assert 1 <= positions <= rows
-    # One more register for what is read beside the weights.
-    assert positions * vectors + vectors < registers + (positions == 1) * registers
+    # One more register for what is read beside those operands that are held.
+    held = min(positions, vectors)
+    assert positions * vectors + held < registers + (positions == 1) * registers
+
+
+def shape_of(rows: int, columns: int, machine: str) -> tuple[int, int]:
+    net = Net()
+    made = net.op("MatMul", net.input(rows, 16), net.constant(16, columns))
+    parts = parts_of(net, made, machine)
+    return tile_shape(parts, parts.task.target.lanes(DType.F32))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "shape"),
+    [
+        (196, 256, (6, 2)),
+        # 4 + 3 rows of three vectors make more of every cycle than of two.
+        (7, 512, (4, 3)),
+        (196, 8, (8, 1)),
+        (3, 32, (3, 4)),
+    ],
+)
+def test_tiles_where_registers_are_few(rows, columns, shape):
+    assert shape_of(rows, columns, "x86-avx2") == shape
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "shape"), [(196, 256, (2, 6)), (196, 16, (3, 4)), (196, 8, (6, 2))]
+)
+def test_many_vectors_share_a_scalar_that_takes_a_shuffle(rows, columns, shape):
+    assert shape_of(rows, columns, "x86-sse2") == shape
+
+
+def test_scalars_are_held_where_vectors_are_too_many():
+    """Products take a register too: the order of the updates says what is kept."""
+    net = Net()
+    (task,) = tasks_of(net, net.dense(net.input(4, 16), 24), machine="x86-sse2")
+    made = tiled.generate(task)
+    assert made is not None
+    (loop,) = [
+        each for each in walk_stmts(made.kernel.body) if isinstance(each, For) and each.var == "k"
+    ]
+    assert [type(each) for each in loop.body] == [For] * 6
+    assert all(isinstance(each, For) and each.kind is Kind.UNROLL for each in loop.body)
+    assert_as_nest(task, made)
 
 
 def test_tiles_are_of_like_size():

@@ -86,6 +86,18 @@ class Cell:
             return body
         return (For("p", integer(0), integer(self.size), body, Kind.UNROLL),)
 
+    def written_out(self, updates: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The updates of all vectors, for every position.
+
+        Compilers keep in registers what the inner loop uses again: the vectors of weights,
+        or, where products take registers and these are not enough, the fewer scalars.
+        """
+        vectors, registers = len(updates), self.parts.task.target.registers
+        scalars_fit = self.size * vectors + self.size + 2 <= registers
+        if not self.parts.task.target.fused and self.size < vectors and scalars_fit:
+            return tuple(stmt for update in updates for stmt in self.positions((update,)))
+        return self.positions(updates)
+
     @property
     def position(self) -> Expr:
         """The variable of the positions."""
@@ -220,7 +232,7 @@ class Cell:
         taps = {name: integer(tap) for name, tap in fixed.items()}
         live = [place for place in range(self.size) if self.inside(place, fixed)]
         if len(live) == self.size:
-            return (*self.prefetches(taps), *self.positions(self.update(self.position, taps)))
+            return (*self.prefetches(taps), *self.written_out(self.update(self.position, taps)))
         if len(live) < 2:
             return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
         # Guards are affine, so they hold on a run of positions.

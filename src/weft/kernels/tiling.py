@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts
 from weft.loops.walk import free_vars, loads
+from weft.targets.target import Target
+
+FEW_REGISTERS = 16
+"""With no more, the shape of a tile is a matter of what is left over."""
+_FUSED_VECTORS = (2, 3, 4, 1)
+_PLAIN_VECTORS = (6, 4, 3, 2, 1)
+"""Vectors at every position, the best first; more of them need fewer shuffles of scalars."""
+_LATENCY = 4
+"""Cycles until an accumulator can be added to again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,8 @@ def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
         return -(-positions // -(-positions // most)), 1
     if not is_product(parts):
         return min(positions, max(1, registers // 4)), 1
+    if registers <= FEW_REGISTERS:
+        return _small_shape(parts.task.target, positions, count)
     if count % 3 == 0 and count % 2 and count > 1:
         vectors = 3
     elif positions <= registers // 5 and count % 4 == 0:
@@ -67,6 +78,32 @@ def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
     if vectors == 1:
         most = min(most, registers // 2)
     return -(-positions // -(-positions // most)), vectors
+
+
+def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
+    """The tile that takes the fewest cycles, rests included, where registers are few."""
+    held = _FUSED_VECTORS if target.fused else _PLAIN_VECTORS
+    shapes: dict[tuple[int, int], float] = {}
+    for vectors in held:
+        if vectors <= count:
+            # What is left holds operands and, without fused multiply-adds, products.
+            most = max(1, (target.registers - 4) // vectors)
+            if vectors == 1:
+                most = min(most, target.registers // 2)
+            even = -(-positions // -(-positions // most))
+            shapes[even, vectors] = _cycles(target, positions, count, even, vectors)
+    return min(shapes, key=lambda shape: shapes[shape])
+
+
+def _cycles(target: Target, positions: int, count: int, size: int, vectors: int) -> float:
+    """Of one step of the reduction in all tiles: two pipes multiply, two add or shuffle."""
+    total = 0.0
+    for tile, tiles in ((size, positions // size), (positions % size, 1)):
+        for width, blocks in ((vectors, count // vectors), (count % vectors, 1)):
+            sums = tile * width
+            step = sums / 2 if target.fused else (2 * sums + tile) / 4
+            total += tiles * blocks * max(step, _LATENCY) if sums else 0
+    return total
 
 
 def is_product(parts: Parts) -> bool:

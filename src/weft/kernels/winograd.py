@@ -85,7 +85,9 @@ class _Writer:
         task, conv = self.conv.parts.task, self.conv
         lanes = conv.parts.lanes
         assert lanes is not None
-        _, vectors = tile_shape(self.product_parts(self.tiles, 2 * self.lanes), self.lanes)
+        # Products of few lanes at a time stay near; shuffles of scalars cost more than that.
+        width = 2 * self.lanes if task.target.fused else lanes.extent
+        _, vectors = tile_shape(self.product_parts(self.tiles, width), self.lanes)
         groups = blocks_of(lanes.extent, self.lanes, vectors)
         names = [self.pack(group, number) for number, group in enumerate(groups)]
         total = self.down * self.across

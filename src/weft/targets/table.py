@@ -30,6 +30,7 @@ def _read(name: str) -> Target:
         tuple(str(flag) for flag in row["flags"]),
         str(row["doc"]),
         tuple(int(size) for size in row.get("caches", ())),
+        bool(row.get("fused", True)),
     )
 
 

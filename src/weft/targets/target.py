@@ -19,6 +19,8 @@ class Target:
         flags: for a GNU-compatible compiler, what selects this processor.
         doc: one sentence for the reference pages.
         caches: bytes that one core has of every level of data cache, nearest first.
+        fused: whether one instruction multiplies and adds, and another loads one element
+            into all lanes; without, a product takes a register and a scalar a shuffle.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Target:
     flags: tuple[str, ...]
     doc: str
     caches: tuple[int, ...] = ()
+    fused: bool = True
 
     def lanes(self, dtype: DType) -> int:
         """Elements of ``dtype`` in a vector register; 1 without vectors."""
