@@ -59,6 +59,16 @@ _EXTREME_CALLS = {
     "v2f64": "__builtin_ia32_{op}pd(rhs, lhs)",
 }
 
+# Each compiler knows one of the two builtins, both in all versions that matter.
+_SHUFFLE = """\
+/* Lanes of two vectors, by number; those of the second come after those of the first. */
+#if defined(__clang__)
+#define weft_shuffle_{V}(lhs, rhs, ...) __builtin_shufflevector(lhs, rhs, __VA_ARGS__)
+#else
+#define weft_shuffle_{V}(lhs, rhs, ...) __builtin_shuffle(lhs, rhs, ({M}){{__VA_ARGS__}})
+#endif
+"""
+
 _ABS_FLOAT = """\
 /* The lanes without their signs. */
 static {V} weft_abs_{V}({V} x)
@@ -151,6 +161,8 @@ def vector_helper(name: str) -> Text | None:
         call = _EXTREME_CALLS.get(words["V"], "").format(op=op)
         builtin = _EXTREME_BUILTIN.format(call=call) if call else ""
         return _EXTREME.format(**words, left=left, right=right, word=word, builtin=builtin), ()
+    if op == "shuffle":
+        return _SHUFFLE.format(**words), ()
     if op == "abs":
         return (_ABS_FLOAT if dtype.is_float else _ABS_INT).format(**words), ()
     if op == "round":

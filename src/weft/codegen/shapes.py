@@ -168,7 +168,8 @@ class Shapes:
         if prefix == rank - 1:
             lanes = _common_lanes(accesses)
             fits = lanes and buffer.shape[-1] % lanes == 0
-            if fits and all(_by_vectors(access, lanes) for access in accesses):
+            one = buffer.shape[-1] == lanes
+            if fits and all(_by_vectors(a, lanes) or (one and _shuffles(a)) for a in accesses):
                 return Form(prefix, lanes)
         # Elements that some vector loop takes side by side stay side by side.
         if prefix == rank and rank and any(a.lane and _uses(a) for a in accesses):
@@ -249,6 +250,14 @@ def _common_lanes(accesses: Sequence[_Access]) -> int:
 def _uses(access: _Access) -> bool:
     assert access.lane is not None
     return access.lane.var in free_vars(access.index[-1])
+
+
+def _shuffles(access: _Access) -> bool:
+    """Whether the lanes of a vector loop take lanes of one vector in an order of their own."""
+    last = access.index[-1]
+    if access.lane is None or any(loads(last)):
+        return False
+    return free_vars(last) == frozenset((access.lane.var,))
 
 
 def _by_vectors(access: _Access, lanes: int) -> bool:

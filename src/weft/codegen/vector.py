@@ -363,7 +363,44 @@ class Vector:
             return Lanes(text, level, dtype)
         return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
 
+    def _shuffle(self, expr: Select) -> Lanes | None:
+        """Lanes picked from one or two registers, if that is what a selection does."""
+        picks: list[tuple[str, int]] = []
+        for lane in range(self.lanes):
+            pick = self._picked(expr, self.at_lane(lane))
+            if pick is None:
+                return None
+            picks.append(pick)
+        names = list(dict.fromkeys(name for name, _ in picks))
+        if len(names) > 2:
+            return None
+        kind = self.type(held_as(dtype_of(expr)))
+        numbers = ", ".join(str(lane + self.lanes * names.index(name)) for name, lane in picks)
+        text = f"weft_shuffle_{kind}({names[0]}, {names[-1]}, {numbers})"
+        return Lanes(text, PRIMARY, held_as(dtype_of(expr)))
+
+    def _picked(self, expr: Expr, lane: Scalar) -> tuple[str, int] | None:
+        """The register and the lane of it that one lane of a selection takes."""
+        while isinstance(expr, Select):
+            sides = [each for each in (expr.then, expr.otherwise) if isinstance(each, Load)]
+            if not any(self.scope.slots[each.buffer].registers for each in sides):
+                return None
+            test = lane.value(expr.condition)
+            if test.low != test.high:
+                return None
+            expr = expr.then if test.low else expr.otherwise
+        slot = self.scope.slots[expr.buffer] if isinstance(expr, Load) else None
+        if slot is None or slot.private or slot.lanes != self.lanes:
+            return None
+        assert isinstance(expr, Load)
+        name, offset = place(slot, [lane.linear(each) for each in expr.index])
+        number = offset.constant if offset else None
+        return None if number is None else (name, number)
+
     def _select(self, expr: Select) -> Lanes | None:
+        shuffled = self._shuffle(expr)
+        if shuffled is not None:
+            return shuffled
         dtype = dtype_of(expr)
         condition = self.value(expr.condition)
         if isinstance(condition, Value):

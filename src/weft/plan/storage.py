@@ -70,13 +70,16 @@ class Storage:
 def walked(load: Load, compute: Compute, view: View) -> tuple[int, ...] | None:
     """Elements by which a load moves along each output axis; ``None`` if along one it does not.
 
-    Of an axis that is divided a part of the stride is taken: neighbours lie together.
+    Of an axis that is divided a part of the stride is taken: neighbours lie together.  What
+    is left of the division says nothing new.
     """
     steps = dict.fromkeys((axis.var for axis in compute.axes), 0)
     facts = Facts().bind({axis.var: (0, axis.extent - 1) for axis in compute.axes})
     for part, stride in zip(load.index, view.strides, strict=True):
         for atom, factor in affine(simplify(part, facts)).terms.items():
             names, size = [atom], factor * stride
+            if isinstance(atom, Binary) and atom.op == "mod" and isinstance(atom.rhs, Const):
+                continue
             if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.rhs, Const):
                 names, size = list(affine(atom.lhs).terms), size // max(1, int(atom.rhs.value))
             for name in names:

@@ -1,0 +1,247 @@
+"""Maps: every element of the output by itself, without a reduction.
+
+Vectors run along the output's fastest axis.  An operand whose fastest axis is another one,
+as in a transpose, would be gathered element by element; it is read in square blocks, rows
+along its own fastest axis, and turned in registers::
+
+    for outer axes:
+      for block of the operand's axis, block of lanes:
+        x[i][lane] = in[block of lanes + i, operand's block + lane]
+        log2(lanes) times: pairs of vectors exchange halves, quarters, ... of their lanes
+        out[operand's block + i, block of lanes + lane] = f(x[i][lane])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from weft.dtypes import DType
+from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
+from weft.kernels.passes import is_costly, step_of
+from weft.kernels.task import Task
+from weft.kernels.tiling import Block, blocks_of
+from weft.loops.nodes import (
+    Access,
+    Axis,
+    Binary,
+    Buffer,
+    Expr,
+    For,
+    Kernel,
+    Kind,
+    Load,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import dtype_of, map_expr, substitute, walk
+from weft.plan.implementation import Implementation, Operand
+
+VECTORS = 4
+"""Vectors in one round of a cheap loop."""
+NARROWEST = 4
+"""Lanes of the narrowest blocks that are turned in registers."""
+_OUTER, _INNER = "column", "patch"
+
+
+def generate(task: Task) -> Implementation | None:
+    """The kernel of a task, or ``None`` where these loops do not apply."""
+    axes, lanes = task.compute.axes, task.target.lanes(task.output.dtype)
+    if not axes or lanes == 1 or task.output.steps[-1] != 1:
+        return None
+    if any(isinstance(node, Reduce) for node in walk(task.compute.value)):
+        return None
+    across = _across(task, lanes)
+    body = _turning(task, across, lanes) if across else _plain(task, lanes)
+    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
+    return Implementation(kernel, tuple(map(Operand, task.values)), "map")
+
+
+def _plain(task: Task, lanes: int) -> tuple[Stmt, ...]:
+    """Loops over the output as it lies in memory."""
+    *outer, last = task.compute.axes
+    costly = is_costly(task.compute.value, frozenset((last.var,)))
+    blocks = blocks_of(last.extent, lanes, 1 if costly else VECTORS)
+    # Threads share perfect nests of loops only.
+    kind = Kind.PARALLEL if len(blocks) == 1 or not outer else Kind.SERIAL
+    inner = tuple(
+        spans(blocks, lambda _, width, first: [_stored(task, {last.var: first}, width)], kind)
+    )
+    return nested(outer, inner, Kind.PARALLEL)
+
+
+def _stored(task: Task, first: Mapping[str, Expr], width: int) -> Stmt:
+    """A vector of the output, from a place on."""
+    axes = task.compute.axes
+    lanes = axes[-1].var
+    at = {**first, lanes: plus(first[lanes], Var(LANE))}
+    point = tuple(at.get(axis.var, Var(axis.var)) for axis in axes)
+    return vector(width, Store("out", point, substitute(task.compute.value, at)))
+
+
+# --- operands that lie across ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Across:
+    """Operands that lie along another axis than the output: the axis, and their loads."""
+
+    axis: Axis
+    loads: tuple[Load, ...]
+
+
+def _across(task: Task, lanes: int) -> _Across | None:
+    """What is to be turned, if anything is."""
+    *outer, last = task.compute.axes
+    steps = {buffer.name: buffer.steps for buffer in task.inputs}
+    found: dict[str, list[Load]] = {}
+    for load in dict.fromkeys(_unconditional(task.compute.value)):
+        if step_of(load, last.var, steps[load.buffer]) in (None, 0, 1):
+            continue
+        along = [a for a in outer if step_of(load, a.var, steps[load.buffer]) == 1]
+        if along and load.dtype.bytes == task.output.dtype.bytes and load.dtype in _TURNED:
+            found.setdefault(along[0].var, []).append(load)
+    if not found or task.target.flavour != "gnu":
+        # Plain C has no shuffles, and loops that spell them out gain nothing.
+        return None
+    wide = min(lanes, NARROWEST)
+    for axis in outer:
+        if axis.var in found and axis.extent >= wide and last.extent >= wide:
+            return _Across(axis, tuple(found[axis.var]))
+    return None
+
+
+_TURNED = frozenset({DType.F32, DType.I32, DType.U32})
+
+
+def _unconditional(value: Expr) -> Iterator[Load]:
+    """Loads that are made whatever conditions hold."""
+    match value:
+        case Load():
+            yield value
+        case Select(condition, _, _):
+            yield from _unconditional(condition)
+        case Binary(_, lhs, rhs):
+            yield from _unconditional(lhs)
+            yield from _unconditional(rhs)
+        case _:
+            inner = getattr(value, "x", None)
+            if inner is not None:
+                yield from _unconditional(inner)
+
+
+def _turning(task: Task, across: _Across, lanes: int) -> tuple[Stmt, ...]:
+    """Loops over square blocks, and over what is left of both axes."""
+    last = task.compute.axes[-1]
+    found: list[Stmt] = []
+    for block in _pieces(last.extent, lanes):
+        width = block.width
+        square = width if width >= NARROWEST else 1
+        for part in _parts(across.axis.extent, square):
+            found += _blocks(task, across, block, part)
+    return tuple(found)
+
+
+def _pieces(extent: int, lanes: int) -> Iterator[Block]:
+    """Blocks of one vector each."""
+    for block in blocks_of(extent, lanes, 1):
+        start = block.start
+        for width in block.widths:
+            yield Block(start, block.count, (width,))
+            start += width
+
+
+def _parts(extent: int, size: int) -> Iterator[Block]:
+    """Runs of a size, and what is left one by one."""
+    count, rest = divmod(extent, size)
+    if count:
+        yield Block(0, count, (size,))
+    if rest:
+        yield Block(extent - rest, rest, (1,))
+
+
+def _blocks(task: Task, across: _Across, block: Block, part: Block) -> tuple[Stmt, ...]:
+    """The loops over blocks of the same shape."""
+    last = task.compute.axes[-1]
+    first = {
+        across.axis.var: plus(times(Var(_OUTER), part.width), part.start),
+        last.var: plus(times(Var(_INNER), block.width), block.start),
+    }
+    if part.width == 1:
+        body: tuple[Stmt, ...] = (_stored(task, first, block.width),)
+    else:
+        body = _square(task, across, first, block.width)
+    loops = [
+        Axis(_OUTER, part.count) if axis == across.axis else axis for axis in task.compute.axes[:-1]
+    ]
+    return nested([*loops, Axis(_INNER, block.count)], body, Kind.PARALLEL)
+
+
+def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) -> tuple[Stmt, ...]:
+    """One square block: read along the operands, turn, write along the output."""
+    lanes, other = task.compute.axes[-1].var, across.axis.var
+    found: list[Stmt] = []
+    locals: list[Buffer] = []
+    turned: dict[Load, str] = {}
+    for number, load in enumerate(across.loads):
+        names = [f"turn{number}_{stage}" for stage in range(width.bit_length())]
+        locals += [Buffer(name, load.dtype, (width, width), Access.LOCAL) for name in names]
+        for row in range(width):
+            at = {lanes: plus(first[lanes], row), other: plus(first[other], Var(LANE))}
+            value = substitute(load, at)
+            found.append(_lanes(width, Store(names[0], (integer(row), Var(LANE)), value)))
+        found += _exchanges(names, load.dtype, width)
+        turned[load] = names[-1]
+    for row in range(width):
+        place = (integer(row), Var(LANE))
+
+        def held(node: Expr, place: tuple[Expr, ...] = place) -> Expr:
+            name = turned.get(node) if isinstance(node, Load) else None
+            return Load(name, place, dtype_of(node)) if name else node
+
+        at = {lanes: plus(first[lanes], Var(LANE)), other: plus(first[other], row)}
+        value = substitute(map_expr(task.compute.value, held), at)
+        point = tuple(at.get(axis.var, Var(axis.var)) for axis in task.compute.axes)
+        found.append(_lanes(width, Store("out", point, value)))
+    return with_locals(locals, tuple(found))
+
+
+def _lanes(width: int, store: Store) -> Stmt:
+    return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
+
+
+def _exchanges(names: Sequence[str], dtype: DType, width: int) -> Iterator[Stmt]:
+    """Turns a square of vectors: rows whose numbers differ in one bit exchange lanes."""
+    lane = Var(LANE)
+    for (old, new), bit in zip(pairwise(names), _halves(width), strict=True):
+        clear = Binary("eq", _binary("mod", _binary("floordiv", lane, bit), 2), integer(0))
+        # The lane's number without the bit, in a form that stays in range whatever it is.
+        low = Binary(
+            "add",
+            _binary("mul", _binary("floordiv", lane, 2 * bit), 2 * bit),
+            _binary("mod", lane, bit),
+        )
+        for row in range(width):
+            if row & bit:
+                partner = Load(old, (integer(row - bit), plus(low, bit)), dtype)
+                value = Select(clear, partner, Load(old, (integer(row), lane), dtype))
+            else:
+                partner = Load(old, (integer(row + bit), low), dtype)
+                value = Select(clear, Load(old, (integer(row), lane), dtype), partner)
+            yield _lanes(width, Store(new, (integer(row), lane), value))
+
+
+def _halves(width: int) -> Iterator[int]:
+    while width > 1:
+        width //= 2
+        yield width
+
+
+def _binary(op: str, lhs: Expr, rhs: int) -> Expr:
+    return Binary(op, lhs, integer(rhs))
