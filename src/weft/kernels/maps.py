@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from weft.dtypes import DType
+from weft.kernels.alternatives import Alternative
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import is_costly, step_of
@@ -50,13 +52,24 @@ NARROWEST = 4
 _OUTER, _INNER = "column", "patch"
 
 
+def propose(task: Task) -> tuple[Alternative, ...]:
+    """These loops, where they apply: nothing that computes the same reads memory better."""
+    return (Alternative("map", 0.0, partial(generate, task)),) if _applies(task) else ()
+
+
+def _applies(task: Task) -> bool:
+    """Whether vectors can run along the output and nothing is reduced."""
+    if not task.compute.axes or task.output.steps[-1] != 1:
+        return False
+    reduces = any(isinstance(node, Reduce) for node in walk(task.compute.value))
+    return not reduces and task.target.lanes(task.output.dtype) > 1
+
+
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
-    axes, lanes = task.compute.axes, task.target.lanes(task.output.dtype)
-    if not axes or lanes == 1 or task.output.steps[-1] != 1:
+    if not _applies(task):
         return None
-    if any(isinstance(node, Reduce) for node in walk(task.compute.value)):
-        return None
+    lanes = task.target.lanes(task.output.dtype)
     across = _across(task, lanes)
     body = _turning(task, across, lanes) if across else _plain(task, lanes)
     kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))

@@ -19,7 +19,7 @@ from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("winograd", winograd_choice.propose),
-    ("map", only("map", maps.generate)),
+    ("map", maps.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate)),
     ("nest", only("nest", nest.generate)),
