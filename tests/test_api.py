@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from weft.errors import UserError
 from weft.export.toolkit import MARKER
 from weft.ir.graph import Graph
 from weft.ir.types import Symbol
+from weft.runtime.choices import Choices
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +263,53 @@ def test_the_arrays_that_weights_were_packed_from_go(reader, images):
             base = base.base
         assert base.size >= library.built.weights.stat().st_size
         assert not array.flags.writeable
+
+
+# --- tuning -------------------------------------------------------------------------------------
+
+
+def test_tuned_nets_come_from_the_database(digits, images, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    net = weft.load(digits)
+    expected = net.compile()(images[0])
+    tuned = net.compile(tune=True, tune_seconds=0.01, threads=1)
+    np.testing.assert_allclose(tuned(images[0]), expected, rtol=1e-4, atol=1e-4)
+    entries = Choices().all()
+    assert entries
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("everything was measured")
+
+    monkeypatch.setattr(weft.api, "measure", refuse)
+    again = weft.load(digits).compile(tune=True, threads=1)
+    assert again.library.path == tuned.library.path
+    cached = net.compile(tune="cached", threads=1)
+    assert cached.library.path == tuned.library.path
+    assert Choices().all() == entries
+
+
+def test_builds_do_not_depend_on_what_was_measured(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    net = weft.load(digits)
+    usual = net.compile(threads=1).library
+    found = net.tune(threads=1, seconds=0.01)
+    context = Choices().all()[0]
+    assert context.layer in found.choices
+    others = [replace(each, alternative="nest", made=0.0) for each in Choices().all()]
+    Choices().keep(only_context(tmp_path / "cache"), others)
+    assert weft.load(digits).compile(threads=1).library.path == usual.path
+    assert weft.load(digits).compile(threads=1, tune="cached").library.path != usual.path
+
+
+def only_context(folder: Path) -> str:
+    with sqlite3.connect(folder / "tuning.sqlite") as connection:
+        ((context,),) = connection.execute("SELECT DISTINCT context FROM choices").fetchall()
+    return context
+
+
+def test_layers_are_measured_again_only_on_request(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    net = weft.load(digits)
+    first = net.tune(threads=1, seconds=0.01)
+    assert net.tune(threads=1, seconds=0.01).layers == ()
+    assert len(net.tune(threads=1, seconds=0.01, again=True).layers) == len(first.layers)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -43,12 +43,15 @@ from weft.rewrite.engine import Log
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness
 from weft.runtime.cache import Cache, digest
+from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags
 from weft.runtime.identity import build_key, digest_graph
 from weft.runtime.library import Library, build, recalled
 from weft.runtime.record import remember
 from weft.runtime.threads import thread_count
+from weft.runtime.tune import TUNE_SECONDS, Setup, Tuning
+from weft.runtime.tune import tune as measure
 from weft.targets.table import host
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
@@ -137,7 +140,14 @@ class Net:
         """The simplified net without composite ops, as it is planned."""
         return Net(tidy(expand(self.bound().simplified().graph, OPS)))
 
-    def plan(self, target: str | Target = "host", *, threads: int = 1, exact: bool = False) -> Plan:
+    def plan(
+        self,
+        target: str | Target = "host",
+        *,
+        threads: int = 1,
+        exact: bool = False,
+        choices: Mapping[str, str] | None = None,
+    ) -> Plan:
         """Groups, layouts, order and memory for a target.
 
         Args:
@@ -145,9 +155,11 @@ class Net:
             threads: that one run can use at the most.
             exact: leave out kernels that round otherwise than the definitions do, such as
                 Winograd convolution; sums may still be in another order.
+            choices: alternatives by layer, as ``tune`` finds them, in place of those that
+                the estimates prefer.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        implement = implementer(machine, threads=threads, exact=exact)
+        implement = implementer(machine, threads=threads, exact=exact, choices=choices)
         return make(self.expanded().graph, OPS, implement, threads, spread=bool(machine.caches))
 
     def program(
@@ -157,9 +169,10 @@ class Net:
         threads: int = 1,
         *,
         exact: bool = False,
+        choices: Mapping[str, str] | None = None,
     ) -> Program:
         """The plan as calls of functions at addresses; arguments as for ``plan``."""
-        plan = self.plan(target, threads=threads, exact=exact)
+        plan = self.plan(target, threads=threads, exact=exact, choices=choices)
         return lower(plan, name or self.graph.name)
 
     def source(
@@ -286,6 +299,8 @@ class Net:
         simd: str = "",
         threads: int | None = None,
         exact: bool = False,
+        tune: bool | Literal["cached"] = False,
+        tune_seconds: float = TUNE_SECONDS,
         compiler: Compiler | None = None,
     ) -> CompiledNet:
         """Builds the net for this machine.
@@ -296,8 +311,13 @@ class Net:
             simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions;
                 by default the widest that this machine has.
             threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
-                process may use.  The results do not depend on it.
+                process may use.  The results do not depend on it unless ``tune`` is given.
             exact: see ``plan``.
+            tune: ``True`` measures the best few alternatives of every layer that the user's
+                database of choices does not know yet, adds them to it, and uses it;
+                ``"cached"`` uses it and measures nothing.  By default it plays no part, so
+                that builds do not depend on what was once measured.
+            tune_seconds: for how long networks run while tuning; building them comes on top.
             compiler: by default the one that is found.
 
         Returns:
@@ -307,21 +327,88 @@ class Net:
         compiler = compiler or find_compiler()
         dialect = flavour_named(flavour or machine.flavour)
         flags = machine_flags(compiler, dialect, machine)
-        key = build_key(compiler, dialect, flags, self.identity, batch, machine, count, exact)
+        database, context = Choices(), context_of(compiler, flags)
+        choices = database.known(context) if tune else {}
+        key = partial(
+            build_key, compiler, dialect, flags, self.identity, batch, machine, count, exact, tune
+        )
 
         def make(net: Net) -> Library:
             # What planning remembers goes with the copy of the net.
             program = partial(Net(net.graph).bound(batch).program, machine, threads=count)
-            return build(program(exact=exact), dialect, compiler=compiler, flags=flags)
+            program = program(exact=exact, choices=choices)
+            return build(program, dialect, compiler=compiler, flags=flags)
 
         later = Net(self.origin)
-        library = recalled(Cache(), key, lambda: make(later))
+        library = recalled(Cache(), key(digest_of(choices)), lambda: make(later))
         if library is None:
+            if tune is True:
+                setup = Net(self.graph)._setup(batch, machine, count, exact, compiler, flavour)
+                inputs = sample_inputs([(each.dtype, each.dims) for each in setup.inputs])
+                found = measure(setup, inputs, choices, seconds=tune_seconds)
+                database.keep(context, found.entries(compiler))
+                choices = database.known(context)
             library = make(self)
-            remember(Cache(), key, library.built)
+            remember(Cache(), key(digest_of(choices)), library.built)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
         return CompiledNet(later._bound_later(batch), library)
+
+    def tune(
+        self,
+        *,
+        batch: int = 1,
+        flavour: str = "",
+        simd: str = "",
+        threads: int | None = None,
+        exact: bool = False,
+        again: bool = False,
+        seconds: float = TUNE_SECONDS,
+        compiler: Compiler | None = None,
+        inputs: Sequence[np.ndarray] | None = None,
+        report: Callable[[float, str], None] | None = None,
+    ) -> Tuning:
+        """Measures alternatives of the net's layers and keeps the best in the database.
+
+        ``compile`` with ``tune`` uses what was found.
+
+        Args:
+            batch: see ``compile``, as for the next four.
+            flavour: of the C that is generated.
+            simd: vector instructions.
+            threads: to run on.
+            exact: see ``plan``.
+            again: measure layers too that the database knows.
+            seconds: for how long networks run in all; building them comes on top.
+            compiler: by default the one that is found.
+            inputs: to run on; seeded random ones if not given.
+            report: is told how much is done, from 0 to 1, and what is done next.
+        """
+        machine, count = host(simd), thread_count(threads)
+        compiler = compiler or find_compiler()
+        setup = self._setup(batch, machine, count, exact, compiler, flavour)
+        database, context = Choices(), context_of(compiler, setup.flags)
+        known = {} if again else database.known(context)
+        if inputs is None:
+            inputs = sample_inputs([(each.dtype, each.dims) for each in setup.inputs])
+        found = measure(setup, inputs, known, seconds=seconds, report=report)
+        database.keep(context, found.entries(compiler))
+        return found
+
+    def _setup(
+        self,
+        batch: int,
+        machine: Target,
+        threads: int,
+        exact: bool,
+        compiler: Compiler,
+        flavour: str,
+    ) -> Setup:
+        """What is tuned."""
+        dialect = flavour_named(flavour or machine.flavour)
+        flags = machine_flags(compiler, dialect, machine)
+        graph = self.bound(batch).expanded().graph
+        return Setup(graph, OPS, machine, threads, exact, compiler, dialect, flags)
 
     def _bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""
