@@ -121,13 +121,14 @@ class Standalone:
     folder: Path
     program: Program
     files: Files
+    emulator: Sequence[str] = ()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Runs it once on one input."""
         x.tofile(self.folder / "input.bin")
         names = ("input.bin", "weights.bin", "output.bin")
         done = subprocess.run(
-            [self.folder / "main", *names],
+            [*self.emulator, self.folder / "main", *names],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -140,11 +141,17 @@ class Standalone:
 
 
 def standalone(
-    program: Program, flavour: str, folder: Path, compiler: Sequence[str], flags: Sequence[str]
+    program: Program,
+    flavour: str,
+    folder: Path,
+    compiler: Sequence[str],
+    flags: Sequence[str],
+    emulator: Sequence[str] = (),
 ) -> Standalone:
     """Builds a program that reads the input and the weights from files.
 
-    A network for several threads gets new ones for every kernel.
+    A network for several threads gets new ones for every kernel.  An emulator runs what is
+    built for another machine.
     """
     files = emit(program, flavour, "blob")
     assert files.blob is not None
@@ -170,4 +177,4 @@ def standalone(
             arguments, cwd=folder, capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stderr[:4000]}"
-    return Standalone(folder, program, files)
+    return Standalone(folder, program, files, emulator)
