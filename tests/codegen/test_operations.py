@@ -258,3 +258,31 @@ def test_vector_extremes_pass_over_nan_on_the_right(op: str, lanes: int, tmp_pat
     kept = np.where(np.isnan(x), x, pick(x, np.float32(1)))
     np.testing.assert_array_equal(left, kept)
     np.testing.assert_array_equal(right, pick(np.float32(1), x))
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.I32, DType.U8, DType.F16, DType.BOOL])
+def test_lanes_are_read_from_two_places_in_turn(dtype: DType, lanes: int, tmp_path: Path) -> None:
+    def number(value: int) -> Const:
+        return Const(value, DType.I64)
+
+    two = number(2)
+    half, side = Binary("floordiv", Var("v"), two), Binary("mod", Var("v"), two)
+    places = [(side, Binary("add", half, number(1))), (half, side), (number(0), half)]
+    params = (
+        Buffer("x", dtype, (lanes, lanes + 1)),
+        Buffer("y", dtype, (len(places), lanes), Access.WRITE),
+    )
+    loops = tuple(
+        For(
+            "v",
+            number(0),
+            number(lanes),
+            (Store("y", (number(row), Var("v")), Load("x", at, dtype)),),
+            Kind.VECTOR,
+        )
+        for row, at in enumerate(places)
+    )
+    numbers = np.arange(lanes * (lanes + 1)).reshape(lanes, lanes + 1) % 7
+    x = (numbers % 2).astype(np.bool_) if dtype is DType.BOOL else numbers.astype(dtype.numpy)
+    check([Case(Kernel("turns", params, loops), {"x": x})], "gnu", tmp_path)

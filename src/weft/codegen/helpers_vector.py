@@ -100,6 +100,24 @@ static {V} weft_round_{V}({V} x)
 }}
 """
 
+_ZIP = """\
+/* The lanes of two vectors in turn. */
+static {V} weft_zip_{V}({H} lhs, {H} rhs)
+{{
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(lhs, rhs, {order});
+#else
+    {V} result;
+    int lane;
+    for (lane = 0; lane < {half}; ++lane) {{
+        result[2 * lane] = lhs[lane];
+        result[2 * lane + 1] = rhs[lane];
+    }}
+    return result;
+#endif
+}}
+"""
+
 _LANES = """\
 /* {op} of each lane. */
 static {R} weft_{op}_{V}({arguments})
@@ -170,8 +188,16 @@ def vector_helper(name: str) -> Text | None:
     return _by_lanes(op, dtype, words)
 
 
+def _zip(lanes: int, dtype: DType, words: dict[str, str]) -> str:
+    half = lanes // 2
+    order = ", ".join(f"{lane}, {lane + half}" for lane in range(half))
+    return _ZIP.format(**words, H=f"v{half}{dtype.value}", half=half, order=order)
+
+
 def _by_lanes(op: str, dtype: DType, words: dict[str, str]) -> Text | None:
     vector = words["V"]
+    if op == "zip":
+        return _zip(int(words["L"]), dtype, words), ()
     if op in ("round16f16", "round16bf16"):
         helper = f"weft_round_{op.removeprefix('round16')}"
         text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")

@@ -165,7 +165,7 @@ class Vector:
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         text = self.whole(slot, name, offset)
         if text is None:
-            return None
+            return self._in_turn(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
             return Lanes(f"{text} != 0", RELATION, DType.BOOL, 1)
@@ -173,6 +173,26 @@ class Vector:
             helper = f"weft_from_{dtype.value}_{self.type(DType.F32)}"
             return Lanes(f"{helper}({text})", PRIMARY, DType.F32)
         return Lanes(text, UNARY if offset is not None and not slot.registers else PRIMARY, dtype)
+
+    def _in_turn(self, expr: Load, slot: Slot, name: str) -> Lanes | None:
+        """Lanes that lie side by side in two places, read from one and the other in turn."""
+        if slot.local or slot.dtype is DType.BOOL or slot.dtype in HALVES or self.lanes < 4:
+            return None
+        offsets: list[Linear] = []
+        for lane in range(self.lanes):
+            scalar = self.at_lane(lane)
+            offset = place(slot, [scalar.linear(each) for each in expr.index])[1]
+            if offset is None:
+                return None
+            offsets.append(offset)
+        if not all(
+            offset.plus(offsets[lane % 2], -1).constant == lane // 2
+            for lane, offset in enumerate(offsets)
+        ):
+            return None
+        kind = vector_type(slot.dtype, self.lanes // 2)
+        halves = ", ".join(self.scope.element(slot, name, each, kind) for each in offsets[:2])
+        return Lanes(f"weft_zip_{self.type(slot.dtype)}({halves})", PRIMARY, slot.dtype)
 
     def whole(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> str | None:
         """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
