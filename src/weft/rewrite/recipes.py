@@ -19,6 +19,7 @@ from weft.rewrite import (
     padding,
     pooling,
     slices,
+    transposed,
     transposes,
     views,
 )
@@ -72,6 +73,7 @@ PIPELINE: tuple[Stage, ...] = (
             *activations.RULES,
             *pooling.RULES,
             *factors.FOLD,
+            *transposed.RULES,
             *factors.CHEAPEN,
         ),
     ),
