@@ -97,7 +97,7 @@ def _weights(w: np.ndarray, axes: tuple[_Phases, ...]) -> np.ndarray:
     for numbers in product(*(range(axis.stride) for axis in axes)):
         phases = [axis.taps[number] for axis, number in zip(axes, numbers, strict=True)]
         part = np.zeros((w.shape[1], w.shape[0], *window), w.dtype)
-        for place in np.ndindex(window):
+        for place in product(*map(range, window)):
             taps = tuple(phase[u] for phase, u in zip(phases, place, strict=True))
             if min(taps) >= 0:
                 part[:, :, *place] = w[:, :, *taps].T
