@@ -1,4 +1,5 @@
-"""Write the reference pages that come from tables: ``docs/ops.md``, ``rules.md``, ``targets.md``.
+"""Write the pages that come from tables: ``docs/ops.md``, ``rules.md``, ``targets.md``, and from
+generated C: ``kernels.md``.
 
 python scripts/docs.py           writes them
 python scripts/docs.py --check   fails if one is not what would be written
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import assert_never
+
+from kernels_page import kernels_page
 
 from weft.dtypes import DType
 from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
@@ -118,6 +121,7 @@ PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
     ("ops.md", ops_page),
     ("rules.md", rules_page),
     ("targets.md", targets_page),
+    ("kernels.md", kernels_page),
 )
 
 

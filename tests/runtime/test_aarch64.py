@@ -81,7 +81,7 @@ def assert_right(
         if (problem := expected.problem(memory))
     ]
     assert not problems, "\n".join(problems[:3])
-    assert len(found) > len(cases)
+    assert found
 
 
 def test_the_digits_network(arm: tuple[Sequence[str], Sequence[str]], tmp_path: Path) -> None:

@@ -1,0 +1,290 @@
+"""The page that shows generated kernels: real C of small examples, with commentary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from weft.api import Net
+from weft.codegen.emit import emit
+from weft.dtypes import DType
+from weft.ir.types import TensorType
+from weft.ops.build import GraphBuilder
+from weft.ops.table import OPS
+
+TARGET = "x86-avx2"
+_FUNCTION = re.compile(
+    r"/\*(?:(?!\*/).)*\*/\nstatic __attribute__\(\(noinline\)\) void (\w+)\(.*?\n}\n", re.S
+)
+_ALIKE = 3
+"""Groups of lines that differ in nothing but numbers; more are left out."""
+
+
+class Layers:
+    """A network in the making; its weights are not part of the C."""
+
+    def __init__(self) -> None:
+        self.builder = GraphBuilder(OPS, "example")
+        self.constants = 0
+
+    def input(self, *shape: int) -> str:
+        """An input of the network."""
+        return self.builder.input("x", TensorType(DType.F32, shape))
+
+    def weights(self, *shape: int) -> str:
+        """Some numbers, no two of them alike."""
+        self.constants += 1
+        first = self.constants
+        numbers = np.linspace(first, first + 1, prod(shape), dtype=np.float32)
+        return self.builder.constant(numbers.reshape(shape), "w")
+
+    def op(self, op: str, *inputs: str, **attributes: object) -> str:
+        """The first output of an op."""
+        return self.builder.op(op, *inputs, attributes=OPS[op].attributes(**attributes))
+
+    def conv(self, x: str, channels: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
+        """A convolution with bias and ReLU."""
+        inputs = self.builder.types[x].dims[1]
+        weight = self.weights(channels, inputs // groups, kernel, kernel)
+        made = self.op(
+            "Conv",
+            x,
+            weight,
+            self.weights(channels),
+            kernel=(kernel, kernel),
+            strides=(stride, stride),
+            pads=(kernel // 2,) * 4,
+            groups=groups,
+        )
+        return self.op("Relu", made)
+
+    def features(self, channels: int, size: int) -> str:
+        """An image inside of a network: channels last."""
+        return self.conv(self.input(1, 3, size, size), channels, 1)
+
+    def dense(self, x: str, features: int) -> str:
+        """A product with a constant matrix."""
+        return self.op("MatMul", x, self.weights(self.builder.types[x].dims[-1], features))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A kernel to be shown.
+
+    Attributes:
+        title: of the section.
+        make: builds the network that has it, and names its output.
+        function: the C function to show.
+        text: what there is to see.
+        lines: at most so many of them are shown, from the first one on that ``start``
+            matches; the signature always is.
+    """
+
+    title: str
+    make: Callable[[Layers], str]
+    function: str
+    text: str
+    lines: int = 40
+    start: str = ""
+
+
+def _lstm(net: Layers) -> str:
+    x = net.input(4, 1, 8)
+    return net.op("LSTM", x, net.weights(1, 64, 8), net.weights(1, 64, 16), hidden_size=16)
+
+
+def _chain(net: Layers) -> str:
+    scaled = net.op("Mul", net.input(64, 16), net.weights(16))
+    return net.op("HardSwish", net.op("Add", scaled, net.weights(16)))
+
+
+def _pool(net: Layers) -> str:
+    return net.op("MaxPool", net.features(16, 16), kernel=(2, 2), strides=(2, 2))
+
+
+EXAMPLES: tuple[Example, ...] = (
+    Example(
+        "Pointwise convolution (1x1)",
+        lambda net: net.conv(net.features(32, 8), 16, 1),
+        "conv_relu_2",
+        "The plainest register tile. Of the output, a tile is six pixels by two vectors of "
+        "eight channels: twelve accumulators, named one by one, for compilers leave an array "
+        "of them in memory. Each step of the loop over input channels loads two vectors of "
+        "weights once and multiplies them with one number of each pixel, so that eight loads "
+        "feed twelve multiply-adds. The weights were packed when the network was compiled, in "
+        "the order in which they are read here: one stream. The empty `__asm__` is no "
+        "instruction: it keeps compilers from moving loads across steps and then running out "
+        "of registers. The *epilogue* adds the bias and applies ReLU while the sums are still "
+        "in registers. 64 pixels are nine tiles of six and two of five.",
+        44,
+    ),
+    Example(
+        "Direct convolution",
+        lambda net: net.conv(net.features(8, 14), 16, 3),
+        "conv_relu_2",
+        "The same tile with loops over the rows `i` and columns `j` of the window around it. "
+        "The image is not padded. Above and below, the bounds of the loop over `i` leave out "
+        "the rows that lie outside; at the left and right, where pixels are told apart anyway, "
+        "there are tiles of their own: in this first one the left column of the window "
+        "(`j` = 0, the first inner loop) has no pixel to multiply for the tile's first output, "
+        "`acc0_0`. The tiles after it, not shown, look like the second inner loop alone, and "
+        "the last one leaves out the right column.",
+        48,
+    ),
+    Example(
+        "Stem: few input channels, a stride",
+        lambda net: net.conv(net.input(1, 3, 32, 32), 16, 3, stride=2),
+        "conv_relu",
+        "A network's first layer reads the caller's image as it is, plane by plane "
+        "(`k * 1024`), every second pixel of it, and writes channels last for the layers "
+        "behind it: the change of layout costs nothing.",
+        30,
+        r"for \(int i = ",
+    ),
+    Example(
+        "Winograd convolution",
+        lambda net: net.conv(net.features(64, 32), 64, 3),
+        "conv_relu_2",
+        "3x3 windows by fewer multiplications: each patch of 6x6 pixels is transformed "
+        "(`data`, 36 points), each point is a small matrix product with the transformed "
+        "filters, and `product` is transformed back to 4x4 outputs, a quarter of the "
+        "multiplications. This is the middle stage, for a block of tiles at a time so that "
+        "`data` stays in cache. Rows of `data` are a vector longer than need be, lest all of "
+        "them fall onto the same cache sets. While the filters of one point are used, "
+        "`__builtin_prefetch` fetches those of the next.",
+        34,
+        r"for \(int group = ",
+    ),
+    Example(
+        "Depthwise convolution",
+        lambda net: net.conv(net.features(32, 14), 32, 3, groups=32),
+        "conv_relu_2",
+        "Every channel has a filter of its own, so pixels are vectors too. A row of the window "
+        "slides along the row of the image: each pixel is loaded once and added to all the "
+        "outputs that it belongs to, and the three weights of the row stay in registers.",
+        34,
+    ),
+    Example(
+        "Matrix product (GEMM)",
+        lambda net: net.op("Relu", net.dense(net.input(12, 64), 32)),
+        "mat_mul_relu",
+        "The tile of the pointwise convolution; rows are its pixels. `block` counts the packed "
+        "blocks of columns, outermost, so that weights are read once.",
+        34,
+    ),
+    Example(
+        "Matrix by vector (GEMV)",
+        lambda net: net.op("Relu", net.dense(net.input(1, 64), 128)),
+        "mat_mul_relu",
+        "With one row there is nothing to reuse: the weights come from memory once, and all "
+        "that matters is to read them at the full bandwidth. Eight vectors of accumulators "
+        "hide the latency of the additions. Where the weights are large, "
+        "those of the next block are fetched ahead, line by line.",
+        34,
+    ),
+    Example(
+        "Rows: softmax",
+        lambda net: net.op("Softmax", net.input(1, 64), axis=-1),
+        "reduce_max_sub_exp_reduce_sum_div",
+        "Softmax is five ops and one kernel: the maximum, the exponentials, which are kept in "
+        "`out` and summed on the way, and the division. A reduction along contiguous memory runs "
+        "in several vectors (`top_v0`, `top_v1`, ...), which are folded at the end: eight lanes, "
+        "four, two, one. Where there are several rows, some are computed side by side, for the "
+        "steps of folding wait for one another.",
+        44,
+    ),
+    Example(
+        "Elementwise chain",
+        _chain,
+        "mul_add_hard_swish",
+        "Three ops, one pass through memory: what one gives to the next stays in `t`. The "
+        "scale and the bias are read again for every row and stay in the nearest cache.",
+    ),
+    Example(
+        "Pooling",
+        _pool,
+        "max_pool_relu",
+        "A reduction without weights: lanes are channels, and each vector of outputs takes the "
+        "larger of the pixels of its window.",
+        34,
+    ),
+    Example(
+        "LSTM cell",
+        _lstm,
+        "slice_sigmoid_mul_tanh_add",
+        "One step of the recurrence is the product of the state with the recurrent weights "
+        "(a GEMV as above; the products with the inputs are done before, for all steps at once) "
+        "and two elementwise chains. This one makes the cell's new content from the gates, "
+        "which lie side by side in `in0`: 1 / (1 + exp(-x)) of the forget gate times the old "
+        "content, plus that of the input gate times tanh of the candidate.",
+    ),
+)
+
+
+def kernels_page() -> Iterator[str]:
+    """One section for each kind of kernel."""
+    yield "# Generated kernels"
+    yield "<!-- Written by scripts/docs.py from scripts/kernels_page.py; do not edit. -->"
+    yield (
+        "One kernel of each kind as Weft writes it, for small layers and AVX2 (`weft source "
+        f"MODEL --target {TARGET}` shows those of a network). `v8f32` is a vector of eight "
+        "floats, `v8f32_mem` one at any address. Above every function stands what it computes, "
+        "with shapes, and what its parameters are: extents and strides of the input, the "
+        "packed weights, the output. Where lines repeat but for their numbers, the page leaves "
+        "some out and says so; the C has them all."
+    )
+    for example in EXAMPLES:
+        yield f"## {example.title}"
+        yield example.text
+        yield f"```c\n{excerpt(example)}\n```"
+
+
+def excerpt(example: Example) -> str:
+    """The C of an example, shortened."""
+    net = Layers()
+    output = example.make(net)
+    program = Net(net.builder.graph([output])).simplified().program(TARGET, "example")
+    text = emit(program, "gnu", "blob").sources[0][1]
+    functions = {found.group(1): found.group() for found in _FUNCTION.finditer(text)}
+    whole = functions[example.function]
+    lines = whole.rstrip("\n").split("\n")
+    first = lines.index("{") + 1
+    head, body = lines[:first], lines[first:]
+    skipped = next((at for at, line in enumerate(body) if re.search(example.start, line)), 0)
+    shown = shortened(body[skipped:])
+    cut = ["    /* ... */"]
+    rest = [*cut, "}"] if len(shown) > example.lines else []
+    return "\n".join([*head, *(cut if skipped else []), *shown[: example.lines], *rest])
+
+
+def shortened(lines: list[str]) -> list[str]:
+    """The lines without most of those groups that repeat but for their numbers."""
+    found: list[str] = []
+    place = 0
+    shapes = [re.sub(r"\d+", "#", line) for line in lines]
+    while place < len(lines):
+        size, times = _repeats(shapes, place)
+        kept = size * 2 if times > _ALIKE else 1
+        found += lines[place : place + kept]
+        if times > _ALIKE:
+            indent = " " * (len(lines[place]) - len(lines[place].lstrip()))
+            found.append(f"{indent}/* ... and so on, {times} in all */")
+            kept = size * times
+        place += kept
+    return found
+
+
+def _repeats(shapes: list[str], place: int) -> tuple[int, int]:
+    """Size and number of the equal groups of lines that begin at a place."""
+    for size in (1, 2, 3, 4):
+        group = shapes[place : place + size]
+        times = 1
+        while shapes[place + times * size : place + (times + 1) * size] == group:
+            times += 1
+        if times > _ALIKE:
+            return size, times
+    return 1, 1
