@@ -467,3 +467,35 @@ def test_vector_instructions_can_be_chosen(digits):
     assert "vector instructions must be of this machine" in refused.stderr
     both = weft("bench", digits, "--simd", "sse2", "--target", "x86-avx2")
     assert "--target and --simd exclude each other" in both.stderr
+
+
+# --- tune ---------------------------------------------------------------------------------------
+
+
+def test_tune_measures_lists_and_forgets(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    assert record("tune", "--list")["choices"] == []
+    text = good("tune", digits, "--seconds", "0.01", "--threads", "1")
+    assert "measured" in text.splitlines()[-1] or "times as fast" in text
+    found = record("tune", "--list")["choices"]
+    assert found
+    again = good("tune", digits, "--seconds", "0.01", "--threads", "1")
+    assert again.startswith("every layer was measured before")
+    listed = good("tune", "--list")
+    assert f"{len(found)} layers in {tmp_path}" in listed
+    assert all(each["alternative"] in listed for each in found)
+    assert record("run", digits, "--random", "--tuned", "--threads", "1")["outputs"]
+    layers = record("bench", digits, "--layers", "--tuned", "--seconds", "0.01")["layers"]
+    chosen = {each["alternative"] for each in found}
+    assert {each["scheme"] for each in layers} <= chosen | {"nest", "rows", "tiled", "extern"}
+    assert record("tune", "--forget")["forgotten"] == len(found)
+    assert good("tune", "--forget").startswith("forgot 0 layers")
+
+
+def test_tune_gives_its_measurements(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    found = record("tune", digits, "--seconds", "0.01", "--threads", "1", "--exact")
+    assert found["seconds"] > 0
+    for layer in found["layers"]:
+        assert not layer["chosen"].startswith("winograd")
+        assert {layer["usual"], layer["chosen"]} <= {*layer["micros"], layer["usual"]}

@@ -18,11 +18,12 @@ from weft.cli.common import (
     model_options,
     simd_option,
     table,
+    tuned_option,
     working,
     write_json,
 )
 from weft.cli.files import random_inputs
-from weft.cli.layers import Settings, runnable, show_layers, show_limits
+from weft.cli.layers import Settings, choices_for, runnable, show_layers, show_limits
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
@@ -68,8 +69,9 @@ def measure(what: str, function: Callable[[], object], seconds: float) -> Timing
     return Timing(what, least, median, most, len(times))
 
 
-def _built(model: Model, machine: Target, flavour: str, threads: int) -> Library:
-    program = model.net.program(machine, threads=threads)
+def _built(model: Model, machine: Target, flavour: str, threads: int, tuned: bool) -> Library:
+    choices = choices_for(machine, flavour_named(flavour), tuned)
+    program = model.net.program(machine, threads=threads, choices=choices)
     flags = machine_flags(find_compiler(), flavour_named(flavour), machine)
     return build(program, flavour, flags=flags)
 
@@ -103,6 +105,7 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
     help="Instructions to use, of those that this machine has (see `weft targets`).",
 )
 @simd_option
+@tuned_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
 @click.option(
@@ -129,6 +132,7 @@ def bench(
     threads: int,
     target: str,
     simd: str | None,
+    tuned: bool,
     layers: bool,
     top: int,
     svg: Path | None,
@@ -143,7 +147,7 @@ def bench(
     """
     machine = runnable(target, simd)
     if layers:
-        show_layers(state, model, machine, Settings(seconds, seed, threads), top, svg)
+        show_layers(state, model, machine, Settings(seconds, seed, threads, tuned), top, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
@@ -153,7 +157,7 @@ def bench(
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
-            library = _built(model, machine, flavour or machine.flavour, threads)
+            library = _built(model, machine, flavour or machine.flavour, threads, tuned)
         built = time.perf_counter() - start
         outputs = library(*arrays)
         with working("measuring"):

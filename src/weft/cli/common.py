@@ -167,6 +167,11 @@ simd_option = click.option(
 )
 
 
+tuned_option = click.option(
+    "--tuned", is_flag=True, help="Use what `weft tune` found to be the fastest."
+)
+
+
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """``name=1x3x224x224`` or ``name=1,3,224,224``; ``name=`` is a scalar."""
     name, equals, sizes = text.rpartition("=")

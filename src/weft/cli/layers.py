@@ -10,12 +10,13 @@ import click
 
 from weft.cli.common import Model, State, table, working, write_json
 from weft.cli.files import random_inputs, write_text
-from weft.codegen.flavours import flavour_named
+from weft.codegen.flavours import Flavour, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.report import size
 from weft.plan.roofline import Dot, Roof, roofline
+from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
@@ -82,11 +83,21 @@ class Settings:
         seconds: for how long.
         seed: of the random inputs.
         threads: that one run can use at the most.
+        tuned: whether the database of measured choices is used.
     """
 
     seconds: float
     seed: int
     threads: int
+    tuned: bool = False
+
+
+def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> dict[str, str]:
+    """What was measured on this machine, if it is to be used."""
+    if not tuned:
+        return {}
+    compiler = find_compiler()
+    return Choices().known(context_of(compiler, machine_flags(compiler, flavour, machine)))
 
 
 def picture(found: Profile, measured: Limits) -> str:
@@ -144,8 +155,9 @@ def show_layers(
     with working("measuring this machine"):
         measured = limits(machine, settings.threads)
     with working("compiling and measuring"):
-        plan = model.net.plan(machine, threads=settings.threads)
         flavour = flavour_named(machine.flavour)
+        choices = choices_for(machine, flavour, settings.tuned)
+        plan = model.net.plan(machine, threads=settings.threads, choices=choices)
         found = profile(
             plan,
             lower(plan, model.net.graph.name),

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from weft.cli import bench, cache, export, figures, run, show, tables, verify
+from weft.cli import bench, cache, export, figures, run, show, tables, tune, verify
 from weft.cli.common import Exit, State, show_error
 from weft.errors import InternalError, UserError
 
@@ -21,6 +21,7 @@ COMMANDS = (
     run.run,
     verify.verify,
     bench.bench,
+    tune.tune,
     cache.cache,
     tables.ops,
     tables.rules,

@@ -15,6 +15,7 @@ from weft.cli.common import (
     model_options,
     simd_option,
     threads_option,
+    tuned_option,
     working,
     write_json,
 )
@@ -80,6 +81,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 )
 @threads_option
 @simd_option
+@tuned_option
 @json_option
 @click.pass_obj
 def run(
@@ -95,6 +97,7 @@ def run(
     output: Path | None,
     threads: int | None,
     simd: str | None,
+    tuned: bool,
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -109,7 +112,8 @@ def run(
         inputs = gather_inputs(data, types, pixels)
     names = _labels(labels)
     with working("compiling"):
-        compiled = model.net.compile(threads=threads, simd=simd or "")
+        choice = "cached" if tuned else False
+        compiled = model.net.compile(threads=threads, simd=simd or "", tune=choice)
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

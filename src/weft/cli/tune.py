@@ -1,0 +1,179 @@
+"""``weft tune``: measure the alternatives of a network's layers, and remember the best."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from weft.cli.common import (
+    Model,
+    State,
+    json_option,
+    model_options,
+    progress,
+    simd_option,
+    table,
+    threads_option,
+    write_json,
+)
+from weft.runtime.choices import Choice, Choices
+from weft.runtime.tune import TUNE_SECONDS, LayerTuning, Report, Tuning
+
+
+@contextmanager
+def watched() -> Generator[Report | None]:
+    """A bar for whoever watches."""
+    console = progress()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda done, what: bar.update(task, completed=done, description=what)
+
+
+def show_choices(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Lists the database, and ends the command."""
+    if not wanted:
+        return
+    database = Choices()
+    found = database.all()
+    if ctx.obj.json:
+        write_json({"file": str(database.path), "choices": [asdict(each) for each in found]})
+        ctx.exit()
+    rows = [_listed(each) for each in found]
+    table(("layer", "usual", "µs", "chosen", "µs", "measured", "on"), rows, (2, 4))
+    click.echo(f"{len(found)} layers in {database.path}")
+    ctx.exit()
+
+
+def _listed(each: Choice) -> tuple[str, ...]:
+    day = time.strftime("%Y-%m-%d", time.localtime(each.made))
+    return (
+        each.what,
+        each.usual,
+        _number(each.usual_micros),
+        each.alternative,
+        _number(each.micros),
+        day,
+        each.machine,
+    )
+
+
+def _number(micros: float) -> str:
+    return f"{micros:,.1f}" if micros else ""
+
+
+def forget_choices(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Empties the database, and ends the command."""
+    if not wanted:
+        return
+    database = Choices()
+    count = database.forget()
+    if ctx.obj.json:
+        write_json({"file": str(database.path), "forgotten": count})
+    else:
+        click.echo(f"forgot {count} layers in {database.path}")
+    ctx.exit()
+
+
+def _cells(layer: LayerTuning) -> tuple[str, ...]:
+    usual, chosen = layer.micros[layer.usual], layer.micros[layer.chosen]
+    others = sorted(layer.micros.items(), key=lambda pair: pair[1])
+    return (
+        layer.what,
+        str(layer.count),
+        layer.usual,
+        f"{usual:,.1f}",
+        layer.chosen,
+        f"{chosen / usual:.3f}",
+        " ".join(f"{name} {micros / usual:.3f}" for name, micros in others),
+    )
+
+
+def _summary(found: Tuning) -> str:
+    measured = [each for each in found.layers if each.micros]
+    lines = [f"measured {len(measured)} of {len(found.layers)} layers in {found.seconds:.1f} s"]
+    if not found.layers:
+        lines = ["every layer was measured before; --again measures once more"]
+    elif math.isclose(found.untuned, 0.0):
+        lines.append("the usual alternatives are the fastest")
+    else:
+        lines.append(
+            f"a run takes {found.untuned:,.1f} µs untuned, {found.tuned:,.1f} µs tuned, "
+            f"{found.untuned / found.tuned:.3f} times as fast"
+        )
+    if not found.kept:
+        lines.append("the network did not get faster as a whole, so all stays as it was")
+    return "\n".join(lines)
+
+
+@click.command(short_help="Measure which kernels are the fastest for each layer.")
+@model_options
+@threads_option
+@simd_option
+@click.option(
+    "--seconds",
+    default=TUNE_SECONDS,
+    show_default=True,
+    help="For how long networks run in all; building them comes on top.",
+)
+@click.option("--exact", is_flag=True, help="Only kernels that round as the definitions do.")
+@click.option("--again", is_flag=True, help="Measure layers too that were measured before.")
+@click.option(
+    "--list",
+    is_flag=True,
+    expose_value=False,
+    callback=show_choices,
+    help="List what was measured so far, and stop; needs no MODEL.",
+)
+@click.option(
+    "--forget",
+    is_flag=True,
+    expose_value=False,
+    callback=forget_choices,
+    help="Forget what was measured so far, and stop; needs no MODEL.",
+)
+@json_option
+@click.pass_obj
+def tune(
+    state: State,
+    model: Model,
+    threads: int | None,
+    simd: str | None,
+    seconds: float,
+    exact: bool,
+    again: bool,
+) -> None:
+    """Measures the best few alternatives for every layer of MODEL on this machine.
+
+    What is found goes to a database in the cache folder, by processor, compiler, and layer.
+    Net.compile(tune="cached"), weft run --tuned and weft bench --tuned use it;
+    Net.compile(tune=True) measures what is missing, too.
+    """
+    with watched() as report:
+        found = model.source.tune(
+            batch=model.batch,
+            threads=threads,
+            simd=simd or "",
+            exact=exact,
+            again=again,
+            seconds=seconds,
+            report=report,
+        )
+    if state.json:
+        write_json(asdict(found))
+        return
+    measured = [each for each in found.layers if each.micros]
+    measured.sort(key=lambda each: -each.micros[each.usual])
+    headings = ("layer", "steps", "usual", "µs", "chosen", "ratio", "measured")
+    if measured:
+        table(headings, [_cells(each) for each in measured], (1, 3, 5))
+    click.echo(_summary(found))
