@@ -199,6 +199,38 @@ def test_vector_functions_are_accurate(op: str, reference, lanes: int, tmp_path:
     assert units.max() < 3
 
 
+@pytest.mark.parametrize("lanes", [2, 8, 16])
+def test_logarithms_are_accurate(lanes: int, tmp_path: Path) -> None:
+    tiny = np.float32(2.0**-149)
+    special = np.array([0, -0.0, -1, -np.inf, np.inf, np.nan, 1, tiny, -tiny], np.float32)
+    ranges = [np.geomspace(1e-44, 3e38, 8192), np.linspace(0.5, 2, 8192)]
+    x = np.concatenate([np.resize(special, 16), *ranges]).astype(np.float32)
+    y = lane_by_lane(lambda x: Unary("log", x), x, lanes, tmp_path)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = np.log(x.astype(np.float64))
+    finite = np.isfinite(exact)
+    units = np.abs(y[finite] - exact[finite]) / np.spacing(np.abs(exact[finite]).astype("f4"))
+    np.testing.assert_array_equal(y[~finite], exact[~finite].astype(np.float32))
+    assert units.max() < 3
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 16])
+@pytest.mark.parametrize(("op", "reference"), [("sin", np.sin), ("cos", np.cos)])
+def test_sines_are_accurate(op: str, reference, lanes: int, tmp_path: Path) -> None:
+    special = np.array([0, -0.0, 1e-40, 8191.9, -8192, 9000, 1e30, -3e38], np.float32)
+    turns = np.arange(-2000, 2000) * (np.pi / 2)
+    ranges = [np.linspace(-8, 8, 8192), np.linspace(-8192, 8192, 8192), turns]
+    x = np.concatenate([np.resize(special, 64), *ranges]).astype(np.float32)
+    y = lane_by_lane(lambda x: Unary(op, x), x, lanes, tmp_path)
+    exact = reference(x.astype(np.float64))
+    units = np.abs(y - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-120).astype("f4"))
+    assert units.max() < 3
+    assert np.signbit(y[1]) == (op == "sin")
+    wild = np.resize(np.array([np.inf, -np.inf, np.nan, 1], np.float32), 16)
+    found = lane_by_lane(lambda x: Unary(op, x), wild, lanes, tmp_path)
+    np.testing.assert_array_equal(np.isnan(found), ~np.isfinite(wild))
+
+
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("swish", [False, True])
 def test_logistic_functions_are_accurate(swish: bool, lanes: int, tmp_path: Path) -> None:

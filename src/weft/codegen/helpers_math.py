@@ -1,6 +1,6 @@
 """Mathematical functions of single-precision vectors, within three units in the last place.
 
-All are exponentials, by a polynomial fitted to e^r - 1 - r and by 2^n in the bits of a float.
+Most are exponentials, by a polynomial fitted to e^r - 1 - r and by 2^n in the bits of a float.
 """
 
 from __future__ import annotations
@@ -134,7 +134,78 @@ static __attribute__((always_inline)) {V} weft_gelu_{V}({V} x)
 }}
 """
 
+# x = 2^n m with m around 1; subnormals are scaled up first.  What has no logarithm among the
+# real numbers is put in at the end.
+_LOG = """\
+/* The natural logarithm of each lane. */
+static {V} weft_log_{V}({V} x)
+{{
+    const {M} low = ({M})(x < 1.17549435e-38f);
+    const {V} up = x * 8388608.0f;
+    const {U} bits = (({U})up & ({U})low) | (({U})x & ~({U})low);
+    const {M} n = ({M})(bits - 0x3f3504f3u) >> 23;
+    const {V} r = ({V})(bits - (({U})n << 23)) - 1.0f;
+    const {V} power = __builtin_convertvector(n + (low & -23), {V});
+    const {M} none = ({M})(x < 0.0f);
+    const {M} zero = ({M})(x == 0.0f);
+    const {M} finite = ({M})(x <= 3.402823466e+38f) & ~none & ~zero;
+    const {V} square = r * r;
+    {V} y = r * 7.0376836292e-2f - 1.1514610310e-1f;
+    y = y * r + 1.1676998740e-1f;
+    y = y * r - 1.2420140846e-1f;
+    y = y * r + 1.4249322787e-1f;
+    y = y * r - 1.6668057665e-1f;
+    y = y * r + 2.0000714765e-1f;
+    y = y * r - 2.4999993993e-1f;
+    y = y * r + 3.3333331174e-1f;
+    y = y * (r * square) - power * 2.12194440e-4f;
+    y = (r + (y - square * 0.5f)) + power * 0.693359375f;
+    return ({V})((({M})y & finite) | (zero & -8388608) | (none & 0x7fc00000)
+        | (({M})x & ~(finite | zero | none)));
+}}
+"""
+
+# Quarter turns are taken off in four parts whose products are exact; past 8192 that is no
+# longer so, and the C library takes over.
+_TURNS = """\
+/* The {word} of each lane. */
+static {{V}} weft_{op}_{{V}}({{V}} x)
+{{{{
+    const {{M}} minus = ({{M}})(-({{V}}){{{{0}}}});
+    const {{V}} size = ({{V}})(({{M}})x & ~minus);
+    const {{M}} far = ({{M}})(size > 8192.0f);
+    const {{V}} shifted = size * 6.36619772e-1f + 12582912.0f;
+    const {{V}} turns = shifted - 12582912.0f;
+    const {{M}} quarter = ({{M}})shifted + {first};
+    const {{M}} odd = -(quarter & 1);
+    const {{V}} a = (size - turns * 1.5703125f) - turns * 4.8351287841796875e-4f;
+    const {{V}} r = (a - turns * 3.1385570764541626e-7f) - turns * 6.0771006282767e-11f;
+    const {{V}} square = r * r;
+    {{V}} sine = square * -1.9515295891e-4f + 8.3321608736e-3f;
+    {{V}} cosine = square * 2.443315711809948e-5f - 1.388731625493765e-3f;
+    {{V}} result;
+    int lane, any = 0;
+    sine = (sine * square - 1.6666654611e-1f) * (square * r) + r;
+    cosine = cosine * square + 4.166664568298827e-2f;
+    cosine = cosine * (square * square) - square * 0.5f + 1.0f;
+    result = ({{V}})((({{M}})cosine & odd) | (({{M}})sine & ~odd));
+    result = ({{V}})(({{M}})result ^ (({{M}})(({{U}})quarter << 30) & minus){sign});
+    for (lane = 0; lane < {{L}}; ++lane) {{{{
+        any |= far[lane];
+    }}}}
+    if (any != 0) {{{{
+        for (lane = 0; lane < {{L}}; ++lane) {{{{
+            result[lane] = {op}f(x[lane]);
+        }}}}
+    }}}}
+    return result;
+}}}}
+"""
+
 _TEXTS = {
+    "log": (_LOG, ()),
+    "sin": (_TURNS.format(word="sine", op="sin", first=0, sign=" ^ (({M})x & minus)"), ()),
+    "cos": (_TURNS.format(word="cosine", op="cos", first=1, sign=""), ()),
     "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
     "logistic": (_LOGISTIC, ("weft_max_{V}", "weft_min_{V}")),
     "tanh": (_TANH, ("weft_min_{V}",)),
@@ -149,7 +220,7 @@ def math_helper(op: str, lanes: int) -> Text | None:
         return None
     text, needs = _TEXTS[op]
     vector = f"v{lanes}f32"
-    body = text.format(V=vector, M=f"v{lanes}i32", U=f"v{lanes}u32")
+    body = text.format(V=vector, M=f"v{lanes}i32", U=f"v{lanes}u32", L=lanes)
     for constant in ("-104.0f", "-89.0f", "88.0f", "89.0f", "9.1f", "4.0f", "6.0f"):
         body = body.replace(f"{vector}_OF({constant})", f"({constant} - ({vector}){{0}})")
     return body, tuple(each.format(V=vector) for each in needs)
