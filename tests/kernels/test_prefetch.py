@@ -25,8 +25,8 @@ SMALL = replace(target("x86-avx2"), caches=(1024, 4096))
 @pytest.mark.parametrize(
     ("slab", "total", "wanted"),
     [
-        (1024, 2048, False),  # All stay in half of the last cache.
-        (1024, 2049, True),
+        (256, 512, False),  # All stay in half of the first cache.
+        (256, 513, True),
         (2049, 10_000, False),  # The next slab would push out the one in use.
         (1, 10_000, True),
     ],
@@ -65,13 +65,24 @@ def test_kernels_fetch_the_next_block_of_weights() -> None:
     found = hints(made.kernel)
     assert found
     assert {each.buffer for each in found} == {"in1"}
-    # Of the next block, and of every vector in it.
+    # Of the next block; both vectors of a row lie in one line.
     blocks = {simplify(substitute(each.index[0], {"block": index(3)}), Facts()) for each in found}
     assert blocks == {index(3)}
     firsts = {simplify(substitute(each.index[0], {"block": index(0)}), Facts()) for each in found}
     assert firsts == {index(1)}
-    assert len({each.index[-1] for each in found}) == 2
+    assert {each.index[-1] for each in found} == {index(0)}
     assert_as_nest(task, made)
+
+
+@pytest.mark.parametrize(
+    ("machine", "offsets"), [("x86-sse2", {0, 16}), ("x86-avx2", {0}), ("x86-avx512", {0, 16})]
+)
+def test_a_line_is_fetched_once(machine: str, offsets: set[int]) -> None:
+    task = dense((8192,), 96)
+    task = replace(task, target=replace(target(machine), caches=(8192,)))
+    made = tiled.generate(task)
+    assert made is not None
+    assert {each.index[-1] for each in hints(made.kernel)} == set(map(index, offsets))
 
 
 @pytest.mark.parametrize("caches", [(), (1 << 20,), (64,)])

@@ -28,6 +28,8 @@ from weft.loops.nodes import (
 from weft.loops.walk import dtype_of, map_expr, substitute
 
 LANE = "lane"
+LINE = 64
+"""Bytes that a prefetch brings."""
 
 
 @dataclass
@@ -243,8 +245,14 @@ class Cell:
         """Hints for the weights that come after those of this tile, as far into them."""
         if not self.ahead:
             return ()
+        assert self.parts.reduce is not None
+        size = dtype_of(self.parts.reduce.value).bytes
         found: list[Stmt] = []
+        fetched = -1
         for _, offset, _ in self.pieces():
+            if offset * size // LINE == fetched:
+                continue
+            fetched = offset * size // LINE
             index = self.parts.packed_index(self.number, integer(offset))
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
             found.append(Prefetch(self.weight, tuple(substitute(part, taps) for part in ahead)))
