@@ -133,6 +133,8 @@ def test_threads_have_like_numbers_of_tiles(sizes: tuple[int, int, int], threads
         tiles = tiles_at_once(conv, outputs)
         blocks = -(-count // tiles)
         assert 1 <= tiles <= 28
+        if blocks == 1 and sizes[1] // 32 >= threads:
+            continue  # they have output channels of their own
         # No thread has more than its share, up to a tile for each of its blocks.
         turns = -(-blocks // threads)
         assert turns * tiles - -(-count // threads) <= turns

@@ -13,40 +13,29 @@ from weft.codegen.linear import atom
 from weft.codegen.value import PRIMARY, Value
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Kernel, Stmt
-from weft.plan.work import Range, Stage, stages_of
+from weft.plan.work import Range, Stage
 
 
 class PartWriter(Writer):
-    """Writes the statements of a kernel of which a thread runs its part.
+    """Writes the statements of one stage of a kernel of which a thread runs its part.
 
     Attributes:
         part: the C name of the part's number.
         parts: the C name of the number of parts.
-        stages: the C name of the set of stages to run, as bits; empty if there is only one.
+        stages: the C name of the set of stages to run, as bits, where there are several.
     """
 
     def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
         super().__init__(kernel, flavour)
         self.part, self.parts = self._names.fresh("part"), self._names.fresh("parts")
-        self._cut_stages = stages_of(kernel)
-        self.stages = self._names.fresh("stages") if len(self._cut_stages) > 1 else ""
+        self.stages = self._names.fresh("stages")
 
     @property
     def numbers(self) -> list[str]:
         """Names of the parameters that say what to run."""
-        return [self.part, self.parts, *([self.stages] if self.stages else [])]
+        return [self.part, self.parts]
 
-    def cut(self, block: Block) -> None:
-        """The statements of the kernel, of which a thread runs its part."""
-        for number, stage in enumerate(self._cut_stages):
-            if not self.stages:
-                self._stage(stage, block)
-                continue
-            inner = Block(block.depth + 1)
-            self._stage(stage, inner)
-            self._close(inner, block, f"if (({self.stages} & {1 << number}) != 0) {{")
-
-    def _stage(self, stage: Stage, block: Block) -> None:
+    def cut(self, stage: Stage, block: Block) -> None:
         """Ranges, of which each part does a share, and the rest, which is the first part's."""
         whole: list[Stmt] = []
         for place, stmt in enumerate(stage.stmts):

@@ -15,6 +15,7 @@ from weft.codegen.slots import Slot
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Access, For, If, Kernel, Local, Prefetch, Stmt, Store
 from weft.loops.simplify import simplify_kernel
+from weft.plan.work import stages_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,14 @@ class FunctionText:
         signature: without the semicolon or body.
         body: lines with the braces around them.
         stack_bytes: of its locals.
+        stages: the functions that it calls, each whole: one for each of its stages, if there
+            are several.
     """
 
     signature: str
     body: tuple[str, ...]
     stack_bytes: int
+    stages: tuple[tuple[str, ...], ...] = ()
 
 
 def kernel_function(
@@ -53,26 +57,71 @@ def kernel_function(
             several.
     """
     simple = simplify_kernel(kernel)
-    block = Block(1)
-    numbers: list[str] = []
+    name = name or identifier(kernel.name)
     if cut:
-        writer = PartWriter(simple, flavour)
-        writer.cut(block)
-        numbers = writer.numbers
-    else:
-        writer = Writer(simple, flavour)
-        writer.block(simple.body, block)
+        return _cut_function(simple, flavour, name, aliased, linkage)
+    writer, block = Writer(simple, flavour), Block(1)
+    writer.block(simple.body, block)
+    return _function(simple, flavour, writer, block, [], f"{linkage}void {name}", aliased)
+
+
+def _function(
+    kernel: Kernel,
+    flavour: Flavour,
+    writer: Writer,
+    block: Block,
+    numbers: Sequence[str],
+    head: str,
+    aliased: frozenset[str],
+) -> FunctionText:
+    """The function around a block that was written."""
     lines = writer.finish(block)
     text = "\n".join(lines)
     for given in [*(slot.name for slot in writer.params), *numbers]:
         if not re.search(rf"\b{given}\b", text):
             lines.append(f"    (void){given};")
     body = [*writer.loop_declarations(text), *lines]
-    parameters = [_parameter(slot, flavour, aliased) for slot in writer.params]
-    parameters += [f"int {number}" for number in numbers]
-    declared = ", ".join(parameters) or "void"
-    signature = f"{linkage}void {name or identifier(kernel.name)}({declared})"
-    return FunctionText(signature, ("{", *body, "}"), stack_of(simple.body))
+    signature = f"{head}({_parameters(writer, flavour, aliased, numbers)})"
+    return FunctionText(signature, ("{", *body, "}"), stack_of(kernel.body))
+
+
+def _cut_function(
+    kernel: Kernel, flavour: Flavour, name: str, aliased: frozenset[str], linkage: str
+) -> FunctionText:
+    """A function of which a thread runs its part; one for each stage, and one that calls them."""
+    stages = stages_of(kernel)
+    alone = len(stages) == 1
+    written: list[FunctionText] = []
+    for number, stage in enumerate(stages):
+        writer, block = PartWriter(kernel, flavour), Block(1)
+        writer.cut(stage, block)
+        # Apart, since compilers run out of registers for tiles in functions of many loops.
+        head = f"static {flavour.apart}void {name}_stage{number + 1}"
+        head = f"{linkage}void {name}" if alone else head
+        written.append(_function(kernel, flavour, writer, block, writer.numbers, head, aliased))
+    if alone:
+        return written[0]
+    writer = PartWriter(kernel, flavour)
+    given = ", ".join([*(slot.name for slot in writer.params), *writer.numbers])
+    body: list[str] = []
+    for number in range(len(stages)):
+        body.append(f"    if (({writer.stages} & {1 << number}) != 0) {{")
+        body.append(f"        {name}_stage{number + 1}({given});")
+        body.append("    }")
+    parameters = _parameters(writer, flavour, aliased, [*writer.numbers, writer.stages])
+    return FunctionText(
+        f"{linkage}void {name}({parameters})",
+        ("{", *body, "}"),
+        stack_of(kernel.body) + 8 * (len(writer.params) + len(writer.numbers) + 1),
+        tuple((each.signature, *each.body, "") for each in written),
+    )
+
+
+def _parameters(
+    writer: Writer, flavour: Flavour, aliased: frozenset[str], numbers: Sequence[str]
+) -> str:
+    found = [_parameter(slot, flavour, aliased) for slot in writer.params]
+    return ", ".join([*found, *(f"int {number}" for number in numbers)]) or "void"
 
 
 def stack_of(body: Sequence[Stmt]) -> int:

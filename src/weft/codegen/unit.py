@@ -52,7 +52,8 @@ def unit_of(
         return _extern_unit(function, name, comments, linkage)
     text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage, cut=cut)
     head = comment([*comments, _described(function)])
-    lines = wrap_all([*head, text.signature, *text.body])
+    stages = [line for stage in text.stages for line in stage]
+    lines = wrap_all([*head, *stages, text.signature, *text.body])
     return Unit(
         function.name,
         name,

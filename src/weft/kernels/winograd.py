@@ -55,6 +55,8 @@ from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
+_WORTH_A_BLOCK = 8
+"""One part in so many of a layer may be computed twice, so that all blocks have one size."""
 
 
 def conjunction(conditions: Sequence[Expr]) -> Expr:
@@ -91,10 +93,13 @@ class _Writer:
         groups = blocks_of(lanes.extent, self.lanes, vectors)
         names = [self.pack(group, number) for number, group in enumerate(groups)]
         total = self.down * self.across
-        full = total // self.tiles
+        count = -(-total // self.tiles)
+        if (count * self.tiles - total) * _WORTH_A_BLOCK > total:
+            count = total // self.tiles
+        rest = max(0, total - count * self.tiles)
         body = [
-            *self.blocks(0, full, self.tiles, groups, names),
-            *self.blocks(full * self.tiles, 1, total - full * self.tiles, groups, names),
+            *self.blocks(0, count, self.tiles, groups, names),
+            *self.blocks(count * self.tiles, 1, rest, groups, names),
         ]
         found = tuple(body)
         for axis in reversed(conv.outer):
@@ -133,18 +138,23 @@ class _Writer:
     def blocks(
         self, start: int, count: int, tiles: int, groups: Sequence[Block], names: Sequence[str]
     ) -> Iterator[Stmt]:
-        """``count`` blocks of so many tiles, from the tile ``start`` on."""
+        """``count`` blocks of so many tiles, from the tile ``start`` on.
+
+        The last one may have less; then it transforms its last tile several times.  A single
+        block is cut inside: its tiles first, and then the output channels.
+        """
         if count == 0 or tiles == 0:
             return
+        kind = Kind.PARALLEL if count == 1 else Kind.SERIAL
         points = self.form.size**2
         first = plus(times(Var("block"), tiles), start) if count > 1 else integer(start)
         # A little more than the channels: rows must not fall onto the same cache sets.
         data = Buffer(
             "data", _F32, (points, tiles, self.conv.channel.extent + self.lanes), Access.LOCAL
         )
-        inner: list[Stmt] = [self.each_tile(tiles, first, self.analysis)]
+        inner: list[Stmt] = [self.each_tile(integer(tiles), first, self.analysis, kind)]
         for group, name in zip(groups, names, strict=True):
-            inner.append(self.group(group, name, tiles, first))
+            inner.append(self.group(group, name, tiles, first, kind))
         body: tuple[Stmt, ...] = (Local(data, tuple(inner)),)
         if count == 1:
             yield from body
@@ -152,19 +162,19 @@ class _Writer:
             yield For("block", integer(0), integer(count), body, Kind.PARALLEL)
 
     def each_tile(
-        self, tiles: int, first: Expr, body: Callable[[Expr, Expr], tuple[Stmt, ...]]
+        self,
+        tiles: Expr,
+        first: Expr,
+        body: Callable[[Expr, Expr], tuple[Stmt, ...]],
+        kind: Kind = Kind.SERIAL,
     ) -> Stmt:
         """A loop over tiles; the body is told its rows and columns."""
-        number = plus(first, Var("patch"))
+        number = Binary("min", plus(first, Var("patch")), integer(self.down * self.across - 1))
         row = Binary("floordiv", number, integer(self.across))
         column = Binary("mod", number, integer(self.across))
         outputs = self.form.outputs
-        return For(
-            "patch",
-            integer(0),
-            integer(tiles),
-            body(times(row, outputs), times(column, outputs)),
-        )
+        inner = body(times(row, outputs), times(column, outputs))
+        return For("patch", integer(0), tiles, inner, kind)
 
     # --- input transform --------------------------------------------------------------
 
@@ -253,7 +263,7 @@ class _Writer:
 
     # --- products and output transform ------------------------------------------------
 
-    def group(self, group: Block, name: str, tiles: int, first: Expr) -> Stmt:
+    def group(self, group: Block, name: str, tiles: int, first: Expr, kind: Kind) -> Stmt:
         """The outputs of a block of tiles for one or several groups of channels."""
         counter: Expr = Var("group") if group.count > 1 else integer(0)
         channel = plus(times(counter, group.width), group.start)
@@ -263,12 +273,14 @@ class _Writer:
             "point", integer(0), integer(points), self.multiply(group, name, counter, tiles)
         )
         synthesis = partial(self.synthesis, group, channel)
+        left = plus(integer(self.down * self.across), times(first, -1))
+        stop = Binary("min", integer(tiles), left)
         body: tuple[Stmt, ...] = (
-            Local(product, (multiply, self.each_tile(tiles, first, synthesis))),
+            Local(product, (multiply, self.each_tile(stop, first, synthesis))),
         )
         if group.count == 1:
             return body[0]
-        return For("group", integer(0), integer(group.count), body)
+        return For("group", integer(0), integer(group.count), body, kind)
 
     def product_parts(self, tiles: int, width: int) -> Parts:
         """``product[point][tile][lane] = sum over channels``, taken apart."""

@@ -80,11 +80,16 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
 
 
 def even_tiles(conv: Convolution, outputs: int, most: int) -> int:
-    """How many tiles, at the most so many, make blocks of one size, enough for all threads."""
+    """How many tiles, at the most so many, make blocks of one size, enough for all threads.
+
+    One block is enough, too, where every thread gets output channels of its own.
+    """
     task = conv.parts.task
     count = _tiles(conv, outputs)
     blocks = -(-count // most)
-    blocks = -(-blocks // task.threads) * task.threads
+    groups = _channels(conv) // (2 * task.target.lanes(DType.F32))
+    if blocks > 1 or groups < task.threads:
+        blocks = -(-blocks // task.threads) * task.threads
     return -(-count // blocks)
 
 
