@@ -97,6 +97,8 @@ SAMPLES = [
     Sample("CumSum", ("i32[4]",), CumulativeAttributes()),
     Sample("CumSum", ("u64[4]",), CumulativeAttributes(exclusive=1)),
     Sample("CumSum", ("f32[2,0]",), CumulativeAttributes(1, 1)),
+    *(Sample("CumSum", (f"f32[2,3,{inner}]",), CumulativeAttributes(1)) for inner in (16, 37)),
+    Sample("CumSum", ("i32[3,2,16]",), CumulativeAttributes(0, 1, 1)),
     Sample("CumProd", (floats(1, 2, 3),), CumulativeAttributes(0, 1, 1), expected=([6, 3, 1],)),
 ]
 BAD = [

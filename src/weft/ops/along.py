@@ -13,6 +13,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Var
+from weft.ops.ctext import C_TYPES, wrapping
 from weft.ops.elementwise import NUMBERS, WITH_AUTODIFF, Domain, checked, widened
 from weft.ops.expr import axes, binary, index, select, total
 from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
@@ -121,32 +122,44 @@ def _cumulative(call: Call, x: np.ndarray, function: np.ufunc) -> tuple[np.ndarr
     return (np.flip(result, axis) if given.reverse else result,)
 
 
+_SIDE_BY_SIDE = 16
+"""Running sums that are taken at once: neighbours in memory, so that compilers use vectors."""
+
+
 def _cumulative_body(sign: str, neutral: int) -> Callable[[Call], ExternBody]:
     def body(call: Call) -> ExternBody:
         given: CumulativeAttributes = call.attributes
         shape = call.type(0).dims
         axis = given.axis % len(shape)
         extent, inner = shape[axis], prod(shape[axis + 1 :])
-        outer = prod(shape[:axis])
-        first = f"(o * {extent} + {extent - 1 if given.reverse else 0}) * {inner} + i"
-        step = -inner if given.reverse else inner
-        taken = "at" if given.exclusive else "at + step"
-        start = str(neutral) if given.exclusive else "in0[at]"
-        return ExternBody(
-            f"    const long step = {step};\n"
-            "    long o, i, k, at;\n"
-            f"    for (o = 0; o < {outer}; ++o)\n"
-            f"        for (i = 0; i < {inner}; ++i) {{\n"
-            f"            at = {first};\n"
-            f"            out0[at] = {start};\n"
-            f"            for (k = 1; k < {extent}; ++k) {{\n"
-            f"                out0[at + step] = out0[at] {sign} in0[{taken}];\n"
-            "                at += step;\n"
-            "            }\n"
-            "        }\n"
-            if call.type(0).size
-            else ""
+        if not call.type(0).size:
+            return ExternBody("")
+        first = extent - 1 if given.reverse else 0
+        loops = (
+            f"    const long step = {-inner if given.reverse else inner};\n"
+            "    long o, i, k, j, at;\n"
+            f"    {C_TYPES[call.type(0).dtype]} sum[{min(inner, _SIDE_BY_SIDE)}];\n"
+            f"    for (o = 0; o < {prod(shape[:axis])}; ++o) {{\n"
         )
+        rest = inner % _SIDE_BY_SIDE
+        for start, stop, width in ((0, inner - rest, _SIDE_BY_SIDE), (inner - rest, inner, rest)):
+            if start == stop:
+                continue
+            lanes = f"for (j = 0; j < {width}; ++j)"
+            added = wrapping(sign, call.type(0).dtype, "sum[j]", "in0[at + j]")
+            add = f"                {lanes} sum[j] = {added};\n"
+            keep = f"                {lanes} out0[at + j] = sum[j];\n"
+            loops += (
+                f"        for (i = {start}; i < {stop}; i += {width}) {{\n"
+                f"            at = (o * {extent} + {first}) * {inner} + i;\n"
+                f"            {lanes} sum[j] = {neutral};\n"
+                f"            for (k = 0; k < {extent}; ++k) {{\n"
+                f"{keep + add if given.exclusive else add + keep}"
+                "                at += step;\n"
+                "            }\n"
+                "        }\n"
+            )
+        return ExternBody(loops + "    }\n")
 
     return body
 
