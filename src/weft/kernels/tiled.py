@@ -236,6 +236,9 @@ def fetches_ahead(parts: Parts, vectors: int) -> bool:
     """Whether the weights come from so far away that they are fetched ahead."""
     if not parts.weight:
         return False
+    if not parts.task.target.fused and parts.tile is not None:
+        # Many tiles take so long over a block that hints cost more than its first reading.
+        return False
     weight = next(b for b in parts.task.inputs if b.name == parts.weight)
     block = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0]
     slab = weight.dtype.bytes * prod(weight.shape) * block.width // parts.lane_extent

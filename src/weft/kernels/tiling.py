@@ -96,12 +96,16 @@ def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
 
 
 def _cycles(target: Target, positions: int, count: int, size: int, vectors: int) -> float:
-    """Of one step of the reduction in all tiles: two pipes multiply, two add or shuffle."""
+    """Of one step of the reduction in all tiles.
+
+    Two pipes multiply and two add; a scalar takes the place of two additions, by its shuffle
+    and by what that delays.
+    """
     total = 0.0
     for tile, tiles in ((size, positions // size), (positions % size, 1)):
         for width, blocks in ((vectors, count // vectors), (count % vectors, 1)):
             sums = tile * width
-            step = sums / 2 if target.fused else (2 * sums + tile) / 4
+            step = sums / 2 if target.fused else (sums + tile) / 2
             total += tiles * blocks * max(step, _LATENCY) if sums else 0
     return total
 
