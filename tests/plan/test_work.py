@@ -181,7 +181,7 @@ def test_parts() -> None:
     assert parts_of(heavier, 100) == (6,)
     # And no more than it is worth.
     middling = kernel(over("i", 1000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
-    many = kernel(over("i", 30000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
+    many = kernel(over("i", 80000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
     assert parts_of(middling, 64) == (1,)
     assert 1 < parts_of(many, 64)[0] < 64
 

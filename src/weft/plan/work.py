@@ -39,11 +39,13 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import children, loaded, loads, stored
 
-PART_WORK = 10_000
-"""Cycles, about 2 microseconds, that a part must take at the least.
+PART_WORK = 25_000
+"""Cycles, about 6 microseconds, that a part must take at the least.
 
-A fork and join among threads that spin costs a fifth of a microsecond, and the data must move
-between their caches."""
+A fork and join among threads that spin costs less than half a microsecond, but the data must
+move between their caches: measured, kernels of 32 KB in and out that take 5 microseconds alone
+take 4 to 7 in two parts, and what reads their results on one core is slower, too.  How fast
+cores talk to one another is nothing that can be relied upon in virtual machines."""
 
 MOST_STAGES = 16
 """A kernel of more stages is not cut."""
