@@ -31,9 +31,9 @@ def convolution(
 
 
 def named(task: Task, *names: str) -> list[Kernel]:
-    """Kernels of some alternatives."""
+    """Kernels of some alternatives, whether they fetch weights ahead or not."""
     found = {each.name: each for each in alternatives(task)}
-    made = [found[name].make() for name in names]
+    made = [(found.get(name) or found[f"{name}-ahead"]).make() for name in names]
     return [each.kernel for each in made if each is not None]
 
 
