@@ -369,6 +369,31 @@ def test_register_tiles_are_named_vectors() -> None:
     assert "acc_3_1[v] += x[k * 4 + 3] * w[k * 16 + v + 8];" in plain
 
 
+def doubling(size: int) -> Program:
+    """One call that doubles an input of so many numbers."""
+    at = (Var("i"),)
+    double = Store("y", at, Binary("mul", Load("x", at, F32), Const(2.0, F32)))
+    loop = For("i", Const(0, DType.I64), Const(size, DType.I64), (double,))
+    params = (Buffer("x", F32, (size,)), Buffer("y", F32, (size,), Access.WRITE))
+    step = CallStep("double", (Address(Region.INPUT, "x"), Address(Region.OUTPUT, "y")))
+    ports = (Port("x", F32, (size,)),), (Port("y", F32, (size,)),)
+    return Program("net", *ports, (Kernel("double", params, (loop,)),), (step,), {}, 0)
+
+
+@pytest.mark.parametrize(("size", "fetched"), [(1000, False), (10_001, True), (300_000, False)])
+def test_inputs_that_fit_the_second_cache_are_fetched(
+    size: int, fetched: bool, tmp_path: Path
+) -> None:
+    net = doubling(size)
+    (_, text), *_ = emit(net, "gnu").sources
+    assert (f"    weft_fetch(x, {4 * size});\n" in text) == fetched
+    (_, plain), *_ = emit(net, "c99").sources
+    assert "weft_fetch" not in plain
+    x = np.arange(size, dtype=np.float32)
+    (y,) = build(net, "gnu", cache=Cache(tmp_path))(x)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_tile(flavour: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)

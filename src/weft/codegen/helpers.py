@@ -10,11 +10,25 @@ from collections.abc import Iterable
 
 from weft.codegen.flavours import Flavour
 from weft.codegen.fork import FORK_HELPERS
-from weft.codegen.helpers_float import FLOAT_HELPERS
+from weft.codegen.helpers_float import FLOAT_HELPERS, Text
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
 from weft.codegen.library import library_helper
 from weft.errors import InternalError
+
+_FETCH = """\
+/* Fetches memory that will be read soon. */
+static void weft_fetch(const void *memory, int bytes)
+{
+    const unsigned char *const first = (const unsigned char *)memory;
+    int at;
+    for (at = 0; at < bytes; at += 64) {
+        __builtin_prefetch(first + at, 0, 2);
+    }
+}
+"""
+
+_RUN_HELPERS: dict[str, Text] = {**FORK_HELPERS, "fetch": (_FETCH, ())}
 
 
 def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
@@ -36,7 +50,7 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
 
 def _find(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
     bare = name.removeprefix("weft_")
-    found = FLOAT_HELPERS.get(bare) or FORK_HELPERS.get(bare) or integer_helper(bare)
+    found = FLOAT_HELPERS.get(bare) or _RUN_HELPERS.get(bare) or integer_helper(bare)
     found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
     if found is None:
         raise InternalError(f"there is no helper {name}")

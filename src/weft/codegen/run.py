@@ -17,6 +17,9 @@ from weft.codegen.naming import STORAGE, Names
 from weft.errors import InternalError
 from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
 
+LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
+"""Bytes of inputs that are worth a loop and that fit a core's second cache."""
+
 
 @dataclass(frozen=True)
 class _Calls:
@@ -98,6 +101,7 @@ def run_function(
     if interface.threads and not tasks:
         lines.append(f"    (void){interface.threads};")
     lines += _checks(program, interface, blob)
+    lines += _fetches(calls, program.steps)
     lines += body
     lines += ["    return 0;", "}"]
     return lines
@@ -164,6 +168,26 @@ def _steps(
         lines += _steps(calls, step.body, variables, depth + 1)
         lines.append(f"{indent}}}")
     return lines
+
+
+def _fetches(calls: _Calls, steps: Sequence[Step]) -> list[str]:
+    """Fetches the inputs of the first call: few loads of a kernel wait for memory at once.
+
+    A kernel walks over its input in rows that are too short for processors to foresee; what
+    was written long before the call, or by another core, would be waited for in each.
+    """
+    if not calls.flavour.prefetches or not steps or not isinstance(steps[0], CallStep):
+        return []
+    formals = calls.formals[steps[0].function]
+    pairs = zip(steps[0].arguments, formals, strict=True)
+    spans = {
+        argument(address, formal, calls.base(address), {}): formal.span
+        for address, formal in pairs
+        if address.region is Region.INPUT and not address.advances
+    }
+    if not LEAST_FETCHED <= sum(spans.values()) <= MOST_FETCHED:
+        return []
+    return wrap_all([f"    weft_fetch({text}, {span});" for text, span in spans.items()])
 
 
 def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: str) -> list[str]:
