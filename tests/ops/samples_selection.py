@@ -20,6 +20,13 @@ SAMPLES = [
     Sample("TopK", (MANY,), TopKAttributes(32), outputs=2),
     Sample("TopK", (MANY,), TopKAttributes(33), outputs=2),
     Sample("TopK", (MANY.T,), TopKAttributes(100, 0, 0), outputs=2),
+    *(
+        Sample("TopK", (np.arange(400.0, dtype=np.float32)[::step] % 90,), TopKAttributes(k, 0, up))
+        for step in (1, -1, 7)
+        for k in (33, 14 if step == 7 else 100)
+        for up in (0, 1)
+        if k < 400 // abs(step)
+    ),
     Sample("TopK", (np.array([2**64 - 1, 0, 2**63], np.uint64),), TopKAttributes(2), outputs=2),
     Sample("TopK", ("f16[3,7]",), TopKAttributes(2), outputs=2),
     Sample("TopKIndices", ("f32[3,7]",), TopKAttributes(3)),

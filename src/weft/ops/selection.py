@@ -14,7 +14,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
-from weft.ops.ctext import C_TYPES, count
+from weft.ops.ctext import C_TYPES, block, count
 from weft.ops.expr import binary, const, index, select, total
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
@@ -110,8 +110,70 @@ in0[from + places[left] * {inner}])))
 """
 """Merge sort of the places, from the bottom up: stable, and quick for any k."""
 
+_WORSE = (
+    "(in0[from + {rhs} * {inner}] {better} in0[from + {lhs} * {inner}] || "
+    "(!(in0[from + {lhs} * {inner}] {better} in0[from + {rhs} * {inner}]) && {lhs} > {rhs}))"
+)
+"""Whether one place comes after another: of equal elements the later one."""
+
+_SINK = """\
+at = 0;
+while ((child = 2 * at + 1) < {size}) {{
+    if (child + 1 < {size} && {second})
+        ++child;
+    if (!{below})
+        break;
+    places[at] = places[child];
+    at = child;
+}}
+places[at] = {item};
+"""
+"""Puts a place into a heap at whose top it may not belong: the worst place is at the top."""
+
+_HEAP = """\
+for (j = 0; j < {k}; ++j) {{
+    at = j;
+    while (at > 0 && {rises}) {{
+        places[at] = places[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }}
+    places[at] = j;
+}}
+for (; j < {extent}; ++j) {{
+    if (!(in0[from + j * {inner}] {better} in0[from + places[0] * {inner}]))
+        continue;
+{replace}}}
+for (j = {k} - 1; j > 0; --j) {{
+    last = places[j];
+    places[j] = places[0];
+{shrink}}}
+"""
+"""A heap of the best so far: most elements are compared with the worst of these only."""
+
 INSERTED = 32
-"""Up to this k, insertion is quicker than sorting."""
+"""Up to this k, insertion is quicker than a heap."""
+HEAPED = 4
+"""Elements for each that is sought from which a heap is quicker than sorting all."""
+
+
+def _heap(better: str, extent: int, inner: int, k: int) -> str:
+    def worse(lhs: str, rhs: str) -> str:
+        return _WORSE.format(lhs=lhs, rhs=rhs, better=better, inner=inner)
+
+    def sink(size: str, item: str) -> str:
+        second = worse("places[child + 1]", "places[child]")
+        below = worse("places[child]", item)
+        return block(_SINK.format(size=size, second=second, below=below, item=item))
+
+    return _HEAP.format(
+        better=better,
+        extent=extent,
+        inner=inner,
+        k=k,
+        rises=worse("j", "places[(at - 1) / 2]"),
+        replace=sink(str(k), "j"),
+        shrink=sink("j", "last"),
+    )
 
 
 def _places_body(call: Call) -> ExternBody:
@@ -120,23 +182,28 @@ def _places_body(call: Call) -> ExternBody:
     extent, inner = dims[axis], prod(dims[axis + 1 :])
     if 0 in (asked.k, prod(dims)):
         return ExternBody("")
-    insert = asked.k <= INSERTED
-    names = "j, at, held" if insert else "j, width, start, middle, end, left, right"
-    search = (_INSERT if insert else _SORT).format(
-        better=">" if asked.largest else "<", extent=extent, inner=inner, k=asked.k
-    )
+    better, other = ">" if asked.largest else "<", ""
+    if asked.k <= INSERTED:
+        names = "j, at, held"
+        search = _INSERT.format(better=better, extent=extent, inner=inner, k=asked.k)
+        search = f"held = 0;\n{search}"
+    elif asked.k * HEAPED <= extent:
+        names = "j, at, child, last"
+        search = _heap(better, extent, inner, asked.k)
+    else:
+        names, other = "j, width, start, middle, end, left, right", f"places + {extent}"
+        search = _SORT.format(better=better, extent=extent, inner=inner)
     row = (
         f"from = i * {extent * inner} + c;\nto = i * {asked.k * inner} + c;\n"
-        + ("held = 0;\n" if insert else "")
         + search
         + count("j", asked.k, f"out0[to + j * {inner}] = places[j];\n")
     )
     loops = count("i", prod(dims[:axis]), count("c", inner, row))
-    other = "" if insert else f"int32_t *other = places + {extent};\n"
     return ExternBody(
-        f"int32_t *places = (int32_t *)(void *)scratch;\n{other}"
-        f"int32_t {names};\nlong i, c, from, to;\n{loops}",
-        4 * (asked.k if insert else 2 * extent),
+        "int32_t *places = (int32_t *)(void *)scratch;\n"
+        + (f"int32_t *other = {other};\n" if other else "")
+        + f"int32_t {names};\nlong i, c, from, to;\n{loops}",
+        4 * (2 * extent if other else asked.k),
     )
 
 
