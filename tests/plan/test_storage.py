@@ -238,6 +238,16 @@ def test_windows_over_channels_that_lie_apart_read_one_copy():
     assert [step.reads for step in means.steps] == [("x",)]
 
 
+def test_what_is_read_where_data_say_is_read_along_channels():
+    net = Net()
+    x, grid = net.input(1, 8, 6, 6), net.input(1, 5, 5, 2)
+    sampled = net.op("GridSample", x, grid)
+    found = storage_of(net, *used(net, sampled))
+    assert [step.reads for step in found.steps[:2]] == [("x",), ("x_1", "x_channels_last")]
+    assert found.views["x_channels_last"].strides == (288, 1, 48, 8)
+    assert found.views[sampled].strides == (200, 1, 40, 8)
+
+
 def test_images_turned_for_the_caller_are_written_at_once():
     net = Net()
     x = net.op("Transpose", net.input(1, 6, 6, 8), perm=(0, 3, 1, 2))

@@ -10,7 +10,7 @@ operand for what is computed elementwise, row-major otherwise and for what the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from operator import mul
@@ -20,7 +20,7 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
-from weft.loops.nodes import Binary, Const, Load, Reduce, Var
+from weft.loops.nodes import Binary, Const, Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import loads, rename_loads, walk
@@ -278,9 +278,8 @@ class _Storage:
         channel = group.compute.axes[_channels(group)]
         apart = {
             load.buffer: place
-            for node in walk(group.compute.value)
-            if isinstance(node, Reduce) and channel.extent > 1
-            for load in loads(node.value)
+            for load in (*_repeated(group.compute.value), *_gathered(group.compute.value))
+            if channel.extent > 1
             for place, part in enumerate(load.index)
             if part == Var(channel.var) and self.views[load.buffer].strides[place] > 1
         }
@@ -400,7 +399,7 @@ def _fastest(group: Group) -> Var | None:
 
 _SPATIAL = frozenset(
     "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
-    "GlobalLpPool Resize QLinearConv ConvInteger".split()
+    "GlobalLpPool Resize GridSample QLinearConv ConvInteger".split()
 )
 
 
@@ -421,6 +420,20 @@ def _images(graph: Graph) -> set[str]:
 
 
 _AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
+
+
+def _repeated(value: Expr) -> Iterator[Load]:
+    """Loads of which a reduction makes many for each element."""
+    for node in walk(value):
+        if isinstance(node, Reduce):
+            yield from loads(node.value)
+
+
+def _gathered(value: Expr) -> Iterator[Load]:
+    """Loads from where data say."""
+    for load in loads(value):
+        if any(True for part in load.index for _ in loads(part)):
+            yield load
 
 
 def _channels(group: Group) -> int:
