@@ -14,7 +14,7 @@ from weft.dtypes import DType
 from weft.kernels import tiled
 from weft.kernels.guards import Guard
 from weft.kernels.parts import take_apart
-from weft.kernels.tiling import Block, Tile, blocks_of, tile_shape, tiles_of
+from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
 from weft.loops.affine import Affine
 from weft.loops.nodes import For, Kind, Var
 from weft.loops.walk import walk_stmts
@@ -29,6 +29,17 @@ def test_blocks_cover_every_lane_once(extent, lanes, vectors):
         for lane in range(block.width)
     ]
     assert found == list(range(extent))
+
+
+@given(st.integers(0, 200), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 8))
+def test_slender_blocks_hold_the_same_lanes_in_few_vectors(extent, lanes, vectors):
+    blocks = blocks_of(extent, lanes, vectors)
+    found = slender(blocks, vectors)
+    assert all(len(block.widths) <= vectors for block in found)
+    assert [w for b in found for w in b.widths] == [w for b in blocks for w in b.widths]
+    starts = [block.start for block in found]
+    ends = [block.start + block.count * block.width for block in found]
+    assert starts == [0, *ends][: len(starts)]
 
 
 def test_a_rest_is_cut_into_ever_narrower_vectors():

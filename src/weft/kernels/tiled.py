@@ -30,7 +30,7 @@ from weft.kernels.cell import Cell
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, blocks_of, tile_shape, tiles_of
+from weft.kernels.tiling import Block, blocks_of, slender, tile_shape, tiles_of
 from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
@@ -115,7 +115,7 @@ class _Writer:
         parts, form = self.parts, self.form
         lanes = lane_count(parts)
         blocks = (
-            blocks_of(parts.lanes.extent, lanes, form.vectors)
+            slender(blocks_of(parts.lanes.extent, lanes, form.vectors), form.vectors)
             if parts.lanes
             else [Block(0, 1, (1,))]
         )

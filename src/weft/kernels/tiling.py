@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.kernels.guards import Guard
@@ -116,6 +116,18 @@ def is_product(parts: Parts) -> bool:
         return False
     both = {parts.lanes.var, parts.tile.var}
     return all(not both <= free_vars(load) for load in loads(parts.value))
+
+
+def slender(blocks: Sequence[Block], vectors: int) -> list[Block]:
+    """The blocks, a rest of more vectors than a tile has registers for in several."""
+    found: list[Block] = []
+    for block in blocks:
+        start = block.start
+        for first in range(0, len(block.widths), vectors):
+            widths = block.widths[first : first + vectors]
+            found.append(Block(start, block.count, widths))
+            start += sum(widths)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
