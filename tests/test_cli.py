@@ -453,6 +453,30 @@ def test_without_onnxruntime(digits, monkeypatch):
     )
 
 
+def test_exact(tmp_path):
+    path = tmp_path / "conv.onnx"
+    filters = np.random.default_rng(0).standard_normal((64, 64, 3, 3), np.float32)
+    attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    value = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64, 28, 28]) for name in "xy"
+    ]
+    weights = [numpy_helper.from_array(filters, "w")]
+    graph = helper.make_graph([node], "conv", value[:1], value[1:], weights)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    for options, uses in (((), True), (("--exact",), False)):
+        folder = tmp_path / f"toolkit{len(options)}"
+        good("export", path, "-o", folder, "--target", "x86-avx2", *options)
+        assert ("product" in (folder / "conv.c").read_text()) == uses
+    results = [
+        record("run", path, "--random", *options)["outputs"]["y"]["values"]
+        for options in ((), ("--exact",))
+    ]
+    np.testing.assert_allclose(*results, rtol=0, atol=1e-4 * np.abs(results[0]).max())
+    assert results[0] != results[1]
+
+
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86")
 def test_vector_instructions_can_be_chosen(digits):

@@ -14,6 +14,7 @@ import numpy as np
 from weft.cli.common import (
     Model,
     State,
+    exact_option,
     json_option,
     model_options,
     simd_option,
@@ -69,9 +70,11 @@ def measure(what: str, function: Callable[[], object], seconds: float) -> Timing
     return Timing(what, least, median, most, len(times))
 
 
-def _built(model: Model, machine: Target, flavour: str, threads: int, tuned: bool) -> Library:
-    choices = choices_for(machine, flavour_named(flavour), tuned)
-    program = model.net.program(machine, threads=threads, choices=choices)
+def _built(model: Model, machine: Target, flavour: str, settings: Settings) -> Library:
+    choices = choices_for(machine, flavour_named(flavour), settings.tuned)
+    program = model.net.program(
+        machine, threads=settings.threads, exact=settings.exact, choices=choices
+    )
     flags = machine_flags(find_compiler(), flavour_named(flavour), machine)
     return build(program, flavour, flags=flags)
 
@@ -106,6 +109,7 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 )
 @simd_option
 @tuned_option
+@exact_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
 @click.option(
@@ -133,6 +137,7 @@ def bench(
     target: str,
     simd: str | None,
     tuned: bool,
+    exact: bool,
     layers: bool,
     top: int,
     svg: Path | None,
@@ -146,8 +151,9 @@ def bench(
     multiply-adds, or of the level of memory from which the operands have to come.
     """
     machine = runnable(target, simd)
+    settings = Settings(seconds, seed, threads, tuned, exact)
     if layers:
-        show_layers(state, model, machine, Settings(seconds, seed, threads, tuned), top, svg)
+        show_layers(state, model, machine, settings, top, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
@@ -157,7 +163,7 @@ def bench(
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
-            library = _built(model, machine, flavour or machine.flavour, threads, tuned)
+            library = _built(model, machine, flavour or machine.flavour, settings)
         built = time.perf_counter() - start
         outputs = library(*arrays)
         with working("measuring"):

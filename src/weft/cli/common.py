@@ -171,6 +171,10 @@ tuned_option = click.option(
     "--tuned", is_flag=True, help="Use what `weft tune` found to be the fastest."
 )
 
+exact_option = click.option(
+    "--exact", is_flag=True, help="Only kernels that round as the definitions do: no Winograd."
+)
+
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """``name=1x3x224x224`` or ``name=1,3,224,224``; ``name=`` is a scalar."""

@@ -9,6 +9,7 @@ import click
 from weft.cli.common import (
     Model,
     State,
+    exact_option,
     json_option,
     model_options,
     target_option,
@@ -51,6 +52,7 @@ from weft.runtime.threads import MOST_THREADS
 )
 @click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
 @click.option("--flash", help="Refuse what has more weights than this, as 1M.")
+@exact_option
 @json_option
 @click.pass_obj
 def export(
@@ -66,6 +68,7 @@ def export(
     threads: int,
     ram: str | None,
     flash: str | None,
+    exact: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
 
@@ -84,6 +87,7 @@ def export(
             weights=weights,
             parts=0 if split else 1,
             threads=threads,
+            exact=exact,
             inputs=inputs,
             model=model.path.name,
         )

@@ -84,12 +84,14 @@ class Settings:
         seed: of the random inputs.
         threads: that one run can use at the most.
         tuned: whether the database of measured choices is used.
+        exact: whether kernels must round as the definitions do.
     """
 
     seconds: float
     seed: int
     threads: int
     tuned: bool = False
+    exact: bool = False
 
 
 def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> dict[str, str]:
@@ -157,7 +159,9 @@ def show_layers(
     with working("compiling and measuring"):
         flavour = flavour_named(machine.flavour)
         choices = choices_for(machine, flavour, settings.tuned)
-        plan = model.net.plan(machine, threads=settings.threads, choices=choices)
+        plan = model.net.plan(
+            machine, threads=settings.threads, exact=settings.exact, choices=choices
+        )
         found = profile(
             plan,
             lower(plan, model.net.graph.name),

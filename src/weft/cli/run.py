@@ -11,6 +11,7 @@ import numpy as np
 from weft.cli.common import (
     Model,
     State,
+    exact_option,
     json_option,
     model_options,
     simd_option,
@@ -82,6 +83,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @threads_option
 @simd_option
 @tuned_option
+@exact_option
 @json_option
 @click.pass_obj
 def run(
@@ -98,6 +100,7 @@ def run(
     threads: int | None,
     simd: str | None,
     tuned: bool,
+    exact: bool,
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -113,7 +116,7 @@ def run(
     names = _labels(labels)
     with working("compiling"):
         choice = "cached" if tuned else False
-        compiled = model.net.compile(threads=threads, simd=simd or "", tune=choice)
+        compiled = model.net.compile(threads=threads, simd=simd or "", tune=choice, exact=exact)
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from weft.cli.common import (
     Model,
     State,
+    exact_option,
     json_option,
     model_options,
     progress,
@@ -125,7 +126,7 @@ def _summary(found: Tuning) -> str:
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )
-@click.option("--exact", is_flag=True, help="Only kernels that round as the definitions do.")
+@exact_option
 @click.option("--again", is_flag=True, help="Measure layers too that were measured before.")
 @click.option(
     "--list",
