@@ -38,13 +38,15 @@ class PartWriter(Writer):
     def cut(self, stage: Stage, block: Block) -> None:
         """Ranges, of which each part does a share, and the rest, which is the first part's."""
         whole: list[Stmt] = []
+        count = 0
         for place, stmt in enumerate(stage.stmts):
             if place not in stage.ranges:
                 whole.append(stmt)
                 continue
             self._first_part(whole, block)
             whole = []
-            self._share(stage.ranges[place], block)
+            self._share(stage.ranges[place], block, early=count % 2 == 1)
+            count += 1
         self._first_part(whole, block)
 
     def _first_part(self, stmts: Sequence[Stmt], block: Block) -> None:
@@ -53,15 +55,19 @@ class PartWriter(Writer):
             self.block(stmts, inner)
             self._close(inner, block, f"if ({self.part} == 0) {{")
 
-    def _share(self, cut: Range, block: Block) -> None:
-        """This part's share of a range."""
+    def _share(self, cut: Range, block: Block, early: bool) -> None:
+        """This part's share of a range; what is left over goes to the first parts or the last."""
         outer = Block(block.depth + 1)
         alone = len(cut.loops) == 1
         base = f"{cut.starts[0]} + " if alone and cut.starts[0] else ""
         first, last = self._names.fresh("first"), self._names.fresh("last")
         self._keep(outer, (first, last))
-        for name, number in ((first, self.part), (last, f"{self.part} + 1")):
+        for name, step in ((first, 0), (last, 1)):
+            number = f"{self.part} + {step}" if step else self.part
             share = f"weft_first({cut.total}, {number}, {self.parts})"
+            if early:
+                number = f"{self.parts} - {self.part}" + (f" - {step}" if step else "")
+                share = f"{cut.total} - weft_first({cut.total}, {number}, {self.parts})"
             outer.add(f"const int {name} = {base}{share};")
         if alone:
             low, high = cut.starts[0], cut.starts[0] + cut.total
