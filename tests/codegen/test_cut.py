@@ -340,6 +340,14 @@ def test_stages() -> None:
     assert source.count(", 0, 1, 7);") == 1
 
 
+def test_leftovers_go_to_the_last_parts_and_then_to_the_first() -> None:
+    program, _, _ = program_of([many()], parts=2)
+    ((_, source),) = emit(program, "c99").sources
+    assert "const int first = weft_first(8, part, parts);" in source
+    assert "const int first = 12 + 5 - weft_first(5, parts - part, parts);" in source
+    assert "const int last = 12 + 5 - weft_first(5, parts - part - 1, parts);" in source
+
+
 def test_one_thread_changes_nothing() -> None:
     """No parts, no helpers, no type in the header."""
     files = emit(program_of([reduced(), many()])[0], "gnu")
