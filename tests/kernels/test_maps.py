@@ -15,7 +15,7 @@ from tests.kernels.tasks import assert_as_nest, memory_of, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import maps
-from weft.loops.nodes import Kernel, Select
+from weft.loops.nodes import Const, For, Kernel, Kind, Select
 from weft.loops.walk import own_exprs, walk, walk_stmts
 from weft.plan.implementation import Implementation
 
@@ -104,6 +104,14 @@ def test_reductions_and_gaps_between_outputs_are_declined() -> None:
     net = Net()
     assert not made(net, net.op("ReduceSum", net.input(4, 32), axes=(1,)))
     assert not made(net, net.op("Exp", net.input()))
+
+
+def test_vectors_are_as_wide_as_the_widest_of_their_values() -> None:
+    net = Net()
+    (found,) = made(net, net.op("Cast", net.input(4, 64), to=DType.U8))
+    lanes = [each for each in walk_stmts(found.kernel.body) if isinstance(each, For)][-1]
+    assert lanes.kind is Kind.VECTOR
+    assert lanes.stop == Const(16, DType.I64)
 
 
 SHAPES = [

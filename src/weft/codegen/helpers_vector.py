@@ -118,6 +118,18 @@ static {V} weft_zip_{V}({H} lhs, {H} rhs)
 }}
 """
 
+_SATURATE = """\
+/* Truncates; numbers beyond the type give its ends and a NaN gives 0. */
+static {R} weft_{op}_{V}({V} x)
+{{
+    const {M} number = ({M})(x == x);
+    const {V} below = weft_min_{V}(x, {most} - ({V}){{0}});
+    const {V} inside = weft_max_{V}(below, {least} - ({V}){{0}});
+    const {M} whole = __builtin_convertvector(({V})(({M})inside & number), {M});
+    return __builtin_convertvector(whole, {R});
+}}
+"""
+
 _LANES = """\
 /* {op} of each lane. */
 static {R} weft_{op}_{V}({arguments})
@@ -236,6 +248,10 @@ def _conversion(op: str, lanes: int, element: str) -> Text:
         )
     helper = f"weft_{element}_to_{other}"
     call = f"{helper}(x[lane])"
+    if verb == "saturate" and element == "f32" and narrow.bytes < 4:
+        least, most = (f"{float(end):.1f}f" for end in narrow.limits)
+        text = _SATURATE.format(**words, R=packed, M=f"v{lanes}i32", most=most, least=least)
+        return text, (f"weft_min_{vector}", f"weft_max_{vector}")
     if verb == "saturate":
         call = f"({STORAGE[narrow]}){call}"
     text = _LANES.format(**words, R=packed, arguments=f"{vector} x", call=call)

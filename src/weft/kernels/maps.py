@@ -13,7 +13,7 @@ along its own fastest axis, and turned in registers::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -30,6 +30,7 @@ from weft.loops.nodes import (
     Axis,
     Binary,
     Buffer,
+    Cast,
     Expr,
     For,
     Kernel,
@@ -42,7 +43,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import dtype_of, map_expr, substitute, walk
+from weft.loops.walk import children, dtype_of, map_expr, substitute, walk
 from weft.plan.implementation import Implementation, Operand
 
 VECTORS = 4
@@ -62,14 +63,43 @@ def _applies(task: Task) -> bool:
     if not task.compute.axes or task.output.steps[-1] != 1:
         return False
     reduces = any(isinstance(node, Reduce) for node in walk(task.compute.value))
-    return not reduces and task.target.lanes(task.output.dtype) > 1
+    return not reduces and _lane_count(task) > 1
+
+
+def _lane_count(task: Task) -> int:
+    """Lanes that fit a register whatever is computed in them; wider vectors are cut badly."""
+    held = (*_computed(task.compute.value), task.output.dtype)
+    return min(task.target.lanes(DType.F32 if each in _HALVES else each) for each in held)
+
+
+_HALVES = frozenset({DType.F16, DType.BF16})
+
+
+def _computed(value: Expr) -> Iterator[DType]:
+    """Types of all values of an expression but for indices and conditions."""
+    for node in _distinct(value, children):
+        if isinstance(node, Load | Cast):
+            yield dtype_of(node)
+
+
+def _distinct(value: Expr, parts: Callable[[Expr], Sequence[Expr]]) -> Iterator[Expr]:
+    """An expression and its parts, each once, not going into the indices of loads."""
+    stack, seen = [value], set[int]()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if not isinstance(node, Load):
+            stack.extend(reversed(parts(node)))
 
 
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
     if not _applies(task):
         return None
-    lanes = task.target.lanes(task.output.dtype)
+    lanes = _lane_count(task)
     across = _across(task, lanes)
     body = _turning(task, across, lanes) if across else _plain(task, lanes)
     kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
@@ -135,18 +165,13 @@ _TURNED = frozenset({DType.F32, DType.I32, DType.U32})
 
 def _unconditional(value: Expr) -> Iterator[Load]:
     """Loads that are made whatever conditions hold."""
-    match value:
-        case Load():
-            yield value
-        case Select(condition, _, _):
-            yield from _unconditional(condition)
-        case Binary(_, lhs, rhs):
-            yield from _unconditional(lhs)
-            yield from _unconditional(rhs)
-        case _:
-            inner = getattr(value, "x", None)
-            if inner is not None:
-                yield from _unconditional(inner)
+
+    def parts(node: Expr) -> Sequence[Expr]:
+        return (node.condition,) if isinstance(node, Select) else children(node)
+
+    for node in _distinct(value, parts):
+        if isinstance(node, Load):
+            yield node
 
 
 def _turning(task: Task, across: _Across, lanes: int) -> tuple[Stmt, ...]:
