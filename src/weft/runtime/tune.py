@@ -61,7 +61,7 @@ TOLERANCE = 1e-3
 """How far tuned outputs may be off, relative to their range."""
 _RUNS = 3
 _LEAST_TURNS = 4
-_QUANTILE = 0.25
+_QUANTILE = 0.1
 """Of the runs: robust against disturbances, which only ever take time."""
 
 
