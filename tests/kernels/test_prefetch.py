@@ -101,3 +101,14 @@ def test_kernels_whose_weights_stay_or_cannot_fetch_nothing(caches: tuple[int, .
     made = tiled.generate(dense(caches))
     assert made is not None
     assert not hints(made.kernel)
+
+
+def test_groups_as_the_tile_are_bound_in_what_is_fetched() -> None:
+    net = Net()
+    x, weight = net.input(1, 6, 1, 1), net.constant(96, 3, 1, 1)
+    task = tasks_of(net, net.op("Conv", x, weight, kernel=(1, 1), groups=2))[0]
+    task = replace(task, target=replace(task.target, caches=(512, 4096)))
+    made = tiled.generate(task)
+    assert made is not None
+    assert hints(made.kernel)
+    assert_as_nest(task, made)

@@ -255,7 +255,9 @@ class Cell:
             fetched = offset * size // LINE
             index = self.parts.packed_index(self.number, integer(offset))
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
-            found.append(Prefetch(self.weight, tuple(substitute(part, taps) for part in ahead)))
+            # Where groups are the tile, the weights depend on it too: those of its first.
+            at = {**self.bound(integer(0), offset), **taps}
+            found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
 
     def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
