@@ -400,7 +400,7 @@ def test_wrong_usage():
 
 
 def test_bugs_are_told_apart(digits, monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise InternalError("two is one")
 
     monkeypatch.setattr("weft.api.make", fail)
@@ -412,7 +412,7 @@ def test_bugs_are_told_apart(digits, monkeypatch):
 
 
 def test_unexpected_exceptions_are_bugs_too(digits, monkeypatch):
-    monkeypatch.setattr("weft.api.make", lambda *_: {}["missing"])
+    monkeypatch.setattr("weft.api.make", lambda *_, **__: {}["missing"])
     result = weft("plan", digits)
     assert result.exit_code == 70
     assert "KeyError: 'missing'" in result.stderr

@@ -57,8 +57,9 @@ def checks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pool(checks: Path, name: str) -> None:
-    if name == "forked" and "races" in checks.parent.name:
-        pytest.skip("the thread sanitizer does not follow forks of several threads")
+    if name == "forked" and "plain" not in checks.parent.name:
+        # The child may find the sanitizer's allocator locked by a thread that it does not have.
+        pytest.skip("sanitizers do not follow forks of several threads")
     done = run_check(checks, name)
     assert done.returncode == 0, done.stderr[:4000]
 

@@ -28,7 +28,7 @@ static void weft_fetch(const void *memory, int bytes)
 }
 """
 
-_RUN_HELPERS: dict[str, Text] = {**FORK_HELPERS, "fetch": (_FETCH, ())}
+RUN_HELPERS: dict[str, Text] = {**FORK_HELPERS, "fetch": (_FETCH, ())}
 
 
 def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
@@ -50,7 +50,7 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
 
 def _find(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
     bare = name.removeprefix("weft_")
-    found = FLOAT_HELPERS.get(bare) or _RUN_HELPERS.get(bare) or integer_helper(bare)
+    found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
     found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
     if found is None:
         raise InternalError(f"there is no helper {name}")
