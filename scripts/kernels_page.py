@@ -231,9 +231,9 @@ def kernels_page() -> Iterator[str]:
     yield "<!-- Written by scripts/docs.py from scripts/kernels_page.py; do not edit. -->"
     yield (
         "One kernel of each kind as Weft writes it, for small layers and AVX2 (`weft show "
-        f"MODEL --after c --target {TARGET}` shows those of a network). `v8f32` is a vector of eight "
-        "floats, `v8f32_mem` one at any address. Above every function stands what it computes, "
-        "with shapes, and what its parameters are: extents and strides of the input, the "
+        f"MODEL --after c --target {TARGET}` shows those of a network). `v8f32` is a vector of "
+        "eight floats, `v8f32_mem` one at any address. Above every function stands what it "
+        "computes, with shapes, and what its parameters are: extents and strides of the input, the "
         "packed weights, the output. Where lines repeat but for their numbers, the page leaves "
         "some out and says so; the C has them all."
     )
