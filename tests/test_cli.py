@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -500,7 +501,7 @@ def test_tune_measures_lists_and_forgets(digits, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     assert record("tune", "--list")["choices"] == []
     text = good("tune", digits, "--seconds", "0.01", "--threads", "1")
-    assert "measured" in text.splitlines()[-1] or "times as fast" in text
+    assert re.search(r"^measured \d+ of \d+ layers in ", text, re.MULTILINE)
     found = record("tune", "--list")["choices"]
     assert found
     again = good("tune", digits, "--seconds", "0.01", "--threads", "1")
@@ -510,8 +511,7 @@ def test_tune_measures_lists_and_forgets(digits, tmp_path, monkeypatch):
     assert all(each["alternative"] in listed for each in found)
     assert record("run", digits, "--random", "--tuned", "--threads", "1")["outputs"]
     layers = record("bench", digits, "--layers", "--tuned", "--seconds", "0.01")["layers"]
-    chosen = {each["alternative"] for each in found}
-    assert {each["scheme"] for each in layers} <= chosen | {"nest", "rows", "tiled", "extern"}
+    assert {each["alternative"] for each in found} <= {each["scheme"] for each in layers}
     assert record("tune", "--forget")["forgotten"] == len(found)
     assert good("tune", "--forget").startswith("forgot 0 layers")
 
