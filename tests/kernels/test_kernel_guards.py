@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loops.indices import evaluate
+from weft.kernels import tiled_choice
 from weft.kernels.guards import Guard, unguarded
 from weft.loops.affine import Affine
 from weft.loops.nodes import Axis, Binary, Expr, For, Reduce, Store, Var
@@ -111,3 +112,23 @@ def test_where_a_guard_stands():
     assert not guard.is_along("y")
     assert Guard(Affine({Var("y"): 2}, 7), "i", 1).is_along("y")
     assert not Guard(Affine({}, 7), "i", 1).is_along("y")
+
+
+@pytest.mark.parametrize("factor", [-3, -1, 0, 1, 2])
+@pytest.mark.parametrize("inner", [-2, 0, 1])
+@pytest.mark.parametrize("const", [-7, 0, 5])
+def test_outputs_for_which_a_guard_holds(factor: int, inner: int, const: int) -> None:
+    outer = Affine({Var("y"): factor} if factor else {}, const)
+    guard = Guard(outer, "i", inner)
+    for tap in range(5):
+        first, last = guard.outs_inside(tap)
+        found = [first <= out <= last for out in range(12)]
+        assert found == [guard.holds(out, tap) for out in range(12)]
+
+
+def test_the_part_of_a_window_that_lies_inside() -> None:
+    # Of 3 taps around 4 outputs the first of the first and the last of the last are outside.
+    guards = [Guard(Affine({Var("y"): 1}, -1), "i", 1), Guard(Affine({Var("y"): -1}, 4), "i", -1)]
+    assert tiled_choice.inside(guards, 4, 3) == 10 / 12
+    # Windows as large as files may claim take no time.
+    assert 0 < tiled_choice.inside(guards, 10**9, 10**9) < 1

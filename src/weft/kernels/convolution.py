@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weft.dtypes import DType
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
+from weft.kernels.toom_cook import most_outputs
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
 from weft.loops.walk import free_vars
@@ -85,6 +86,7 @@ def recognise(task: Task) -> Convolution | None:
         axes[tap_x].extent != size
         or stride_x != stride
         or stride >= min(size, 3)  # hardly an input that outputs share
+        or most_outputs(size, stride) < 2
         or sorted(map(str, weight)) != sorted(map(str, [*wanted, Var(parts.lanes.var)]))
         or any({y, x, parts.lanes.var} & free_vars(part) for part in fixed)
         or y not in out

@@ -7,6 +7,7 @@ A guard is ``position >= 0`` for a position that is affine in one reduction axis
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from weft.dtypes import DType
 from weft.loops.affine import Affine, affine
@@ -36,6 +37,14 @@ class Guard:
     def holds(self, out: int, tap: int) -> bool:
         """Whether one that is along an axis holds at a point."""
         return sum(self.outer.terms.values()) * out + self.outer.const + self.inner * tap >= 0
+
+    def outs_inside(self, tap: int) -> tuple[float, float]:
+        """The first and the last output for which one that is along an axis holds at a tap."""
+        step, rest = sum(self.outer.terms.values()), self.outer.const + self.inner * tap
+        if step == 0:
+            return (-inf, inf) if rest >= 0 else (inf, -inf)
+        # out >= -rest / step, or the other way round
+        return (-(rest // step), inf) if step > 0 else (-inf, rest // -step)
 
     def least(self) -> Expr | None:
         """The first tap for which it holds, if it bounds taps from below."""
