@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.errors import InternalError
 from weft.ir.types import TensorType
-from weft.kernels import maps, nest, rows, strassen, tiled_choice, winograd_choice
+from weft.kernels import maps, nest, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
@@ -20,7 +20,6 @@ from weft.targets.target import Target
 GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("winograd", winograd_choice.propose),
     ("map", maps.propose),
-    ("strassen", strassen.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate)),
     ("nest", only("nest", nest.generate)),
@@ -34,7 +33,7 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
     Every name stands once.  ``make`` of an alternative returns ``None`` where the loops turn
     out not to apply; that of the last one never does.  All kernels compute the task's
     definition, sums in another order; only with ``task.exact`` unset may some round more
-    (``winograd-*``, ``strassen``).
+    (``winograd-*``).
 
     Args:
         task: from ``prepare``.
