@@ -154,7 +154,7 @@ class Net:
             target: the machine.
             threads: that one run can use at the most.
             exact: leave out kernels that round otherwise than the definitions do, such as
-                Winograd convolution and Strassen's products; sums may still be in another order.
+                Winograd convolution; sums may still be in another order.
             choices: alternatives by layer, as ``tune`` finds them, in place of those that
                 the estimates prefer.
         """

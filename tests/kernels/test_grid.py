@@ -25,14 +25,14 @@ from tests.kernels.tasks import all_tasks_of, arrays_of, memory_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.kernels import nest, strassen, table, winograd_choice
+from weft.kernels import nest, table, winograd_choice
 from weft.kernels.convolution import recognise
 from weft.kernels.task import Task
 from weft.loops.nodes import Buffer
 from weft.plan.implementation import Implementation
 from weft.targets.table import SIMD, host
 
-TOLERANCE = {"winograd-f4": 1e-4, "winograd-f2": 3e-5, "strassen": 3e-5}
+TOLERANCE = {"winograd-f4": 1e-4, "winograd-f2": 3e-5}
 """Of the largest sum; ``1e-5`` for what sums as the definition does."""
 
 
@@ -55,9 +55,6 @@ def alternatives(task: Task, turn: int, of: int) -> Iterator[tuple[str, Implemen
         made = each.make() if place % of == turn % of or place == 0 else None
         if made is not None:
             yield each.name, made
-    halves = strassen.recognise(task)
-    if halves is not None:
-        yield "strassen", strassen.write(halves)
     if recognise(task) is None:
         return
     for outputs, tiles in product(winograd_choice.OUTPUTS, (1, 5)):
