@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import orjson
 
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 
 _INT_MAX = 2**31 - 1
 _LINE = 100
+_CHUNK = 1 << 16
+"""Elements turned into text at a time, which bounds the memory that takes."""
 
 
 def float_literal(value: float, dtype: DType, c99: bool) -> str:
@@ -50,43 +53,48 @@ def _unsigned(value: int, dtype: DType) -> str:
 
 
 def array_lines(array: np.ndarray, c99: bool) -> Iterator[str]:
-    """The elements as initialisers, separated by commas, in lines of bounded length."""
-    texts = _element_texts(np.ascontiguousarray(array).reshape(-1), c99)
-    line: list[str] = []
-    used = 0
-    for text in texts:
-        if used + len(text) + 1 > _LINE and line:
-            yield ",".join(line) + ","
-            line, used = [], 0
-        line.append(text)
-        used += len(text) + 1
-    yield ",".join(line)
+    """The elements as initialisers, separated by commas, in lines of bounded length.
 
-
-def _element_texts(flat: np.ndarray, c99: bool) -> list[str]:
+    An array of no elements gives one zero: C has no empty initialisers.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
     dtype = DType.of(flat.dtype)
+    if not flat.size:
+        yield "0"
+    for first in range(0, flat.size, _CHUNK):
+        text = _chunk_text(flat[first : first + _CHUNK], dtype, c99)
+        last = first + _CHUNK >= flat.size
+        yield from _lines_of(text if last else text + ",")
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    begin = 0
+    while len(text) - begin > _LINE:
+        end = text.rfind(",", begin, begin + _LINE) + 1 or text.find(",", begin) + 1
+        if not end:
+            break
+        yield text[begin:end]
+        begin = end
+    if begin < len(text):
+        yield text[begin:]
+
+
+def _chunk_text(flat: np.ndarray, dtype: DType, c99: bool) -> str:
     if dtype in (DType.F16, DType.BF16):
-        return [str(bits) for bits in flat.view(np.uint16).tolist()]
-    if dtype is DType.BOOL:
-        return [str(bit) for bit in flat.view(np.uint8).tolist()]
-    if not dtype.is_float:
-        return [integer_literal(value, dtype) for value in flat.tolist()]
-    if dtype is DType.F64:
-        return [float_literal(value, dtype, c99) for value in flat.tolist()]
-    if not np.isfinite(flat).all():
-        return [float_literal(value, dtype, c99) for value in flat]
-    return [_short(text) for text in flat.astype("U").tolist()]
-
-
-def _short(text: str) -> str:
-    """``0.25`` as ``.25f``, ``3.0`` as ``3.f``: a third of a weight file is such zeros."""
-    if text.startswith("0."):
-        text = text[1:] if text != "0.0" else "0."
-    elif text.startswith("-0."):
-        text = "-" + text[2:] if text != "-0.0" else "-0."
-    elif text.endswith(".0"):
-        text = text[:-1]
-    return f"{text}f"
+        flat = flat.view(np.uint16)
+    elif dtype is DType.BOOL:
+        flat = flat.view(np.uint8)
+    elif not dtype.is_float:
+        if dtype.numpy.itemsize >= 4:
+            return ",".join(integer_literal(value, dtype) for value in flat.tolist())
+    elif not np.isfinite(flat).all():
+        return ",".join(float_literal(value, dtype, c99) for value in flat)
+    text = orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1]
+    if dtype is DType.F64 or not dtype.is_float or flat.dtype == np.uint16:
+        return text
+    # 0.25 as .25f: a third of a weight file is such zeros.
+    short = f",{text},".replace(",0.", ",.").replace(",-0.", ",-.").replace(",", "f,")
+    return short[2:-1]
 
 
 def storage_of(array: np.ndarray) -> str:

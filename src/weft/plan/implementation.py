@@ -66,11 +66,13 @@ class FilterTransform:
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
-        filters = array.reshape(self.shape).transpose(self.axes).astype(np.float64)
+        filters = array.reshape(self.shape).transpose(self.axes)
+        rows, columns, channels, lanes = filters.shape
         matrix = np.array(self.matrix)
-        points = np.einsum("ai,bj,ijcl->abcl", matrix, matrix, filters, optimize=True)
-        flat = points.reshape(-1, *points.shape[2:]).astype(array.dtype)
-        return self.packing.apply(flat)
+        # Two matrix products: a sum over four indices takes several times as long.
+        half = matrix @ filters.reshape(rows, -1).astype(np.float64)
+        points = matrix @ half.reshape(len(matrix), columns, channels * lanes)
+        return self.packing.apply(points.reshape(-1, channels, lanes).astype(array.dtype))
 
 
 @dataclass(frozen=True, slots=True)
