@@ -141,9 +141,11 @@ EXAMPLES: tuple[Example, ...] = (
         "conv_relu",
         "A network's first layer reads the caller's image as it is, plane by plane "
         "(`k * 1024`), every second pixel of it, and writes channels last for the layers "
-        "behind it: the change of layout costs nothing.",
-        30,
-        r"for \(int i = ",
+        "behind it: the change of layout costs nothing.  Rows of planes are more streams than "
+        "a processor follows by itself, so each tile asks for the lines that the tile below "
+        "it will be the first to read.",
+        35,
+        r"for \(int k = ",
     ),
     Example(
         "Winograd convolution",

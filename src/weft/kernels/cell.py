@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from weft.kernels.arithmetic import integer, plus
+from weft.kernels.image_rows import next_rows
 from weft.kernels.parts import Parts
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
@@ -60,7 +61,8 @@ class Cell:
         """Everything: accumulate, then store."""
         if self.parts.reduce is None:
             return self.stores()
-        body = (*self.starts(), *self.reduction(), *self.stores())
+        hints = next_rows(self.parts, self.origin, self.size, len(self.block.widths))
+        body = (*self.starts(), *hints, *self.reduction(), *self.stores())
         for buffer in reversed(self.accumulators()):
             body = (Local(buffer, body),)
         return body
