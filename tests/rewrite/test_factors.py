@@ -252,3 +252,58 @@ def test_a_factor_after_a_bias_multiplies_both() -> None:
         """,
         {"multiply-before-add": 1, "fold-multiply": 1},
     )
+
+
+@pytest.mark.parametrize(
+    ("factors", "after"),
+    [
+        ("MatMul(%m, %b)", "MatMul(%a, %b)"),
+        ("MatMul(%b, %m)", "MatMul(%b, %a)"),
+    ],
+)
+def test_scale_after_product(factors: str, after: str) -> None:
+    check(
+        CHEAPEN,
+        f"""(%a: f32[2,4,4], %b: f32[2,4,4]) -> (%y) {{
+            const %k: f32[1]
+            %m: f32[2,4,4] = Mul(%a, %k)
+            %y: f32[2,4,4] = {factors}
+        }}""",
+        f"""
+        %matmul_out: f32[2,4,4] = {after}
+        %y: f32[2,4,4] = Mul(%matmul_out, %k)
+        """,
+        {"scale-after-product": 1},
+    )
+
+
+def test_scales_of_both_factors_after_product() -> None:
+    check(
+        CHEAPEN,
+        """(%a: f32[2,3,4], %b: f32[2,5,4]) -> (%y) {
+            const %k: f32[1]
+            const %j: f32[1]
+            %m: f32[2,3,4] = Mul(%a, %k)
+            %n: f32[2,5,4] = Mul(%b, %j)
+            %t: f32[2,4,5] = Transpose(%n) {perm=(0,2,1)}
+            %y: f32[2,3,5] = MatMul(%m, %t)
+        }""",
+        """
+        %transpose_out: f32[2,4,5] = Transpose(%b) {perm=(0, 2, 1)}
+        %matmul_1_out: f32[2,3,5] = MatMul(%a, %transpose_out)
+        %y: f32[2,3,5] = Mul(%matmul_1_out, %k_1)
+        """,
+        {"scale-after-product": 2, "merge-multiply": 1},
+    )
+
+
+def test_scale_stays_before_product() -> None:
+    check_refused(
+        CHEAPEN,
+        """(%a: f32[2,3,4], %b: f32[2,4,5]) -> (%y) {
+            const %k: f32[4]
+            %m: f32[2,3,4] = Mul(%a, %k)
+            %y: f32[2,3,5] = MatMul(%m, %b)
+        }""",
+        ["scale-after-product at y was not applied: the factor is not one number"],
+    )

@@ -83,6 +83,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def has(self, name: str) -> bool:
+        """Whether an identifier was handed out, or must not be."""
+        return name in self._taken
+
     @property
     def taken(self) -> frozenset[str]:
         """All identifiers that were handed out, or must not be."""

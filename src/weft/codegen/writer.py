@@ -229,15 +229,23 @@ class Writer:
             return
         form = self._shapes.form(stmt)
         buffer = replace(stmt.buffer, access=Access.LOCAL, strides=None)
-        name = self._names.fresh(buffer.name)
-        block.names.append(name)
-        slot = Slot(buffer, name, form.prefix, form.lanes, form.private)
+        slot = self._named(Slot(buffer, "", form.prefix, form.lanes, form.private), block)
         self._declare(slot, block)
         old = self.scope.slots.get(buffer.name)
         self.scope.slots[buffer.name] = slot
         self.block(stmt.body, block)
         if old is not None:
             self.scope.slots[buffer.name] = old
+
+    def _named(self, slot: Slot, block: Block) -> Slot:
+        """The slot under a name that none of its registers shares with another one's."""
+        while True:
+            name = self._names.fresh(slot.buffer.name)
+            block.names.append(name)
+            slot = replace(slot, name=name)
+            registers = (slot.register(point) for point in slot.points() if point)
+            if not any(map(self._names.has, registers)):
+                return slot
 
     def _declare(self, slot: Slot, block: Block) -> None:
         kind = slot.ctype

@@ -97,13 +97,20 @@ def _distinct(value: Expr, parts: Callable[[Expr], Sequence[Expr]]) -> Iterator[
 
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
+    body = loops(task)
+    if body is None:
+        return None
+    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
+    return Implementation(kernel, tuple(map(Operand, task.values)), "map")
+
+
+def loops(task: Task) -> tuple[Stmt, ...] | None:
+    """The loops of a task, which store to ``out``, or ``None`` where they do not apply."""
     if not _applies(task):
         return None
     lanes = _lane_count(task)
     across = _across(task, lanes)
-    body = _turning(task, across, lanes) if across else _plain(task, lanes)
-    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
-    return Implementation(kernel, tuple(map(Operand, task.values)), "map")
+    return _turning(task, across, lanes) if across else _plain(task, lanes)
 
 
 def _plain(task: Task, lanes: int) -> tuple[Stmt, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.errors import InternalError
 from weft.ir.types import TensorType
-from weft.kernels import maps, nest, rows, tiled_choice, winograd_choice
+from weft.kernels import attention_choice, maps, nest, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
@@ -19,6 +19,7 @@ from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("winograd", winograd_choice.propose),
+    ("attention", attention_choice.propose),
     ("map", maps.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate)),

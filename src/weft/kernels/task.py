@@ -8,7 +8,9 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
 from weft.targets.target import Target
 
-LOOP_NAMES = frozenset("block tile p lane patch slice column row group point spot wide".split())
+LOOP_NAMES = frozenset(
+    "block tile p lane patch slice column row group point spot wide chunk share".split()
+)
 """Variables of the loops that generators add; no axis of a task has these names."""
 
 

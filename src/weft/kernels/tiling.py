@@ -148,7 +148,7 @@ def tiles_of(
 ) -> list[Tile]:
     """Cuts the tiled axis so that looped tiles need no guard; stops past ``most`` tiles."""
     if not guards:
-        return _even_tiles(extent, size)
+        return even_tiles(extent, size)
 
     def free(position: int) -> bool:
         return all(
@@ -174,7 +174,7 @@ def tiles_of(
     return found
 
 
-def _even_tiles(extent: int, size: int) -> list[Tile]:
+def even_tiles(extent: int, size: int) -> list[Tile]:
     """The fewest tiles of at most a size, as like as can be: a thin last one wastes time."""
     count = -(-extent // size)
     small, larger = divmod(extent, count)

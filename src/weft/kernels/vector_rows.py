@@ -15,7 +15,7 @@ the row takes narrower vectors.  Then halves are combined until one number is le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -39,25 +39,38 @@ def applies(rows: Rows) -> bool:
 
 def body(rows: Rows) -> tuple[Stmt, ...]:
     """The loops of a task."""
+    count = _together(rows)
+    if count == 1:
+        return nested(rows.outer, side_by_side(rows, [{}]), Kind.PARALLEL)
+    *outer, last = rows.outer
+    at = [{last.var: plus(times(Var(last.var), count), row)} for row in range(count)]
+    axes = (*outer, Axis(last.var, last.extent // count))
+    return nested(axes, side_by_side(rows, at), Kind.PARALLEL)
+
+
+def side_by_side(rows: Rows, places: Sequence[Mapping[str, Expr]]) -> tuple[Stmt, ...]:
+    """What is done for several rows, pass by pass.
+
+    So there is work to do while a row waits for its folds.
+
+    Args:
+        rows: the task.
+        places: values of the axes that tell rows apart, for each row.
+    """
     row = _Row(rows)
     parts = row.parts()
-    axes, buffers = rows.outer, list(row.locals.values())
-    found = tuple(stmt for part in parts for stmt in part)
-    count = _together(rows)
-    if count > 1:
-        *outer, last = rows.outer
-        axes = (*outer, Axis(last.var, last.extent // count))
-        names = [{each.name: f"{each.name}_r{row}" for each in buffers} for row in range(count)]
-        at = [{last.var: plus(times(Var(last.var), count), row)} for row in range(count)]
-        # Pass by pass, so that there is work to do while a row waits for its folds.
-        found = tuple(
-            stmt
-            for part in parts
-            for own, place in zip(names, at, strict=True)
-            for stmt in rename_buffers(substitute_stmts(part, place), own)
-        )
-        buffers = [replace(each, name=own[each.name]) for own in names for each in buffers]
-    return nested(axes, with_locals(buffers, found), Kind.PARALLEL)
+    buffers = list(row.locals.values())
+    if len(places) == 1:
+        found = substitute_stmts([stmt for part in parts for stmt in part], places[0])
+        return with_locals(buffers, found)
+    names = [{b.name: f"{b.name}_r{number}" for b in buffers} for number in range(len(places))]
+    found = tuple(
+        stmt
+        for part in parts
+        for own, place in zip(names, places, strict=True)
+        for stmt in rename_buffers(substitute_stmts(part, place), own)
+    )
+    return with_locals([replace(b, name=own[b.name]) for own in names for b in buffers], found)
 
 
 def _together(rows: Rows) -> int:

@@ -166,6 +166,12 @@ def _heads(steps: Steps, x: str, heads: int) -> str:
     return steps.transpose(steps.reshape(x, (0, length, heads, total // heads)), (0, 2, 1, 3))
 
 
+def _regrouped(steps: Steps, x: str, shape: tuple[int, int, int]) -> str:
+    """The value with other dimensions after the first, if they are others."""
+    same = steps.builder.types[x].shape[1:] == shape
+    return x if same else steps.reshape(x, (0, *shape))
+
+
 def _frontier(call: Call, steps: Steps, sizes: _Sizes, lengths: str) -> list[str]:
     """The conditions on which a key is seen that follow from positions alone."""
     a = call.attributes
@@ -240,10 +246,10 @@ def _expand_attention(
         v = steps.concat([given[PAST_VALUE], v], 2)
     # Queries of one group of heads are rows of one product with the group's keys.
     rows = sizes.heads // sizes.groups * sizes.queries
-    scaled = steps.mul(steps.wide(q), _scale(call, sizes))
-    grouped = steps.reshape(scaled, (0, sizes.groups, rows, sizes.width))
+    grouped = _regrouped(steps, steps.wide(q), (sizes.groups, rows, sizes.width))
     product = steps.op("MatMul", grouped, steps.transpose(steps.wide(k), (0, 1, 3, 2)))
-    raw = steps.reshape(product, (0, sizes.heads, sizes.queries, sizes.keys))
+    scaled = steps.mul(product, _scale(call, sizes))
+    raw = _regrouped(steps, scaled, (sizes.heads, sizes.queries, sizes.keys))
     bounded = raw
     if a.softcap:
         bounded = steps.mul(steps.op("Tanh", steps.div(raw, a.softcap)), a.softcap)
@@ -255,10 +261,10 @@ def _expand_attention(
     weights = steps.cast(_softmax(steps, precise, masked != bounded), wide)
     mixed = steps.op(
         "MatMul",
-        steps.reshape(weights, (0, sizes.groups, rows, sizes.keys)),
+        _regrouped(steps, weights, (sizes.groups, rows, sizes.keys)),
         steps.wide(v),
     )
-    y = steps.reshape(mixed, (0, sizes.heads, sizes.queries, sizes.value_width))
+    y = _regrouped(steps, mixed, (sizes.heads, sizes.queries, sizes.value_width))
     if sizes.packed:
         y = steps.transpose(y, (0, 2, 1, 3))
         y = steps.reshape(y, (0, sizes.queries, sizes.heads * sizes.value_width))

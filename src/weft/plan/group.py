@@ -8,7 +8,8 @@ definition is put in place of its loads.  It joins when that does not repeat muc
   or could ride on a contraction while its user reduces;
 - a reduction joins when it is still evaluated once for each of its elements;
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
-  it elementwise rides on its epilogue, nothing joins its operands.
+  it elementwise rides on its epilogue, nothing joins its operands;
+- but for attention: the softmax of a contraction that weighs another one, and both.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute, substitute_load
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, walk
+from weft.plan.attention import attention_of
 from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, is_point, moved_from
 
 MAX_NODES = 240
@@ -115,6 +117,17 @@ def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
     yield from visit(compute.value, extents)
 
 
+def attends(compute: Compute) -> bool:
+    """Whether a definition is attention that is worth a kernel of its own.
+
+    Of one key, or by vectors of one element, nothing is left of what it consists of.
+    """
+    found = attention_of(compute)
+    if found is None:
+        return False
+    return min(axis.extent for axis in (found.key, found.width, found.column)) > 1
+
+
 @dataclass
 class _Draft:
     compute: Compute
@@ -137,6 +150,43 @@ class _Grouping:
         for item in reversed(self.program.items):
             if isinstance(item, Defined):
                 self.place(item)
+        for value in list(self.drafts):
+            self.attend(value)
+
+    def attend(self, value: str) -> None:
+        """Makes attention one group: scores, softmax and the sum that softmax weighs."""
+        draft = self.drafts.get(value)
+        if draft is None or draft.contraction is None:
+            return
+        for weights in self.inside(value, draft.contraction):
+            soft = self.drafts[weights]
+            for scores in self.inside(weights, soft.compute.value):
+                product = self.drafts[scores]
+                compute = substitute_load(draft.compute, weights, soft.compute)
+                compute = substitute_load(compute, scores, product.compute)
+                if product.contraction is not None and attends(compute):
+                    draft.compute = compute
+                    draft.contraction = contraction(compute.value)
+                    draft.members += [*soft.members, *product.members]
+                    for member in draft.members:
+                        self.root[member] = value
+                    del self.drafts[weights], self.drafts[scores]
+                    return
+
+    def inside(self, value: str, expr: Expr) -> list[str]:
+        """The groups whose values an expression of another group is the only one to read."""
+        return [
+            buffer
+            for buffer in dict.fromkeys(load.buffer for load in loads(expr))
+            if buffer in self.drafts
+            and self.makers[buffer].node.op not in RESHAPES
+            and buffer not in self.program.graph.outputs
+            and all(self.root_of(user) == value for user in self.users[buffer])
+        ]
+
+    def root_of(self, item: Item) -> str | None:
+        """The group that an item belongs to, if it belongs to one."""
+        return self.root[item.value] if isinstance(item, Defined) else None
 
     def place(self, item: Defined) -> None:
         home = self.home(item)

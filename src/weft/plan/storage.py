@@ -32,6 +32,7 @@ from weft.plan.tensors import (
     RESHAPES,
     Assembled,
     Defined,
+    Item,
     Opaque,
     TensorProgram,
     copy_of,
@@ -135,9 +136,12 @@ class _Storage:
             if reduce is not None:
                 for buffer in dict.fromkeys(load.buffer for load in loads(reduce.value)):
                     self.multiplied.setdefault(buffer, []).append(group)
+        self.readers: dict[str, list[Item]] = {}
         for item in program.items:
             if isinstance(item, Assembled):
                 self.own_parts(item)
+            for value in item.reads:
+                self.readers.setdefault(value, []).append(item)
 
     def own_parts(self, item: Assembled) -> None:
         if item.owner is not None:
@@ -202,10 +206,33 @@ class _Storage:
         if rank >= 3 and (anchored or group.value in self.images):
             channels = _channels(group)
             return (*(axis for axis in range(rank) if axis != channels), channels)
+        turned = self.order_of_reader(group.value)
+        if turned is not None:
+            return turned
         lanes = self.lanes_of(group.value)
         if lanes is not None:
             return (*(axis for axis in range(rank) if axis != lanes), lanes)
         return self.order_of_operand(group) or tuple(range(rank))
+
+    def order_of_reader(self, value: str) -> tuple[int, ...] | None:
+        """The order that a reshape behind transpositions takes for row-major.
+
+        Heads of attention are joined like that.  Vectors along the last dimension stay so.
+        """
+        rank = len(self.types[value].shape)
+        order = tuple(range(rank))
+        while value not in self.outputs and value not in self.owner:
+            readers = self.readers.get(value, ())
+            if len(readers) != 1 or not isinstance(readers[0], Defined):
+                return None
+            reader = readers[0]
+            if reader.node.op in RESHAPES:
+                return order if order != tuple(range(rank)) and order[-1] == rank - 1 else None
+            places = _permutation(reader.compute)
+            if places is None or reader.value not in self.groups:
+                return None
+            value, order = reader.value, tuple(order[place] for place in places)
+        return None
 
     def order_of_operand(self, group: Group) -> tuple[int, ...] | None:
         """The order in which the first operand as large as the value lies in memory."""
@@ -387,6 +414,16 @@ class _Storage:
             root = self.roots.get(value)
             if root is None or root.region is not Region.OUTPUT:
                 raise InternalError(f"output {value} is not in memory of its own")
+
+
+def _permutation(compute: Compute) -> tuple[int, ...] | None:
+    """The dimension of the operand that every axis walks, if the definition is a transposition."""
+    load = moved_from(compute)
+    if load is None or len(load.index) != len(compute.axes):
+        return None
+    places = {part.name: place for place, part in enumerate(load.index) if isinstance(part, Var)}
+    found = tuple(places.get(axis.var, -1) for axis in compute.axes)
+    return found if len(places) == len(found) and -1 not in found else None
 
 
 def _fastest(group: Group) -> Var | None:

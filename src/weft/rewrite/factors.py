@@ -182,6 +182,24 @@ def _power_problem(match: Match) -> str | None:
     return None if small and same and match.type("x").dtype.is_float else ""
 
 
+def _no_scale(match: Match) -> str | None:
+    if any(match.constant(name) is not None for name in ("a", "b") if name in match.values):
+        return ""  # the other factor takes it
+    if match.array("k").size != 1 or match.type("m") != match.type("x"):
+        return "the factor is not one number"
+    same = accumulator(match.type("y").dtype) is match.type("y").dtype
+    return None if same else "the product would be rounded before the factor"
+
+
+def _scaled_after(match: Match, builder: GraphBuilder) -> str:
+    scaled, bare = match["m"], match["x"]
+    if "t" in match.values:
+        scaled = match["t"]
+        bare = builder.op("Transpose", bare, attributes=match.attributes("t"))
+    factors = [bare if value == scaled else value for value in match.root.inputs]
+    return builder.op("Mul", builder.op("MatMul", *factors), match["k"])
+
+
 FOLD: tuple[Rule, ...] = (
     _into_output("Mul"),
     _into_output("Add"),
@@ -212,6 +230,19 @@ FOLD: tuple[Rule, ...] = (
 CHEAPEN: tuple[Rule, ...] = (
     _merge("Mul"),
     _merge("Add"),
+    Rule(
+        name="scale-after-product",
+        before="""
+            m = Mul{x, const k} [users=1]
+            t = Transpose(m) [users=1]
+            y = MatMul(m, b) | MatMul(a, m) | MatMul(t, b) | MatMul(a, t)
+        """,
+        where=_no_scale,
+        after=_scaled_after,
+        exactness=Exactness.REASSOCIATING,
+        doc="A number that multiplies one factor of a matrix product may multiply the product, "
+        "which costs nothing where the product is stored; the factor is then read as it lies.",
+    ),
     Rule(
         name="subtract-to-add",
         before="y = Sub(x, const k)",

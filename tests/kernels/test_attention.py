@@ -1,0 +1,246 @@
+"""Attention: one kernel, equal to the references, whatever shapes, masks and scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.batch import Trial, run
+from tests.kernels.tasks import all_tasks_of, arrays_of, assert_as_nest, computed, memory_of
+from tests.kernels.test_grid import compiler
+from tests.plan.nets import Net
+from tests.plan.planned import assert_planned, plan_of
+from weft.dtypes import DType
+from weft.kernels import attention, attention_choice, nest
+from weft.kernels.table import alternatives
+from weft.kernels.task import Task
+from weft.loops.nodes import For, Kind, Local
+from weft.loops.walk import walk_stmts
+from weft.plan.plan import Plan
+
+MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
+MASKS = ("", "add", "rows", "where", "causal")
+INFINITY = float("inf")
+
+
+def attending(
+    heads: int,
+    queries: int,
+    keys: int,
+    width: int,
+    columns: int,
+    *,
+    mask: str = "",
+    scale: float = 0.0,
+    batch: int = 1,
+) -> tuple[Net, str]:
+    """Attention as exporters write it: products, a scale, a mask, softmax."""
+    net = Net(heads + keys)
+    q = net.input(batch, heads, queries, width)
+    k = net.input(batch, heads, keys, width)
+    v = net.input(batch, heads, keys, columns)
+    scores = net.op("MatMul", q, net.op("Transpose", k, perm=(0, 1, 3, 2)))
+    if scale:
+        scores = net.op("Mul", scores, net.builder.constant(np.float32(scale), "scale"))
+    if mask in ("add", "rows"):
+        added = net.input(batch, 1, queries if mask == "rows" else 1, keys)
+        scores = net.op("Add", scores, added)
+    elif mask:
+        seen = net.random.integers(0, 2, (queries, keys)) > 0
+        if mask == "causal":
+            seen = np.arange(keys) <= np.arange(queries)[:, None]
+        hidden = net.builder.constant(np.float32(-INFINITY), "hidden")
+        scores = net.op("Where", net.builder.constant(seen, "seen"), scores, hidden)
+    return net, net.op("MatMul", net.op("Softmax", scores), v)
+
+
+def task_of(*sizes: int, machine: str = "x86-avx512", **options: object) -> Task:
+    """The task that attention is; there is no other."""
+    net, value = attending(*sizes, **options)
+    (task,) = all_tasks_of(net, value, machine=machine)
+    return task
+
+
+def schemes(plan: Plan) -> list[str]:
+    return [step.implementation.scheme for step in plan.steps if step.implementation]
+
+
+# --- against the references -------------------------------------------------------------------
+
+SIZES = st.tuples(
+    st.sampled_from((1, 2, 3)),
+    st.sampled_from((1, 2, 5, 7, 13, 17, 29)),
+    st.sampled_from((1, 2, 3, 7, 16, 17, 31, 37)),
+    st.sampled_from((1, 2, 3, 8, 24)),
+    st.sampled_from((1, 2, 5, 16, 17, 24)),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    SIZES,
+    st.sampled_from(MASKS),
+    st.sampled_from((0.0, 0.125)),
+    st.sampled_from((1.0, 1e4)),
+    st.sampled_from((1, 2)),
+    st.sampled_from(MACHINES),
+)
+def test_as_the_references(sizes, mask, scale, spread, batch, machine):
+    net, value = attending(*sizes, mask=mask, scale=scale, batch=batch)
+    arrays = {
+        name: array * np.float32(spread if name == "x" else 1) for name, array in net.arrays.items()
+    }
+    if mask in ("add", "rows"):
+        name = list(arrays)[-1]
+        arrays[name] = np.where(net.random.random(arrays[name].shape) < 0.3, -INFINITY, 0.0)
+        arrays[name] = arrays[name].astype(np.float32)
+    # Scores of 1e4 differ by 1e-3 after rounding, and weights by as much of themselves.
+    assert_planned(net.graph(value), arrays, machine, 1e-5 if spread == 1 else 3e-2)
+
+
+def test_rows_of_nothing_are_as_the_reference_has_them():
+    net, value = attending(2, 9, 11, 4, 6, mask="rows")
+    arrays = dict(net.arrays)
+    name = list(arrays)[-1]
+    arrays[name] = np.zeros_like(arrays[name])
+    arrays[name][0, 0, 3] = -INFINITY
+    arrays[name][0, 0, 5, 1] = INFINITY
+    program = assert_planned(net.graph(value), arrays)
+    assert len(program.functions) == 1
+    # Of the op Attention such a row is zero, not NaN.
+    net = Net()
+    inputs = [net.input(1, 2, *dims) for dims in ((9, 4), (11, 4), (11, 6))]
+    mask = net.input(9, 11, dtype=DType.BOOL)
+    value = net.op("Attention", *inputs, mask)
+    net.arrays[mask][:] = True
+    net.arrays[mask][3] = False
+    assert_planned(net.graph(value), net.arrays)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_the_op_attention_is_one_kernel(groups: int, causal: int):
+    net = Net()
+    inputs = [net.input(2, heads, *dims) for heads, dims in ((3, (9, 4)), (groups, (11, 4)))]
+    inputs.append(net.input(2, groups, 11, 5))
+    value = net.op("Attention", *inputs, is_causal=causal)
+    program = assert_planned(net.graph(value), net.arrays)
+    products = [each for each in program.functions if each.name.startswith("mat_mul")]
+    assert len(products) == (1 if groups == 3 else 2)
+
+
+# --- alternatives -----------------------------------------------------------------------------
+
+SHAPES = [
+    (2, 17, 19, 8, 24),
+    (1, 1, 40, 8, 16),
+    (3, 30, 16, 4, 5),
+    (1, 13, 67, 3, 33),
+    (2, 9, 2, 2, 2),
+    (1, 21, 9, 24, 32),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("mask", ["", "rows"])
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_alternatives_are_as_the_plain_loops(sizes, mask, machine):
+    task = task_of(*sizes, mask=mask, machine=machine)
+    found = attention_choice.propose(task)
+    assert found
+    for each in found:
+        made = each.make()
+        assert made is not None
+        assert made.scheme == each.name
+        assert_as_nest(task, made)
+    for rows in (1, 3, 8):
+        for exact in (False, True):
+            made = attention.write(replace(task, exact=exact, threads=3), rows)
+            assert made is not None
+            assert_as_nest(task, made)
+
+
+def test_exact_weights_are_divided_before_they_weigh():
+    """Where all keys but one weigh nothing, the division leaves no trace."""
+    task = task_of(1, 9, 12, 4, 7)
+    for exact in (True, False):
+        made = attention.write(replace(task, exact=exact), 8)
+        assert made is not None
+        locals = {s.buffer.name for s in walk_stmts(made.kernel.body) if isinstance(s, Local)}
+        assert ("totals" in locals) is not exact
+
+
+def test_heads_or_queries_are_cut_for_threads():
+    few, many = (task_of(heads, 64, 32, 8, 16) for heads in (1, 8))
+    for task, variable in ((few, "share"), (many, many.compute.axes[0].var)):
+        made = attention.write(replace(task, threads=4), 14)
+        assert made is not None
+        first = made.kernel.body[0]
+        assert isinstance(first, For)
+        assert (first.var, first.kind) == (variable, Kind.PARALLEL)
+
+
+def test_other_definitions_are_declined():
+    net = Net()
+    x = net.input(1, 2, 9, 8)
+    weights = net.op("Softmax", net.op("MatMul", x, net.input(1, 2, 8, 7)))
+    y = net.op("MatMul", weights, net.input(1, 2, 7, 5))
+    z = net.op("Add", y, net.op("ReduceSum", weights, axes=(3,)))
+    tasks = all_tasks_of(net, z)
+    assert len(tasks) > 1
+    for task in tasks:
+        assert attention.write(task, 8) is None
+        assert not attention_choice.propose(task)
+
+
+@pytest.mark.parametrize("sizes", [(1, 29, 21, 24, 17), (1, 1, 33, 32, 17), (2, 8, 37, 5, 20)])
+@pytest.mark.parametrize("mask", ["", "rows", "where"])
+def test_as_c_under_sanitizers(sizes, mask, tmp_path: Path):
+    trials, wanted = [], []
+    for machine in ("generic", "x86-sse2", "x86-avx512"):
+        task = task_of(*sizes, mask=mask, machine=machine)
+        memory = memory_of(task)
+        expected = computed(task, nest.generate(task), memory)
+        for exact in (False, True):
+            made = attention.write(replace(task, exact=exact), 12)
+            assert made is not None
+            trials.append(Trial(machine, made.kernel, tuple(arrays_of(made, memory))))
+            wanted.append(expected)
+    for got, want in zip(run(trials, tmp_path, compiler()), wanted, strict=True):
+        np.testing.assert_allclose(got[: want.size], want, rtol=1e-4, atol=1e-5)
+
+
+# --- memory -----------------------------------------------------------------------------------
+
+
+def test_no_matrix_of_scores_in_memory():
+    """Eight times the keys take eight times the memory, not sixty-four times."""
+
+    def arena(length: int) -> int:
+        net = Net()
+        x = net.input(1, length, 64)
+        heads = []
+        for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)):
+            split = net.op("Reshape", net.dense(x, 64), shape=(1, length, 2, 32))
+            heads.append(net.op("Transpose", split, perm=perm))
+        weights = net.op("Softmax", net.op("MatMul", heads[0], heads[1]))
+        mixed = net.op("Transpose", net.op("MatMul", weights, heads[2]), perm=(0, 2, 1, 3))
+        joined = net.op("Reshape", mixed, shape=(1, length, 64))
+        plan = plan_of(net.graph(net.dense(joined, 64)))
+        assert sum(name.startswith("attention") for name in schemes(plan)) == 1
+        assert len(schemes(plan)) == 5
+        return plan.arena_bytes
+
+    small, large = arena(128), arena(1024)
+    assert large < 2 * 1024 * 1024 * 4
+    assert large < 10 * small
+
+
+def test_usual_alternatives_come_first():
+    for sizes in ((12, 128, 128, 64, 64), (12, 197, 197, 64, 64), (3, 49, 49, 32, 32)):
+        assert alternatives(task_of(*sizes))[0].name.startswith("attention-")
