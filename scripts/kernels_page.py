@@ -106,6 +106,12 @@ def _pool(net: Layers) -> str:
     return net.op("MaxPool", net.features(16, 16), kernel=(2, 2), strides=(2, 2))
 
 
+def _attention(net: Layers) -> str:
+    queries, keys, values = (net.input(4, rows, 32) for rows in (24, 40, 40))
+    scores = net.op("MatMul", queries, net.op("Transpose", keys, perm=(0, 2, 1)))
+    return net.op("MatMul", net.op("Softmax", scores, axis=-1), values)
+
+
 EXAMPLES: tuple[Example, ...] = (
     Example(
         "Pointwise convolution (1x1)",
@@ -198,6 +204,19 @@ EXAMPLES: tuple[Example, ...] = (
         "four, two, one. Where there are several rows, some are computed side by side, for the "
         "steps of folding wait for one another.",
         44,
+    ),
+    Example(
+        "Attention",
+        _attention,
+        "attention",
+        "Two products with softmax between them are one kernel. Keys and values of a head are "
+        "laid out in panels once (not shown), then a few queries at a time go through three "
+        "stages: their `scores`, of which this is the product; softmax as above, which leaves "
+        "exponentials in `scores` and their sums in `totals`; and the product with the values, "
+        "which is divided by `totals` where it is stored. So the scores of a few queries stay "
+        "in the nearest cache, and the matrix of all scores is never in memory.",
+        34,
+        r"for \(int block = ",
     ),
     Example(
         "Elementwise chain",

@@ -130,8 +130,8 @@ def test_the_op_attention_is_one_kernel(groups: int, causal: int):
     inputs.append(net.input(2, groups, 11, 5))
     value = net.op("Attention", *inputs, is_causal=causal)
     program = assert_planned(net.graph(value), net.arrays)
-    products = [each for each in program.functions if each.name.startswith("mat_mul")]
-    assert len(products) == (1 if groups == 3 else 2)
+    whole = any(each.name == "attention" for each in program.functions)
+    assert whole is (groups == 3)
 
 
 # --- alternatives -----------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_other_definitions_are_declined():
 
 
 @pytest.mark.parametrize("sizes", [(1, 29, 21, 24, 17), (1, 1, 33, 32, 17), (2, 8, 37, 5, 20)])
-@pytest.mark.parametrize("mask", ["", "rows", "where"])
+@pytest.mark.parametrize("mask", ["", "rows"])
 def test_as_c_under_sanitizers(sizes, mask, tmp_path: Path):
     trials, wanted = [], []
     for machine in ("generic", "x86-sse2", "x86-avx512"):

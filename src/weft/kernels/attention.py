@@ -223,7 +223,7 @@ class _Writer:
         totals = Buffer(TOTALS, _F32, (size,), Access.LOCAL)
         buffers = [scores] if self.task.exact else [scores, totals]
         return with_locals(
-            buffers, (*self.products(scores, first), *softmax, *self.mixtures(first, size))
+            buffers, (*self.products(scores, first), *softmax, *self.mixtures(scores, first))
         )
 
     # --- scores ---------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class _Writer:
 
     # --- means of values ------------------------------------------------------------------
 
-    def mixtures(self, first: Expr | None, size: int) -> Iterator[Stmt]:
+    def mixtures(self, scores: Buffer, first: Expr | None) -> Iterator[Stmt]:
         """``out = weights * values``, divided where weights were not."""
         found, task = self.found, self.task
         row: Expr = integer(0)
@@ -339,13 +339,14 @@ class _Writer:
         if not task.exact:
             mean = Binary("div", reduce, Load(TOTALS, (row,), _F32))
         value = replaced(task.compute.value, found.mixed, mean)
-        shaped = _shaped(VALUES, found.key, found.column)
         inner = replace(
-            task, compute=replace(task.compute, value=value), inputs=(*task.inputs, shaped)
+            task,
+            compute=replace(task.compute, value=value),
+            inputs=(*task.inputs, scores, _shaped(VALUES, found.key, found.column)),
         )
         name = VALUES if self.packs else None
         parts = Parts(inner, reduce, factor, (), found.column, found.row, (), name)
-        yield from self.tiles(parts, self.values, first, size)
+        yield from self.tiles(parts, self.values, first, scores.shape[0])
 
 
 def _given(value: Expr, old: Expr, new: Expr) -> Expr:

@@ -21,6 +21,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Extern, ExternBody, Op
 from weft.plan import memory, order
+from weft.plan.attention import attention_of
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.program import Region
@@ -262,6 +263,8 @@ def _pointwise(group: Group, value: str) -> bool:
 
 def function_name(group: Group) -> str:
     """A C identifier that says what a group does: ``conv_add_relu``."""
+    if attention_of(group.compute) is not None:
+        return "attention"
     found = dict.fromkeys(words(node.op) for node in group.nodes)
     return "_".join(found)[:40].rstrip("_")
 
