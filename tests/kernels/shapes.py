@@ -101,6 +101,24 @@ def square(shapes: Shapes) -> str:
     return shapes.finished(net.op("Conv", x, weight, *bias, kernel=(3, 3), pads=pads))
 
 
+def thin(shapes: Shapes) -> str:
+    """Few filters, or some more than fill vectors, over many channels."""
+    net = shapes.net
+    image = [shapes.one((1, 2, 5, 9, 13, 17, 31)) for _ in range(shapes.one((1, 2)))]
+    inputs, outputs = shapes.one((2, 9, 16, 17, 24, 34, 48)), shapes.one((*range(2, 27), 40))
+    size, pad = shapes.one(((1, 0), (1, 0), (2, 0), (3, 0), (3, 1)))
+    kernel = (size,) * len(image)
+    assume(all(each + 2 * pad >= size for each in image))
+    assume(prod(image) * prod(kernel) * inputs * outputs <= 4 * MOST)
+    x = net.input(1, inputs, *image)
+    weight = net.constant(outputs, inputs, *kernel, scale=(inputs * prod(kernel)) ** -0.5)
+    pads = (pad,) * (2 * len(image))
+    strides = (shapes.one((1, 1, 2)),) * len(image)
+    bias = [net.constant(outputs)] if shapes.maybe() else []
+    made = net.op("Conv", x, weight, *bias, kernel=kernel, pads=pads, strides=strides)
+    return shapes.finished(made)
+
+
 def depthwise(shapes: Shapes) -> str:
     net, image = shapes.net, shapes.image(2)
     window = shapes.window(image)
@@ -294,6 +312,7 @@ def pointwise(shapes: Shapes) -> str:
 FAMILIES: tuple[Callable[[Shapes], str], ...] = (
     convolution,
     square,
+    thin,
     depthwise,
     transposed,
     pooling,

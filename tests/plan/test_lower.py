@@ -123,9 +123,19 @@ def test_packing_cuts_an_axis_into_lanes():
             assert (packed[block, :, :, lane] == wanted).all()
 
 
+def test_packing_puts_neighbours_side_by_side_in_every_lane():
+    array = np.arange(5 * 7 * 9).reshape(5, 7, 9)
+    packed = Packing((5, 7, 9), 0, (1, 2), 1, 1, 3, 4).apply(array)
+    assert packed.shape == (1, 7, 2, 12)  # The ninth is left over.
+    for lane in range(3):
+        for part in range(4):
+            wanted = array[1 + lane, :, part:8:4]
+            assert (packed[0, :, :, 4 * lane + part] == wanted).all()
+
+
 def test_a_weight_that_is_used_twice_is_stored_once():
     net = Net()
-    x, weight = net.input(1, 4, 6, 6), net.constant(4, 4, 3, 3)
+    x, weight = net.input(1, 16, 6, 6), net.constant(16, 16, 3, 3)
     for _ in range(2):
         x = net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1))
     program = program_of(net.graph(net.op("GlobalAveragePool", x)))

@@ -118,6 +118,15 @@ static {V} weft_zip_{V}({H} lhs, {H} rhs)
 }}
 """
 
+_PAIR = """\
+/* Two neighbours again and again. */
+static {V} weft_pair_{V}(const {C} *x)
+{{
+    const int64_t pair = (int64_t)*(const {P}_mem *)x;
+    return ({V})({W}){{{pairs}}};
+}}
+"""
+
 _SATURATE = """\
 /* Truncates; numbers beyond the type give its ends and a NaN gives 0. */
 static {R} weft_{op}_{V}({V} x)
@@ -206,10 +215,19 @@ def _zip(lanes: int, dtype: DType, words: dict[str, str]) -> str:
     return _ZIP.format(**words, H=f"v{half}{dtype.value}", half=half, order=order)
 
 
+def _pair(lanes: int, dtype: DType, words: dict[str, str]) -> str:
+    half = lanes // 2
+    pairs = ", ".join(["pair"] * half)
+    types = {"C": STORAGE[dtype], "P": f"v2{dtype.value}", "W": f"v{half}i64"}
+    return _PAIR.format(**words, **types, pairs=pairs)
+
+
 def _by_lanes(op: str, dtype: DType, words: dict[str, str]) -> Text | None:
     vector = words["V"]
     if op == "zip":
         return _zip(int(words["L"]), dtype, words), ()
+    if op == "pair":
+        return _pair(int(words["L"]), dtype, words), ()
     if op in ("round16f16", "round16bf16"):
         helper = f"weft_round_{op.removeprefix('round16')}"
         text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")

@@ -165,7 +165,7 @@ class Vector:
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         text = self.whole(slot, name, offset)
         if text is None:
-            return self._in_turn(expr, slot, name)
+            return self._shuffle(expr) if slot.registers else self._in_turn(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
             return Lanes(f"{text} != 0", RELATION, DType.BOOL, 1)
@@ -185,6 +185,9 @@ class Vector:
             if offset is None:
                 return None
             offsets.append(offset)
+        if self._in_pairs(offsets) and slot.dtype.bytes == DType.F32.bytes:
+            pair = self.scope.element(slot, name, offsets[0])
+            return Lanes(f"weft_pair_{self.type(slot.dtype)}(&{pair})", PRIMARY, slot.dtype)
         if not all(
             offset.plus(offsets[lane % 2], -1).constant == lane // 2
             for lane, offset in enumerate(offsets)
@@ -193,6 +196,12 @@ class Vector:
         kind = vector_type(slot.dtype, self.lanes // 2)
         halves = ", ".join(self.scope.element(slot, name, each, kind) for each in offsets[:2])
         return Lanes(f"weft_zip_{self.type(slot.dtype)}({halves})", PRIMARY, slot.dtype)
+
+    def _in_pairs(self, offsets: list[Linear]) -> bool:
+        """Whether two neighbours are read again and again."""
+        return all(
+            offset.plus(offsets[0], -1).constant == lane % 2 for lane, offset in enumerate(offsets)
+        )
 
     def whole(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> str | None:
         """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
@@ -383,8 +392,8 @@ class Vector:
             return Lanes(text, level, dtype)
         return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
 
-    def _shuffle(self, expr: Select) -> Lanes | None:
-        """Lanes picked from one or two registers, if that is what a selection does."""
+    def _shuffle(self, expr: Select | Load) -> Lanes | None:
+        """Lanes picked from one or two registers, if that is what an expression does."""
         picks: list[tuple[str, int]] = []
         for lane in range(self.lanes):
             pick = self._picked(expr, self.at_lane(lane))

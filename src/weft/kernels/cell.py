@@ -45,6 +45,7 @@ class Cell:
         clear: whether all guards along the tile hold.
         ahead: parts of the packed weight's index, by place, that lead to what is read after
             this tile; prefetched while this one is computed.
+        spans: first and one past the last of reduction axes that are not summed whole.
     """
 
     parts: Parts
@@ -56,6 +57,7 @@ class Cell:
     size: int
     clear: bool = True
     ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def statements(self) -> tuple[Stmt, ...]:
         """Everything: accumulate, then store."""
@@ -203,16 +205,17 @@ class Cell:
 
     def limits(self, var: str, extent: int) -> tuple[Expr, Expr]:
         """Bounds of a loop over taps that keep it inside its guards."""
-        start: Expr = integer(0)
-        stop: Expr = integer(extent)
+        first, last = self.spans.get(var, (0, extent))
+        start: Expr = integer(first)
+        stop: Expr = integer(last)
         for guard in self.parts.guards:
             if guard.tap != var:
                 continue
-            least, last = guard.least(), guard.last()
+            least, most = guard.least(), guard.last()
             if least is not None:
                 start = Binary("max", start, least)
-            if last is not None:
-                stop = Binary("min", stop, last)
+            if most is not None:
+                stop = Binary("min", stop, most)
         return start, stop
 
     def sliding(self, slide: Slide, extent: int, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:

@@ -19,7 +19,7 @@ loops compute plain elementwise definitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from math import prod
@@ -27,6 +27,7 @@ from typing import TypeAlias
 
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
+from weft.kernels.deep import Deep, deep_axis, deep_blocks
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
@@ -36,6 +37,8 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
 
+MOST_DEEP = 6
+"""Deep vectors at every position: more leave too few positions that share their weights."""
 MOST_TILES = 256
 """Tiles that are written out one by one; an axis that needs more is not tiled."""
 
@@ -59,23 +62,28 @@ class Form:
         positions: of a register tile; vectors: that it has at every position.
         order: of the loop over blocks of lanes.
         ahead: whether the next block's weights are fetched while one is used.
+        depth: parts of a sum in vectors of lanes that do not fill one (``weft.kernels.deep``).
     """
 
     positions: int
     vectors: int
     order: Order = Order.OUTERMOST
     ahead: bool = False
+    depth: int = 1
 
     @property
     def name(self) -> str:
-        """What the alternative is called: ``tiled-14x2-tiles-ahead``."""
+        """What the alternative is called: ``tiled-14x2-tiles-ahead``, ``tiled-28x1d2``."""
+        depth = f"d{self.depth}" if self.depth > 1 else ""
         order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
         ahead = "-ahead" if self.ahead else ""
-        return f"tiled-{self.positions}x{self.vectors}{order}{ahead}"
+        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{ahead}"
 
 
 _Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
 """``inside(origin, size, clear)``: the statements of a register tile."""
+_Weight: TypeAlias = tuple[str, str]
+"""Packed parameters: of a block, and of what its deep vectors leave over."""
 
 
 @dataclass
@@ -86,7 +94,7 @@ class _Writer:
     form: Form
     params: list[Buffer] = field(default_factory=list[Buffer])
     operands: list[Operand] = field(default_factory=list[Operand])
-    packed: dict[int, str] = field(default_factory=dict[int, str])
+    packed: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         for buffer in self.parts.task.inputs:
@@ -104,25 +112,33 @@ class _Writer:
         order = parts.weight_order()
         weight = next(b for b in parts.task.inputs if b.name == parts.weight)
         axis = index.index(Var(parts.lanes.var))
-        packing = Packing(weight.shape, axis, order, block.start, block.count, block.width)
-        shape = (block.count, *(weight.shape[a] for a in order), block.width)
+        depth = block.depth
+        packing = Packing(weight.shape, axis, order, block.start, block.count, block.width, depth)
+        others = [weight.shape[a] for a in order]
+        others[-1] //= depth
+        shape = (block.count, *others, block.width * depth)
         self.params.append(Buffer(name, weight.dtype, shape))
         self.operands.append(Operand(parts.task.value_of(parts.weight), packing))
-        self.packed[block.start] = name
+        self.packed.add(name)
         return name
+
+    def pack_rest(self, block: Block) -> str:
+        """The parameter for what deep vectors leave over of their axis, if they do."""
+        axis = deep_axis(self.parts)
+        over = axis is not None and block.depth > 1 and axis.extent % block.depth
+        return self.pack(replace(block, depth=1)) if over else ""
 
     def kernel(self) -> Kernel:
         parts, form = self.parts, self.form
-        lanes = lane_count(parts)
-        blocks = (
-            slender(blocks_of(parts.lanes.extent, lanes, form.vectors), form.vectors)
-            if parts.lanes
-            else [Block(0, 1, (1,))]
-        )
-        weights = [self.pack(block) if parts.weight else "" for block in blocks]
+        blocks = form_blocks(parts, form)
+        weights = [
+            (self.pack(block), self.pack_rest(block)) if parts.weight else ("", "")
+            for block in blocks
+        ]
         body: list[Stmt] = []
         if form.order is Order.TILES:
-            body += self.outer(self.tiles(partial(self.blocks, blocks, weights)))
+            inside = partial(self.blocks, blocks, weights)
+            body += self.outer(self.tiles(inside, form.positions))
         else:
             for block, weight in zip(blocks, weights, strict=True):
                 body += self.block(block, weight)
@@ -135,10 +151,11 @@ class _Writer:
             inner = (For(axis.var, integer(0), integer(axis.extent), inner, Kind.PARALLEL),)
         return inner
 
-    def block(self, block: Block, weight: str) -> tuple[Stmt, ...]:
+    def block(self, block: Block, weight: _Weight) -> tuple[Stmt, ...]:
         """All outputs of the lanes of a block, one block after another."""
         first, number = _place(block)
-        inner = self.tiles(partial(self.tile, block, first, number, weight))
+        positions = positions_of(self.parts, self.form, block)
+        inner = self.tiles(partial(self.tile, block, first, number, weight), positions)
         if block.count == 1:
             return self.outer(inner)
         if self.form.order is Order.ROWS:
@@ -148,7 +165,7 @@ class _Writer:
     def blocks(
         self,
         blocks: Sequence[Block],
-        weights: Sequence[str],
+        weights: Sequence[_Weight],
         origin: Expr | None,
         size: int,
         clear: bool,
@@ -161,15 +178,15 @@ class _Writer:
             found += inner if block.count == 1 else (_over(block, inner),)
         return tuple(found)
 
-    def tiles(self, inside: _Inside) -> tuple[Stmt, ...]:
-        """All tiles of positions."""
+    def tiles(self, inside: _Inside, positions: int) -> tuple[Stmt, ...]:
+        """All tiles of so many positions."""
         axis = self.parts.tile
         if axis is None:
             return inside(None, 1, True)
         reduce = self.parts.reduce
         taps = {each.var: each.extent for each in reduce.axes} if reduce else {}
         found: list[Stmt] = []
-        tiles = tiles_of(axis.extent, self.form.positions, self.parts.tile_guards, taps, MOST_TILES)
+        tiles = tiles_of(axis.extent, positions, self.parts.tile_guards, taps, MOST_TILES)
         if len(tiles) > MOST_TILES:
             raise _TooManyTiles
         for tile in tiles:
@@ -187,12 +204,16 @@ class _Writer:
         block: Block,
         first: Expr,
         number: Expr,
-        weight: str,
+        weights: _Weight,
         origin: Expr | None,
         size: int,
         clear: bool,
     ) -> tuple[Stmt, ...]:
         """One register tile: accumulate, then store."""
+        weight, rest = weights
+        if block.depth > 1:
+            deep = Deep(self.parts, block, first, number, weight, origin, size, clear, rest=rest)
+            return deep.statements()
         fetches = self.form.ahead and weight and block.count > 1
         ahead = {0: following(number, block.count)} if fetches else {}
         cell = Cell(self.parts, block, first, number, weight, origin, size, clear, ahead)
@@ -222,6 +243,26 @@ def lane_count(parts: Parts) -> int:
     target = parts.task.target
     dtype = dtype_of(parts.reduce.value) if parts.reduce else parts.task.output.dtype
     return target.lanes(dtype)
+
+
+def form_blocks(parts: Parts, form: Form) -> list[Block]:
+    """The blocks of lanes of a form."""
+    if parts.lanes is None:
+        return [Block(0, 1, (1,))]
+    lanes, extent = lane_count(parts), parts.lanes.extent
+    deep = deep_blocks(extent, lanes, form.depth, MOST_DEEP) if form.depth > 1 else []
+    if deep:
+        extent -= sum(block.width for block in deep)
+    return slender(blocks_of(extent, lanes, form.vectors), form.vectors) + deep
+
+
+def positions_of(parts: Parts, form: Form, block: Block) -> int:
+    """Positions of the tiles of a block: of deep vectors as many as registers hold."""
+    if block.depth == 1 or parts.tile is None:
+        return form.positions
+    vectors = len(block.widths)
+    most = max(1, (parts.task.target.registers - 2 - vectors) // vectors)
+    return -(-parts.tile.extent // -(-parts.tile.extent // most))
 
 
 def usual_form(parts: Parts) -> Form:

@@ -1,9 +1,10 @@
 """Register tiles and orders of loops worth trying, and about what they cost.
 
 The estimate counts, per register tile and step of the reduction, multiply-adds (two a
-cycle), loads (two a cycle, one for every vector and one for every position), and at least
-the latency of one multiply-add; then what has to come from the second cache and from beyond
-it because the loops come back to it too late.
+cycle, whether all their lanes are used or not), loads (nearly two a cycle, one for every
+vector and one for every position), and at least the latency of one multiply-add; then what
+has to come from the second cache and from beyond it because the loops come back to it too
+late.
 """
 
 from __future__ import annotations
@@ -15,16 +16,27 @@ from math import prod
 
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative
+from weft.kernels.deep import deep_axis, deep_blocks
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
-from weft.kernels.tiled import Form, Order, lane_count, usual_form
-from weft.kernels.tiling import blocks_of, is_product
+from weft.kernels.tiled import (
+    MOST_DEEP,
+    Form,
+    Order,
+    form_blocks,
+    lane_count,
+    positions_of,
+    usual_form,
+)
+from weft.kernels.tiling import Block, blocks_of, is_product
 from weft.loops.nodes import Buffer
 from weft.loops.walk import loads
 
 MOST_TAPS = 64
 """So many taps of a window are looked at to know how many lie inside."""
+LOADS_PER_CYCLE = 1.75
+"""Of the two that there are ports for: tiles of one vector have a load for every product."""
 FMA_LATENCY = 4
 """Cycles; so many steps of one accumulator cannot overlap."""
 OVERHEAD = 20
@@ -47,7 +59,11 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     costs = {form: cycles(parts, form) for form in (usual, *forms(parts))}
     # The usual form comes from measurements that the estimate does not know of; next to
     # other algorithms, which are estimated alike, only its multiply-adds count.
-    costs[usual] = min(*costs.values(), products(parts))
+    shallow = min(costs.values())
+    costs[usual] = min(shallow, products(parts, usual))
+    for form in deep_forms(parts):
+        cost = cycles(parts, form)
+        costs[form] = min(cost, costs[usual] * cost / shallow)
     return tuple(
         Alternative(form.name, cost, partial(tiled.write, parts, form))
         for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
@@ -57,7 +73,8 @@ def propose(task: Task) -> tuple[Alternative, ...]:
 def forms(parts: Parts) -> Iterator[Form]:
     """All forms worth trying."""
     usual = usual_form(parts)
-    for positions, vectors in shapes(parts):
+    count = -(-parts.lane_extent // lane_count(parts))
+    for positions, vectors in shapes(parts, count):
         ahead = tiled.fetches_ahead(parts, vectors)
         form = replace(usual, positions=positions, vectors=vectors, ahead=ahead)
         yield form
@@ -71,11 +88,37 @@ def forms(parts: Parts) -> Iterator[Form]:
                 yield replace(form, order=Order.ROWS)
 
 
-def shapes(parts: Parts) -> list[tuple[int, int]]:
-    """Positions and vectors of register tiles whose accumulators fit the registers."""
+def deep_forms(parts: Parts) -> Iterator[Form]:
+    """Forms whose last vectors hold several parts of sums in lanes that would be idle."""
+    axis, lanes = deep_axis(parts), lane_count(parts)
+    if axis is None or (parts.tile is not None and not is_product(parts)):
+        return
+    usual = usual_form(parts)
+    for depth in dict.fromkeys((2, lanes)):
+        deep = deep_blocks(parts.lane_extent, lanes, depth, MOST_DEEP)
+        if not deep or not 1 < depth <= min(lanes, axis.extent):
+            continue
+        if deep[0].start == 0:
+            only = replace(usual, vectors=len(deep[0].widths), ahead=False, depth=depth)
+            yield replace(only, positions=positions_of(parts, only, deep[0]))
+            continue
+        for positions, vectors in shapes(parts, parts.lane_extent // lanes):
+            form = replace(usual, positions=positions, vectors=vectors, depth=depth)
+            yield replace(form, ahead=tiled.fetches_ahead(parts, vectors))
+            fits = all(positions <= positions_of(parts, form, block) for block in deep)
+            if fits and parts.tile is not None:
+                yield replace(form, order=Order.TILES, ahead=False)
+
+
+def shapes(parts: Parts, count: int) -> list[tuple[int, int]]:
+    """Positions and vectors of register tiles whose accumulators fit the registers.
+
+    Args:
+        parts: the task.
+        count: of vectors that hold all lanes.
+    """
     registers = parts.task.target.registers
     positions = parts.tile.extent if parts.tile else 1
-    count = -(-parts.lane_extent // lane_count(parts))
     if positions == 1:
         return [(1, vectors) for vectors in (1, 2, 4, 8) if vectors <= count]
     if not is_product(parts):
@@ -96,24 +139,36 @@ def cycles(parts: Parts, form: Form) -> float:
     return max(arithmetic(parts, form), traffic(parts, form))
 
 
-def products(parts: Parts) -> float:
+def products(parts: Parts, form: Form) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
-    outputs = prod(axis.extent for axis in parts.task.compute.axes)
-    return reduction(parts) * outputs / (2 * lane_count(parts))
+    axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
+    vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
+    return reduction(parts) * vectors * prod(axis.extent for axis in axes) / 2
 
 
 def arithmetic(parts: Parts, form: Form) -> float:
     """Cycles for multiply-adds and loads from the first cache."""
-    lanes = lane_count(parts)
-    steps = reduction(parts)
     total = 0.0
-    for positions, often in _cut(parts.tile.extent if parts.tile else 1, form.positions):
-        for block in blocks_of(parts.lane_extent, lanes, form.vectors):
-            vectors = len(block.widths)
-            step = max(positions * vectors / 2, (positions + vectors) / 2, FMA_LATENCY)
-            tile = steps * step + OVERHEAD + 2 * positions * vectors
-            total += often * block.count * tile
+    for block in form_blocks(parts, form):
+        size = form.positions if form.order is Order.TILES else positions_of(parts, form, block)
+        for positions, often in _cut(parts.tile.extent if parts.tile else 1, size):
+            total += often * block.count * _tile(parts, block, positions)
     return total * prod(axis.extent for axis in parts.outer)
+
+
+def _tile(parts: Parts, block: Block, positions: int) -> float:
+    """Cycles of one register tile."""
+    vectors = len(block.widths)
+    loaded = (positions + vectors) / LOADS_PER_CYCLE
+    step = max(positions * vectors / 2, loaded, FMA_LATENCY)
+    steps = reduction(parts)
+    # Vectors are stored, or folded while others are multiplied.
+    ends = OVERHEAD + positions * vectors
+    axis = deep_axis(parts)
+    if block.depth > 1 and axis is not None:
+        whole, rest = divmod(axis.extent, block.depth)
+        steps *= (whole + rest) / axis.extent
+    return steps * step + ends
 
 
 def reduction(parts: Parts) -> float:

@@ -22,11 +22,15 @@ _LATENCY = 4
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lanes computed together: ``count`` blocks of vectors of these widths."""
+    """Lanes computed together: ``count`` blocks of vectors of these widths.
+
+    With a ``depth``, every vector holds so many parts of the sum of each lane.
+    """
 
     start: int
     count: int
     widths: tuple[int, ...]
+    depth: int = 1
 
     @property
     def width(self) -> int:

@@ -19,7 +19,10 @@ class Packing:
     """A constant rearranged for a kernel: blocks of lanes outermost and innermost.
 
     ``packed[block, others..., lane] = constant[..., start + block * width + lane, ...]``
-    with the vector dimension taken out and the other dimensions in ``order``.
+    with the vector dimension taken out and the other dimensions in ``order``.  With a
+    ``depth``, so many neighbours along the last of these lie side by side for each lane; what
+    is left over of it is not there: ``packed[block, others..., last, lane * depth + k] =
+    constant[..., last * depth + k, ...]``.
 
     Attributes:
         shape: the constant's dimensions as the kernel sees them.
@@ -28,6 +31,7 @@ class Packing:
         start: first element of ``axis``.
         blocks: number of blocks.
         width: lanes of each block.
+        depth: elements along the last of the other dimensions for every lane.
     """
 
     shape: tuple[int, ...]
@@ -36,13 +40,19 @@ class Packing:
     start: int
     blocks: int
     width: int
+    depth: int = 1
 
     def apply(self, array: np.ndarray) -> np.ndarray:
-        """The packed array, ``[blocks, others..., width]``."""
+        """The packed array, ``[blocks, others..., width * depth]``."""
         moved = array.reshape(self.shape).transpose(self.axis, *self.order)
         part = moved[self.start : self.start + self.blocks * self.width]
         blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
-        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+        if self.depth == 1:
+            return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+        whole = blocks[..., : blocks.shape[-1] // self.depth * self.depth]
+        cut = whole.reshape(*whole.shape[:-1], -1, self.depth)
+        sides = np.moveaxis(cut, 1, -2)
+        return np.ascontiguousarray(sides.reshape(*sides.shape[:-2], -1))
 
 
 @dataclass(frozen=True, slots=True)

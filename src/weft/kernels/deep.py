@@ -1,0 +1,260 @@
+"""Few lanes: vectors that hold several parts of the sum of each.
+
+Where an output has three channels, or a last vector of them is half empty, lanes that would
+do nothing take other steps of the reduction.  With ``depth`` parts a vector reads as many
+neighbours along the innermost reduction axis at once::
+
+    deep[position][depth * lane + part] += x[position][depth * k + part] * w[k][lane][part]
+
+In the end the parts of each sum are added up.  Vectors of two positions are folded into one,
+two of these into another one, so that there are no idle lanes in that either::
+
+    fold[i][lane] = pair(lane, 0) + pair(lane, 1)
+    pair(lane, odd) = deep[2 * i + (lane >= half)][(2 * lane + odd) % lanes]
+
+What is left of the axis is added to the folded sums as in other tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.dtypes import DType
+from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.cell import LANE, Cell
+from weft.kernels.parts import Parts
+from weft.kernels.tiling import Block
+from weft.loops.affine import affine
+from weft.loops.definition import COMBINE, neutral
+from weft.loops.nodes import (
+    Access,
+    Axis,
+    Binary,
+    Buffer,
+    Expr,
+    Load,
+    Local,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.walk import dtype_of, free_vars, loads, map_expr, substitute
+
+
+def deep_axis(parts: Parts) -> Axis | None:
+    """The reduction axis along which vectors can hold several parts, if there is one.
+
+    It is the innermost one, and all that is read along it lies side by side.
+    """
+    reduce, value = parts.reduce, parts.value
+    if reduce is None or value is None or parts.lanes is None or not parts.weight:
+        return None
+    if parts.task.target.flavour != "gnu":
+        return None  # Plain C has no shuffles to fold with.
+    if reduce.op != "sum" or dtype_of(value) is not DType.F32 or parts.slide:
+        return None
+    order, weight = parts.loop_order(), parts.weight_order()
+    if not order or not weight or parts.weight_index()[weight[-1]] != Var(order[-1]):
+        return None
+    axis = next(each for each in reduce.axes if each.var == order[-1])
+    if any(guard.tap == axis.var for guard in parts.guards):
+        return None
+    return axis if _lies_along(parts, value, axis.var) else None
+
+
+def _lies_along(parts: Parts, value: Expr, axis: str) -> bool:
+    """Whether all operands but the weight are read by neighbours along an axis, in all lanes."""
+    assert parts.lanes is not None
+    buffers = {buffer.name: buffer for buffer in parts.task.inputs}
+    for load in loads(value):
+        if load.dtype is not DType.F32:
+            return False
+        if load.buffer == parts.weight:
+            if sum(axis in free_vars(part) for part in load.index) != 1:
+                return False
+            continue
+        step = 0
+        for part, stride in zip(load.index, buffers[load.buffer].steps, strict=True):
+            form = affine(part)
+            if any(axis in free_vars(atom) and atom != Var(axis) for atom in form.terms):
+                return False
+            step += form.terms.get(Var(axis), 0) * stride
+        if step != 1 or parts.lanes.var in free_vars(load):
+            return False
+    return True
+
+
+def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[Block]:
+    """Blocks of the lanes that fill no vector, at most so many deep vectors in each.
+
+    A single full vector before them is made deep, too: alone it would need a load for every
+    product.  Nothing is found where vectors of one part are no more.
+    """
+    width = lanes // depth
+    rest = extent % lanes
+    if rest and extent <= min(most * width, 2 * lanes):
+        rest = extent
+    widths = _widths(rest, width)
+    if len(widths) >= depth * len(_widths(rest, lanes)):
+        return []
+    small, larger = divmod(len(widths), -(-len(widths) // most))
+    found: list[Block] = []
+    start = extent - rest
+    while widths:
+        count = small + (len(found) < larger)
+        found.append(Block(start, 1, widths[:count], depth))
+        start += sum(widths[:count])
+        widths = widths[count:]
+    return found
+
+
+def _widths(extent: int, most: int) -> tuple[int, ...]:
+    """Powers of two that add up to an extent."""
+    found: list[int] = []
+    while extent:
+        width = min(most, 1 << (extent.bit_length() - 1))
+        found.append(width)
+        extent -= width
+    return tuple(found)
+
+
+@dataclass
+class Deep(Cell):
+    """The statements of one register tile of deep vectors.
+
+    Attributes:
+        rest: the packed parameter for what is left of the axis, if anything is.
+    """
+
+    rest: str = ""
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """Accumulate, fold, add what is left, store."""
+        axis = deep_axis(self.parts)
+        assert axis is not None
+        whole = axis.extent // self.block.depth
+        parts = replace(self, spans={axis.var: (0, whole)})
+        left = Cell(
+            self.parts,
+            replace(self.block, depth=1),
+            self.first,
+            self.number,
+            self.rest,
+            self.origin,
+            self.size,
+            self.clear,
+            spans={axis.var: (whole * self.block.depth, axis.extent)},
+        )
+        after = left.reduction() if self.rest else ()
+        body = (*self.starts(), *parts.reduction(), *self.folds(), *after, *left.stores())
+        locals = (*self.accumulators(), *self.stages(), *left.accumulators())
+        for buffer in reversed(locals):
+            body = (Local(buffer, body),)
+        return body
+
+    def deep_pieces(self) -> Iterator[tuple[int, int, int]]:
+        """Number, first lane within the block and lanes of every deep vector."""
+        for piece, offset, width in self.pieces():
+            yield piece, offset, width * self.block.depth
+
+    @property
+    def dtype(self) -> DType:
+        """Of the sums."""
+        assert self.parts.reduce is not None
+        return dtype_of(self.parts.reduce.value)
+
+    def accumulators(self) -> tuple[Buffer, ...]:
+        """A vector for every position and piece."""
+        return tuple(
+            Buffer(f"deep{piece}", self.dtype, (self.size, lanes), Access.LOCAL)
+            for piece, _, lanes in self.deep_pieces()
+        )
+
+    def rows(self) -> list[int]:
+        """How many vectors of a piece there are after each stage of folding."""
+        found = [self.size]
+        for _ in range(self.block.depth.bit_length() - 1):
+            found.append(-(-found[-1] // 2))
+        return found
+
+    def stages(self) -> tuple[Buffer, ...]:
+        """What folding makes."""
+        return tuple(
+            Buffer(f"fold{piece}_{stage}", self.dtype, (count, lanes), Access.LOCAL)
+            for piece, _, lanes in self.deep_pieces()
+            for stage, count in enumerate(self.rows()[1:], 1)
+        )
+
+    def starts(self) -> tuple[Stmt, ...]:
+        """Clears the vectors."""
+        assert self.parts.reduce is not None
+        start = neutral(self.parts.reduce.op, self.dtype)
+        return self.positions(
+            tuple(
+                self.vector(lanes, Store(f"deep{piece}", (self.position, Var(LANE)), start))
+                for piece, _, lanes in self.deep_pieces()
+            )
+        )
+
+    def update(self, position: Expr, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+        """``deep = deep + value`` for all parts of a position."""
+        axis = deep_axis(self.parts)
+        assert axis is not None
+        assert self.parts.value is not None
+        depth = self.block.depth
+        place = (position, Var(LANE))
+        found: list[Stmt] = []
+        for piece, offset, lanes in self.deep_pieces():
+            part = Var(LANE) if depth == lanes else _mod(Var(LANE), depth)
+            value = self.along(axis.var, plus(times(Var(axis.var), depth), part))
+            lane = plus(integer(offset * depth), Var(LANE))
+            packed = self.parts.with_packed(value, self.weight, self.number, lane)
+            value = substitute(packed, {**taps, **self.bound(position, offset)})
+            sum = Binary(COMBINE["sum"], Load(f"deep{piece}", place, self.dtype), value)
+            found.append(self.vector(lanes, Store(f"deep{piece}", place, sum)))
+        return tuple(found)
+
+    def along(self, axis: str, place: Expr) -> Expr:
+        """What is summed, with all operands but the weight read at a place of an axis."""
+        assert self.parts.value is not None
+
+        def moved(node: Expr) -> Expr:
+            if isinstance(node, Load) and node.buffer != self.parts.weight:
+                return substitute(node, {axis: place})
+            return node
+
+        return map_expr(self.parts.value, moved)
+
+    def folds(self) -> Iterator[Stmt]:
+        """Adds up the parts of each sum."""
+        counts = self.rows()
+        last = len(counts) - 1
+        for piece, _, width in self.pieces():
+            lanes = width * self.block.depth
+            for stage, count in enumerate(counts[1:], 1):
+                old = f"fold{piece}_{stage - 1}" if stage > 1 else f"deep{piece}"
+                for row in range(count):
+                    sum = self.pairs(old, lanes, 2 * row, min(2 * row + 1, counts[stage - 1] - 1))
+                    place = (integer(row), Var(LANE))
+                    yield self.vector(lanes, Store(f"fold{piece}_{stage}", place, sum))
+            for place in range(self.size):
+                row, at = divmod(place, 1 << last)
+                index = (integer(row), plus(integer(at * width), Var(LANE)))
+                done = Load(f"fold{piece}_{last}", index, self.dtype)
+                yield self.vector(width, Store(f"acc{piece}", (integer(place), Var(LANE)), done))
+
+    def pairs(self, name: str, lanes: int, row: int, other: int) -> Expr:
+        """Sums of pairs of lanes of two vectors, which may be one."""
+        sides: list[Expr] = []
+        for odd in (0, 1):
+            lane = plus(_mod(times(Var(LANE), 2), lanes), odd)
+            found = [Load(name, (integer(each), lane), self.dtype) for each in (row, other)]
+            low = Binary("lt", Var(LANE), integer(lanes // 2))
+            sides.append(found[0] if row == other else Select(low, *found))
+        return Binary(COMBINE["sum"], *sides)
+
+
+def _mod(value: Expr, divisor: int) -> Expr:
+    return Binary("mod", value, integer(divisor))
