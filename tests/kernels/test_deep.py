@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
 from weft.kernels import tiled
-from weft.kernels.deep import deep_axis, deep_blocks
+from weft.kernels.deep import deep_axis, deep_blocks, vectors_of
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.table import alternatives, generate
 from weft.kernels.task import Task
@@ -64,8 +64,9 @@ def vectors(kernel: Kernel) -> set[int]:
 def test_blocks_hold_the_last_lanes_once(extent: int, lanes: int, depth: int, most: int) -> None:
     depth = min(depth, lanes)
     found = deep_blocks(extent, lanes, depth, most)
-    assert all(0 < len(block.widths) <= most for block in found)
+    assert all(0 < vectors_of(block, lanes) <= most for block in found)
     assert all(width * depth <= lanes for block in found for width in block.widths)
+    assert all(block.width * depth % lanes == 0 for block in found[:-1])
     held = [block.start + lane for block in found for lane in range(block.width)]
     if held:
         assert held == list(range(held[0], extent))
@@ -73,7 +74,7 @@ def test_blocks_hold_the_last_lanes_once(extent: int, lanes: int, depth: int, mo
         # Fewer products than vectors of one part would need.
         plain = blocks_of(extent, lanes, 1)[held[0] > 0 :]
         shallow = sum(len(block.widths) for block in plain)
-        assert sum(len(block.widths) for block in found) < depth * shallow
+        assert sum(vectors_of(block, lanes) for block in found) < depth * shallow
 
 
 @pytest.mark.parametrize(

@@ -96,18 +96,22 @@ def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[Block]:
     rest = extent % lanes
     if rest and extent <= min(most * width, 2 * lanes):
         rest = extent
-    widths = _widths(rest, width)
-    if len(widths) >= depth * len(_widths(rest, lanes)):
+    vectors = -(-rest // width)
+    if vectors >= depth * len(_widths(rest, lanes)):
         return []
-    small, larger = divmod(len(widths), -(-len(widths) // most))
+    small, larger = divmod(vectors, -(-vectors // most))
     found: list[Block] = []
     start = extent - rest
-    while widths:
-        count = small + (len(found) < larger)
-        found.append(Block(start, 1, widths[:count], depth))
-        start += sum(widths[:count])
-        widths = widths[count:]
+    while start < extent:
+        count = min(width * (small + (len(found) < larger)), extent - start)
+        found.append(Block(start, 1, _widths(count, width), depth))
+        start += count
     return found
+
+
+def vectors_of(block: Block, lanes: int) -> int:
+    """How many vectors of products a block has at every position."""
+    return len(block.widths) if block.depth == 1 else -(-block.width * block.depth // lanes)
 
 
 def _widths(extent: int, most: int) -> tuple[int, ...]:
@@ -154,10 +158,15 @@ class Deep(Cell):
             body = (Local(buffer, body),)
         return body
 
-    def deep_pieces(self) -> Iterator[tuple[int, int, int]]:
-        """Number, first lane within the block and lanes of every deep vector."""
-        for piece, offset, width in self.pieces():
-            yield piece, offset, width * self.block.depth
+    @property
+    def lanes(self) -> int:
+        """Of a vector."""
+        return self.parts.task.target.lanes(self.dtype)
+
+    @property
+    def vectors(self) -> range:
+        """Numbers of the deep vectors of a position; the last one may have idle lanes."""
+        return range(vectors_of(self.block, self.lanes))
 
     @property
     def dtype(self) -> DType:
@@ -166,14 +175,14 @@ class Deep(Cell):
         return dtype_of(self.parts.reduce.value)
 
     def accumulators(self) -> tuple[Buffer, ...]:
-        """A vector for every position and piece."""
+        """The deep vectors of every position."""
         return tuple(
-            Buffer(f"deep{piece}", self.dtype, (self.size, lanes), Access.LOCAL)
-            for piece, _, lanes in self.deep_pieces()
+            Buffer(f"deep{vector}", self.dtype, (self.size, self.lanes), Access.LOCAL)
+            for vector in self.vectors
         )
 
     def rows(self) -> list[int]:
-        """How many vectors of a piece there are after each stage of folding."""
+        """How many vectors are left of one of every position after each stage of folding."""
         found = [self.size]
         for _ in range(self.block.depth.bit_length() - 1):
             found.append(-(-found[-1] // 2))
@@ -182,8 +191,8 @@ class Deep(Cell):
     def stages(self) -> tuple[Buffer, ...]:
         """What folding makes."""
         return tuple(
-            Buffer(f"fold{piece}_{stage}", self.dtype, (count, lanes), Access.LOCAL)
-            for piece, _, lanes in self.deep_pieces()
+            Buffer(f"fold{vector}_{stage}", self.dtype, (count, self.lanes), Access.LOCAL)
+            for vector in self.vectors
             for stage, count in enumerate(self.rows()[1:], 1)
         )
 
@@ -193,8 +202,8 @@ class Deep(Cell):
         start = neutral(self.parts.reduce.op, self.dtype)
         return self.positions(
             tuple(
-                self.vector(lanes, Store(f"deep{piece}", (self.position, Var(LANE)), start))
-                for piece, _, lanes in self.deep_pieces()
+                self.vector(self.lanes, Store(f"deep{vector}", (self.position, Var(LANE)), start))
+                for vector in self.vectors
             )
         )
 
@@ -205,15 +214,16 @@ class Deep(Cell):
         assert self.parts.value is not None
         depth = self.block.depth
         place = (position, Var(LANE))
+        part = Var(LANE) if depth == self.lanes else _mod(Var(LANE), depth)
+        value = self.along(axis.var, plus(times(Var(axis.var), depth), part))
+        at = {**taps, **self.bound(position, 0)}
         found: list[Stmt] = []
-        for piece, offset, lanes in self.deep_pieces():
-            part = Var(LANE) if depth == lanes else _mod(Var(LANE), depth)
-            value = self.along(axis.var, plus(times(Var(axis.var), depth), part))
-            lane = plus(integer(offset * depth), Var(LANE))
+        for vector in self.vectors:
+            lane = plus(integer(vector * self.lanes), Var(LANE))
             packed = self.parts.with_packed(value, self.weight, self.number, lane)
-            value = substitute(packed, {**taps, **self.bound(position, offset)})
-            sum = Binary(COMBINE["sum"], Load(f"deep{piece}", place, self.dtype), value)
-            found.append(self.vector(lanes, Store(f"deep{piece}", place, sum)))
+            old = Load(f"deep{vector}", place, self.dtype)
+            sum = Binary(COMBINE["sum"], old, substitute(packed, at))
+            found.append(self.vector(self.lanes, Store(f"deep{vector}", place, sum)))
         return tuple(found)
 
     def along(self, axis: str, place: Expr) -> Expr:
@@ -231,22 +241,25 @@ class Deep(Cell):
         """Adds up the parts of each sum."""
         counts = self.rows()
         last = len(counts) - 1
-        for piece, _, width in self.pieces():
-            lanes = width * self.block.depth
+        for vector in self.vectors:
             for stage, count in enumerate(counts[1:], 1):
-                old = f"fold{piece}_{stage - 1}" if stage > 1 else f"deep{piece}"
+                old = f"fold{vector}_{stage - 1}" if stage > 1 else f"deep{vector}"
                 for row in range(count):
-                    sum = self.pairs(old, lanes, 2 * row, min(2 * row + 1, counts[stage - 1] - 1))
+                    sum = self.pairs(old, 2 * row, min(2 * row + 1, counts[stage - 1] - 1))
                     place = (integer(row), Var(LANE))
-                    yield self.vector(lanes, Store(f"fold{piece}_{stage}", place, sum))
+                    yield self.vector(self.lanes, Store(f"fold{vector}_{stage}", place, sum))
+        for piece, offset, width in self.pieces():
+            held = self.lanes // self.block.depth
+            vector, first = divmod(offset, held)
             for place in range(self.size):
                 row, at = divmod(place, 1 << last)
-                index = (integer(row), plus(integer(at * width), Var(LANE)))
-                done = Load(f"fold{piece}_{last}", index, self.dtype)
+                index = (integer(row), plus(integer(at * held + first), Var(LANE)))
+                done = Load(f"fold{vector}_{last}", index, self.dtype)
                 yield self.vector(width, Store(f"acc{piece}", (integer(place), Var(LANE)), done))
 
-    def pairs(self, name: str, lanes: int, row: int, other: int) -> Expr:
+    def pairs(self, name: str, row: int, other: int) -> Expr:
         """Sums of pairs of lanes of two vectors, which may be one."""
+        lanes = self.lanes
         sides: list[Expr] = []
         for odd in (0, 1):
             lane = plus(_mod(times(Var(LANE), 2), lanes), odd)

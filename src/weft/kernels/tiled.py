@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
-from weft.kernels.deep import Deep, deep_axis, deep_blocks
+from weft.kernels.deep import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
@@ -112,11 +112,12 @@ class _Writer:
         order = parts.weight_order()
         weight = next(b for b in parts.task.inputs if b.name == parts.weight)
         axis = index.index(Var(parts.lanes.var))
-        depth = block.depth
-        packing = Packing(weight.shape, axis, order, block.start, block.count, block.width, depth)
-        others = [weight.shape[a] for a in order]
+        depth, others = block.depth, [weight.shape[a] for a in order]
+        lanes = lane_count(parts)
+        width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
+        packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth)
         others[-1] //= depth
-        shape = (block.count, *others, block.width * depth)
+        shape = (block.count, *others, width * depth)
         self.params.append(Buffer(name, weight.dtype, shape))
         self.operands.append(Operand(parts.task.value_of(parts.weight), packing))
         self.packed.add(name)
@@ -260,7 +261,7 @@ def positions_of(parts: Parts, form: Form, block: Block) -> int:
     """Positions of the tiles of a block: of deep vectors as many as registers hold."""
     if block.depth == 1 or parts.tile is None:
         return form.positions
-    vectors = len(block.widths)
+    vectors = vectors_of(block, lane_count(parts))
     most = max(1, (parts.task.target.registers - 2 - vectors) // vectors)
     return -(-parts.tile.extent // -(-parts.tile.extent // most))
 

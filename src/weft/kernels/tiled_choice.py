@@ -16,7 +16,7 @@ from math import prod
 
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative
-from weft.kernels.deep import deep_axis, deep_blocks
+from weft.kernels.deep import deep_axis, deep_blocks, vectors_of
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
@@ -99,7 +99,7 @@ def deep_forms(parts: Parts) -> Iterator[Form]:
         if not deep or not 1 < depth <= min(lanes, axis.extent):
             continue
         if deep[0].start == 0:
-            only = replace(usual, vectors=len(deep[0].widths), ahead=False, depth=depth)
+            only = replace(usual, vectors=vectors_of(deep[0], lanes), ahead=False, depth=depth)
             yield replace(only, positions=positions_of(parts, only, deep[0]))
             continue
         for positions, vectors in shapes(parts, parts.lane_extent // lanes):
@@ -158,7 +158,7 @@ def arithmetic(parts: Parts, form: Form) -> float:
 
 def _tile(parts: Parts, block: Block, positions: int) -> float:
     """Cycles of one register tile."""
-    vectors = len(block.widths)
+    vectors = vectors_of(block, lane_count(parts))
     loaded = (positions + vectors) / LOADS_PER_CYCLE
     step = max(positions * vectors / 2, loaded, FMA_LATENCY)
     steps = reduction(parts)

@@ -22,7 +22,7 @@ class Packing:
     with the vector dimension taken out and the other dimensions in ``order``.  With a
     ``depth``, so many neighbours along the last of these lie side by side for each lane; what
     is left over of it is not there: ``packed[block, others..., last, lane * depth + k] =
-    constant[..., last * depth + k, ...]``.
+    constant[..., last * depth + k, ...]``.  Lanes behind the last of the constant are zeros.
 
     Attributes:
         shape: the constant's dimensions as the kernel sees them.
@@ -46,6 +46,9 @@ class Packing:
         """The packed array, ``[blocks, others..., width * depth]``."""
         moved = array.reshape(self.shape).transpose(self.axis, *self.order)
         part = moved[self.start : self.start + self.blocks * self.width]
+        missing = self.blocks * self.width - len(part)
+        if missing:
+            part = np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
         blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
         if self.depth == 1:
             return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
