@@ -154,6 +154,18 @@ EXAMPLES: tuple[Example, ...] = (
         r"for \(int k = ",
     ),
     Example(
+        "Few filters: parts of sums in lanes",
+        lambda net: net.conv(net.features(32, 32), 3, 3),
+        "conv_relu_2",
+        "Three filters would leave most lanes of a vector idle.  So each vector holds eight "
+        "parts of one sum (`deep`), over eight neighbouring channels, and a step is the product "
+        "of as many pixels and weights.  In the end vectors of two positions are folded into one, "
+        "again and again, until the sums of eight positions lie side by side.  Where channels do "
+        "not divide by eight, the rest is added behind that.",
+        40,
+        r"for \(int k = ",
+    ),
+    Example(
         "Winograd convolution",
         lambda net: net.conv(net.features(64, 32), 64, 3),
         "conv_relu_2",
