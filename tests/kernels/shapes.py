@@ -102,10 +102,10 @@ def square(shapes: Shapes) -> str:
 
 
 def thin(shapes: Shapes) -> str:
-    """Few filters, or some more than fill vectors, over many channels."""
+    """One filter, a few, or some more than fill vectors, over many channels."""
     net = shapes.net
     image = [shapes.one((1, 2, 5, 9, 13, 17, 31)) for _ in range(shapes.one((1, 2)))]
-    inputs, outputs = shapes.one((2, 9, 16, 17, 24, 34, 48)), shapes.one((*range(2, 27), 40))
+    inputs, outputs = shapes.one((2, 9, 16, 17, 24, 34, 48)), shapes.one((1, 1, *range(1, 27), 40))
     size, pad = shapes.one(((1, 0), (1, 0), (2, 0), (3, 0), (3, 1)))
     kernel = (size,) * len(image)
     assume(all(each + 2 * pad >= size for each in image))

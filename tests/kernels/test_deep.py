@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,15 +11,15 @@ from hypothesis import strategies as st
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
 from weft.kernels import tiled
-from weft.kernels.deep import deep_axis, deep_blocks, vectors_of
+from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.table import alternatives, generate
 from weft.kernels.task import Task
 from weft.kernels.tiled import Form, Order
 from weft.kernels.tiled_choice import deep_forms
 from weft.kernels.tiling import Block, blocks_of
-from weft.loops.nodes import Const, For, Kernel, Kind
-from weft.loops.walk import walk_stmts
+from weft.loops.nodes import Axis, Const, Expr, For, Kernel, Kind, Reduce
+from weft.loops.walk import walk, walk_stmts
 
 
 def task_of(
@@ -34,7 +36,11 @@ def task_of(
     x = net.input(1, channels, size, size)
     y = net.conv(net.op("Relu", x) if last else x, filters, kernel)
     tasks = tasks_of(net, net.op("Relu", y), machine=machine)
-    return next(each for each in tasks if (found := take_apart(each)) and found.reduce)
+    return next(each for each in tasks if any(map(is_reduce, walk(each.compute.value))))
+
+
+def is_reduce(node: Expr) -> bool:
+    return isinstance(node, Reduce)
 
 
 def parts_of(task: Task) -> Parts:
@@ -153,6 +159,32 @@ def test_products_fill_vectors() -> None:
     plain = tiled.generate(task_of(32, 3), Form(16, 1))
     assert plain is not None
     assert 2 in vectors(plain.kernel)
+
+
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512"])
+@pytest.mark.parametrize(("channels", "kernel"), [(16, 1), (18, 3), (33, 2)])
+def test_one_filter(machine: str, channels: int, kernel: int) -> None:
+    task = task_of(channels, 1, 7, kernel=kernel, machine=machine)
+    found = [each for each in alternatives(task) if each.name.startswith("tiled")]
+    assert found
+    for each in found:
+        made = each.make()
+        assert made is not None
+        assert_as_nest(task, made)
+
+
+def test_one_filter_has_a_lane_of_its_own() -> None:
+    task = task_of(32, 1, 9, kernel=3)
+    assert take_apart(task) is None
+    wider = single_lane(task)
+    assert wider is not None
+    assert parts_of(wider).lanes == Axis("only", 1)
+    assert generate(task).scheme == "tiled-9x1d16"
+    # An input that is no constant is no filter, and pools have none.
+    assert single_lane(replace(task, constants=frozenset())) is None
+    net = Net()
+    pool = net.op("AveragePool", net.op("Relu", net.input(1, 24, 9, 9)), kernel=(3, 3))
+    assert all(single_lane(each) is None for each in tasks_of(net, pool))
 
 
 # --- which is chosen --------------------------------------------------------------------------

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell
 from weft.kernels.parts import Parts
+from weft.kernels.task import LOOP_NAMES, Task
 from weft.kernels.tiling import Block
 from weft.loops.affine import affine
-from weft.loops.definition import COMBINE, neutral
+from weft.loops.definition import COMBINE, Compute, neutral
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -35,12 +37,22 @@ from weft.loops.nodes import (
     Expr,
     Load,
     Local,
+    Reduce,
     Select,
     Stmt,
     Store,
     Var,
 )
-from weft.loops.walk import dtype_of, free_vars, loads, map_expr, substitute
+from weft.loops.walk import (
+    Names,
+    bound_vars,
+    dtype_of,
+    free_vars,
+    loads,
+    map_expr,
+    substitute,
+    walk,
+)
 
 
 def deep_axis(parts: Parts) -> Axis | None:
@@ -84,6 +96,41 @@ def _lies_along(parts: Parts, value: Expr, axis: str) -> bool:
         if step != 1 or parts.lanes.var in free_vars(load):
             return False
     return True
+
+
+def single_lane(task: Task) -> Task | None:
+    """The task with one more axis, of one element, for its only filter.
+
+    A convolution with one filter has no axis of channels, so vectors would run along pixels,
+    which lie apart.  With that axis the same loops serve that serve a few filters.
+    """
+    reduces = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
+    if len(reduces) != 1 or not task.compute.axes:
+        return None
+    axes = {axis.var for axis in task.compute.axes}
+    found = {load for load in loads(reduces.pop().value) if load.buffer in task.constants}
+    if len(found) != 1:
+        return None
+    weight = found.pop()
+    if free_vars(weight) & axes or sum(each.buffer == weight.buffer for each in _loads(task)) > 1:
+        return None
+    lane = Axis(Names(axes | bound_vars(task.compute.value) | LOOP_NAMES)("only"), 1)
+    wider = replace(weight, index=(Var(lane.var), *weight.index))
+    value = map_expr(task.compute.value, lambda node: wider if node == weight else node)
+    inputs = tuple(
+        replace(each, shape=(1, *each.shape), strides=(prod(each.shape), *each.steps))
+        if each.name == weight.buffer
+        else each
+        for each in task.inputs
+    )
+    output = replace(task.output, shape=(*task.output.shape, 1), strides=(*task.output.steps, 1))
+    return replace(
+        task, compute=Compute((*task.compute.axes, lane), value), inputs=inputs, output=output
+    )
+
+
+def _loads(task: Task) -> set[Load]:
+    return set(loads(task.compute.value))
 
 
 def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[Block]:

@@ -16,7 +16,7 @@ from math import prod
 
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative
-from weft.kernels.deep import deep_axis, deep_blocks, vectors_of
+from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.task import Task
@@ -52,7 +52,7 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     """The usual form and others, those that look best first."""
     parts = take_apart(task)
     if parts is None or not tiled.applies(parts):
-        return ()
+        return _of_one_filter(task)
     usual = usual_form(parts)
     if parts.reduce is None:
         return (Alternative("tiled", 0.0, partial(tiled.write, parts, usual)),)
@@ -67,6 +67,21 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     return tuple(
         Alternative(form.name, cost, partial(tiled.write, parts, form))
         for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
+    )
+
+
+def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
+    """Deep vectors for a sum that has no axis of filters."""
+    wider = single_lane(task)
+    parts = take_apart(wider) if wider else None
+    if parts is None or not tiled.applies(parts):
+        return ()
+    costs = {form: cycles(parts, form) for form in deep_forms(parts)}
+    return tuple(
+        Alternative(form.name, cost, partial(tiled.write, parts, form))
+        for form, cost in sorted(
+            costs.items(), key=lambda pair: (pair[1], arithmetic(parts, pair[0]))
+        )
     )
 
 
