@@ -29,6 +29,7 @@ from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
+from weft.kernels.chains import fuser
 from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
@@ -160,7 +161,9 @@ class Net:
         """
         machine = find_target(target) if isinstance(target, str) else target
         implement = implementer(machine, threads=threads, exact=exact, choices=choices)
-        return make(self.expanded().graph, OPS, implement, threads, spread=bool(machine.caches))
+        fuse = fuser(machine, threads=threads, exact=exact)
+        graph = self.expanded().graph
+        return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def program(
         self,

@@ -37,8 +37,20 @@ def prepare(
     types: Mapping[str, TensorType],
     constants: frozenset[str],
     target: Target,
+    *,
+    merge: bool = True,
 ) -> Task:
-    """The task of a group; the input ``inK`` is the group's ``K``-th read value."""
+    """The task of a group; the input ``inK`` is the group's ``K``-th read value.
+
+    Args:
+        name: wished name of the kernel.
+        group: what to compute.
+        views: where all values lie.
+        types: of all values.
+        constants: those that are known now.
+        target: the machine.
+        merge: make one axis of those that all buffers walk as one.
+    """
     names = {value: f"in{place}" for place, value in enumerate(group.reads)}
     inputs = tuple(
         Buffer(short, types[value].dtype, types[value].dims, Access.READ, views[value].strides)
@@ -72,7 +84,8 @@ def prepare(
         target,
     )
     task = _simple(_named_apart(_drop_taps(task)))
-    return _merge_all(_drop_dimensions(_simple(split_axes(task))))
+    task = _drop_dimensions(_simple(split_axes(task)))
+    return _merge_all(task) if merge else task
 
 
 def _named_apart(task: Task) -> Task:

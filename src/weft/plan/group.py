@@ -45,6 +45,7 @@ class Group:
         type: of the value.
         members: the values it stands for, producers last.
         nodes: their nodes, in graph order.
+        stages: the groups of a fused chain (``weft.plan.chain``), in order.
     """
 
     value: str
@@ -52,6 +53,7 @@ class Group:
     type: TensorType
     members: tuple[str, ...]
     nodes: tuple[Node, ...]
+    stages: tuple[Group, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from weft.ops.expand import expand
 from weft.ops.record import Extern, ExternBody, Op
 from weft.plan import memory, order
 from weft.plan.attention import attention_of
+from weft.plan.chain import Fuse, fused
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.program import Region
@@ -101,6 +102,7 @@ def make(
     threads: int = 1,
     *,
     spread: bool = False,
+    fuse: Fuse | None = None,
 ) -> Plan:
     """The plan of a static graph without composite ops.
 
@@ -110,6 +112,7 @@ def make(
         implement: makes a kernel for a group.
         threads: that may run parts of a kernel at once, each with scratch memory of its own.
         spread: leave gaps after rows that would share places of a cache.
+        fuse: says which groups in a row run together by bands of rows; by default none.
 
     Raises:
         UserError: the graph has a symbolic dimension.
@@ -124,7 +127,10 @@ def make(
     graph = own_outputs(only_used(graph))
     program = tensor_program(graph, ops)
     storage = assign(program, form(program), spread=spread)
-    return _Planner(graph, ops, implement, storage, threads, spread).plan()
+    made: Mapping[int, Implementation] = {}
+    if fuse is not None:
+        storage, made = fused(storage, fuse, frozenset(graph.constants))
+    return _Planner(graph, ops, implement, storage, threads, spread, fuse, made).plan()
 
 
 @dataclass
@@ -135,9 +141,11 @@ class _Planner:
     storage: Storage
     threads: int
     spread: bool
+    fuse: Fuse | None
+    made: Mapping[int, Implementation]
 
     def plan(self) -> Plan:
-        steps = [self.step(work) for work in self.storage.steps]
+        steps = [self.step(place, work) for place, work in enumerate(self.storage.steps)]
         raw = [self.order_step(step) for step in steps]
         sizes = {
             name: root.bytes
@@ -168,11 +176,9 @@ class _Planner:
             threads=self.threads,
         )
 
-    def step(self, work: Group | Opaque) -> PlannedStep:
+    def step(self, place: int, work: Group | Opaque) -> PlannedStep:
         if isinstance(work, Group):
-            constants = frozenset(self.graph.constants)
-            name = function_name(work)
-            made = self.implement(name, work, self.storage.views, self.storage.types, constants)
+            made = self.implementation(place, work)
             hoisted = hoist(made.kernel, ALIGNMENT)
             made = replace(made, kernel=hoisted.kernel, scratch=hoisted.offsets)
             return PlannedStep(work, implementation=made, scratch=hoisted.bytes * self.threads)
@@ -182,13 +188,22 @@ class _Planner:
             return PlannedStep(work, body=body, scratch=body.scratch_bytes)
         attributes: ScanAttributes = work.node.attributes
         body = expand(attributes.body, self.ops)
-        nested = make(body, self.ops, self.implement, self.threads, spread=self.spread)
+        nested = make(
+            body, self.ops, self.implement, self.threads, spread=self.spread, fuse=self.fuse
+        )
         states = attributes.num_states
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)
             for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
         )
         return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
+
+    def implementation(self, place: int, group: Group) -> Implementation:
+        name, found = function_name(group), self.made.get(place)
+        if found is not None:
+            return replace(found, kernel=replace(found.kernel, name=name))
+        constants = frozenset(self.graph.constants)
+        return self.implement(name, group, self.storage.views, self.storage.types, constants)
 
     def order_step(self, step: PlannedStep) -> order.Step:
         before = frozenset[int]().union(
