@@ -31,7 +31,6 @@ from weft.loops.nodes import (
     Axis,
     Binary,
     Buffer,
-    Const,
     Expr,
     For,
     If,
@@ -88,7 +87,7 @@ def strips_of(stages: Sequence[Stage], rows: int) -> tuple[Strip, ...]:
     return tuple(found)
 
 
-class NotByRows(Exception):
+class _NotByRows(Exception):
     """A kernel that cannot be cut to a band of rows."""
 
 
@@ -159,7 +158,7 @@ class _Band:
 
     def rows(self, loop: For) -> For:
         if (loop.start, loop.stop) != (integer(0), integer(self.stage.rows)):
-            raise NotByRows
+            raise _NotByRows
         moved = plus(Var(self.var), self.origin)
         body = substitute_stmts(self.block(loop.body, True), {loop.var: moved})
         return For(self.var, self.start, self.stop, body)
@@ -168,7 +167,7 @@ class _Band:
         self, buffer: str, index: tuple[Expr, ...], inside: bool
     ) -> tuple[str, tuple[Expr, ...]]:
         if buffer in self.by_rows and not inside:
-            raise NotByRows
+            raise _NotByRows
         index = tuple(self.expr(part, inside) for part in index)
         place = self.places.get(buffer)
         return (place.name, place.index(index)) if place else (buffer, index)
@@ -179,7 +178,7 @@ class _Band:
                 return node
             name, index = node.buffer, node.index
             if name in self.by_rows and not inside:
-                raise NotByRows
+                raise _NotByRows
             place = self.places.get(name)
             return Load(place.name, place.index(index), node.dtype) if place else node
 
@@ -222,8 +221,8 @@ class _Writer:
         self.operands: list[Operand] = []
 
     def write(self) -> Implementation:
-        buffers = [self.strip(stage, strip) for stage, strip in zip(self.stages, self.strips)]
-        buffers = buffers[:-1]
+        pairs = zip(self.stages[:-1], self.strips, strict=False)
+        buffers = [self.strip(stage, strip) for stage, strip in pairs]
         body: list[Stmt] = []
         for buffer, strip in zip(buffers, self.strips, strict=False):
             body += self.moves(buffer, strip)
@@ -257,7 +256,7 @@ class _Writer:
         """Moves the rows that the band before left."""
         if not strip.kept:
             return ()
-        row, *others, last = buffer.shape
+        *others, last = buffer.shape[1:]
         axes = [Axis(self.names("at"), extent) for extent in others]
         blocks = blocks_of(last, self.target.lanes(buffer.dtype), 2)
         here = tuple(Var(axis.var) for axis in axes)
@@ -269,7 +268,6 @@ class _Writer:
             return [vector(width, Store(buffer.name, (Var(self.row), *at), load))]
 
         inner = nested(axes, tuple(spans(blocks, move)))
-        del row
         return (For(self.row, integer(0), self.taken(strip), inner),)
 
     def taken(self, strip: Strip) -> Expr:
@@ -283,7 +281,7 @@ class _Writer:
         places: dict[str, _Place] = {}
         by_rows = {"out"}
         for buffer, operand in zip(made.kernel.params, made.operands, strict=False):
-            if number and operand.value == self.stages[number - 1].group.value:
+            if number and operand.value == stage.link:
                 before = self.strips[number - 1]
                 order = _order(self.stages[number - 1], buffer)
                 name = buffers[number - 1].name
@@ -318,8 +316,31 @@ def _order(stage: Stage, buffer: Buffer) -> tuple[int, ...]:
     }
     found = [have.get((out.shape[axis], out.steps[axis])) for axis in wanted]
     if len(have) != len(found) or None in found:
-        raise NotByRows
+        raise _NotByRows
     return tuple(axis for axis in found if axis is not None)
+
+
+def goes_by_rows(stage: Stage, before: Stage | None, made: Implementation) -> bool:
+    """Whether a stage's kernel can be cut to bands: all it does is inside loops over rows.
+
+    Args:
+        stage: whose kernel it is.
+        before: the stage whose strip it reads.
+        made: the kernel.
+    """
+    by_rows = {"out"}
+    try:
+        _order(stage, made.kernel.params[-1])
+        for buffer, operand in zip(made.kernel.params, made.operands, strict=False):
+            if before is not None and operand.value == stage.link:
+                _order(before, buffer)
+                by_rows.add(buffer.name)
+        start, stop = integer(0), integer(stage.rows)
+        band = _Band(stage, {}, frozenset(by_rows), stage.row, start, stop, start)
+        band.block(made.kernel.body, False)
+    except _NotByRows:
+        return False
+    return True
 
 
 def chained(
@@ -329,12 +350,9 @@ def chained(
 
     Args:
         stages: from ``stages_of``.
-        made: a kernel for each.
+        made: a kernel for each, of which ``goes_by_rows`` holds.
         bands: how they are run.
         target: the machine.
-
-    Raises:
-        NotByRows: one of the kernels has no loops over single rows.
     """
     return _Writer(stages, made, bands, target).write()
 
@@ -345,6 +363,3 @@ def strip_bytes(stages: Sequence[Stage], strips: Sequence[Strip]) -> list[int]:
         strip.rows * prod(stage.task.output.shape) // stage.rows * stage.task.output.dtype.bytes
         for stage, strip in zip(stages[:-1], strips, strict=False)
     ]
-
-
-_ = Const

@@ -1,18 +1,44 @@
-"""Which groups in a row run depth first, and in bands of how many rows."""
+"""Which groups in a row run depth first, and in bands of how many rows.
+
+The estimate counts bytes through the caches.  Apart, a link is written and read from as near
+as the smallest cache that holds all of it; in bands, from as near as that which holds the
+strips beside it.  For that a band moves the rows that it takes over, reads all weights again,
+and, if it is the first of a part, computes rows again that another part computes, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from weft.ir.types import TensorType
+from weft.kernels.alternatives import Alternative
+from weft.kernels.bands import Bands, Strip, chained, goes_by_rows, strip_bytes, strips_of
+from weft.kernels.links import Setting, Stage, Stages
+from weft.kernels.table import alternatives
+from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
 from weft.plan.group import Group
+from weft.plan.implementation import Implementation
 from weft.plan.strides import View
 from weft.targets.target import Target
 
+MOST_STAGES = 6
+"""So many groups are fused at the most: each has code and strips of its own."""
+WORTH = 0.02
+"""What must be gained, as a part of what the stages take."""
+
 
 def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
-    """What fuses chains for a target."""
+    """What fuses chains for a target.
+
+    Args:
+        target: the machine; without caches nothing is fused.
+        threads: that may run parts of a kernel at once.
+        exact: see ``implementer``.
+    """
 
     def fuse(
         groups: tuple[Group, ...],
@@ -20,6 +46,150 @@ def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
         types: Mapping[str, TensorType],
         constants: frozenset[str],
     ) -> tuple[Fused, ...]:
-        return ()
+        if not target.caches:
+            return ()
+        return _Chooser(groups, Setting(views, types, constants, target, threads, exact)).best()
 
     return fuse
+
+
+@dataclass
+class _Chooser:
+    """Finds the parts of a chain whose fusion gains the most."""
+
+    groups: Sequence[Group]
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.stages = Stages(self.setting)
+        self.offers: dict[int, tuple[Stage, tuple[Alternative, ...]]] = {}
+        self.kernels: dict[int, _Made | None] = {}
+
+    def best(self) -> tuple[Fused, ...]:
+        best: list[tuple[float, tuple[Fused, ...]]] = [(0.0, ())]
+        for stop in range(1, len(self.groups) + 1):
+            best.append(best[-1])
+            for start, stages in self.ending(stop):
+                gain, before = best[start]
+                found = self.fused(stages, best[stop][0] - gain)
+                if found is not None:
+                    made = Fused(start, stop, found[1])
+                    best[stop] = gain + found[0], (*before, made)
+        return best[-1][1]
+
+    def ending(self, stop: int) -> Iterator[tuple[int, tuple[Stage, ...]]]:
+        """The parts of the chain before a place, the shortest first."""
+        for start in range(stop - 2, max(-1, stop - 1 - MOST_STAGES), -1):
+            # Strips would not be nearer than what is in the first cache.
+            if self.groups[start].type.bytes <= self.setting.target.caches[0]:
+                return
+            stages = self.stages.of(self.groups[start:stop])
+            if stages is None:
+                return
+            yield start, stages
+
+    def fused(self, stages: tuple[Stage, ...], least: float) -> tuple[float, Implementation] | None:
+        """What fusing gains, if that is worth it and more than so many cycles, and the kernel."""
+        costs = [self.cost(stage) for stage in stages]
+        least = max(least, WORTH * sum(costs))
+        gain, bands = _best_bands(stages, costs, self.setting)
+        made: list[Implementation] = []
+        for place, stage in enumerate(stages):
+            if gain <= least:
+                return None
+            kernel = self.kernel(stage, stages[place - 1] if place else None)
+            if kernel is None:
+                return None
+            gain -= kernel.extra
+            made.append(kernel.implementation)
+        if gain <= least:
+            return None
+        return gain, chained(stages, made, bands, self.setting.target)
+
+    def offered(self, stage: Stage) -> tuple[Alternative, ...]:
+        """The alternatives of a stage."""
+        if id(stage) not in self.offers:
+            self.offers[id(stage)] = stage, alternatives(stage.task)
+        return self.offers[id(stage)][1]
+
+    def cost(self, stage: Stage) -> float:
+        """Cycles that a stage takes by itself; 0 where nobody knows."""
+        cost = self.offered(stage)[0].cost
+        return cost if math.isfinite(cost) else 0.0
+
+    def kernel(self, stage: Stage, before: Stage | None) -> _Made | None:
+        """The best kernel of a stage whose loops go by rows."""
+        if id(stage) not in self.kernels:
+            self.kernels[id(stage)] = self.by_rows(stage, before)
+        return self.kernels[id(stage)]
+
+    def by_rows(self, stage: Stage, before: Stage | None) -> _Made | None:
+        least = self.cost(stage)
+        for each in self.offered(stage):
+            extra = each.cost - least if math.isfinite(each.cost) else 0.0
+            if extra > least:
+                return None
+            made = each.make()
+            if made is not None and goes_by_rows(stage, before, made):
+                return _Made(made, extra)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A kernel, and how many cycles it takes more than the best one."""
+
+    implementation: Implementation
+    extra: float
+
+
+def _best_bands(
+    stages: Sequence[Stage], costs: Sequence[float], setting: Setting
+) -> tuple[float, Bands]:
+    """The bands that gain the most cycles, and how many."""
+    rows = stages[-1].rows
+    found: list[tuple[float, int]] = []
+    for height in sorted({-(-rows // count) for count in range(1, rows + 1)}):
+        bands = Bands(height, min(setting.threads, -(-rows // height)))
+        found.append((_gain(stages, bands, costs, setting.target), height))
+    gain, height = max(found)
+    return gain, Bands(height, min(setting.threads, -(-rows // height)))
+
+
+def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target: Target) -> float:
+    """Cycles that a chain takes less than its groups one by one."""
+    strips = strips_of(stages, bands.rows)
+    count = -(-stages[-1].rows // bands.rows)
+    sizes = strip_bytes(stages, strips)
+    weights = sum(map(_weights, stages))
+    gain = -(count - 1) * weights / _rate(weights, target)
+    for place, (stage, strip, size) in enumerate(zip(stages, strips, sizes, strict=False)):
+        link = stage.group.type.bytes
+        beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0) + weights
+        gain += 2 * link / _rate(link, target) - 2 * link / _rate(beside, target)
+        gain -= 2 * _kept(strip, size) * (count - bands.parts) / _rate(beside, target)
+        gain -= (bands.parts - 1) * strip.kept / stage.rows * costs[place]
+    return gain
+
+
+def _kept(strip: Strip, size: int) -> float:
+    """Bytes of the rows that are moved."""
+    return size / strip.rows * strip.kept
+
+
+def _weights(stage: Stage) -> int:
+    """Bytes of a stage's constants."""
+    task = stage.task
+    return sum(
+        prod(buffer.shape) * buffer.dtype.bytes
+        for buffer in task.inputs
+        if buffer.name in task.constants
+    )
+
+
+def _rate(size: float, target: Target) -> float:
+    """Bytes per cycle of what is used again after so many bytes."""
+    if size <= target.caches[0] * 3 / 4:
+        return math.inf  # counted with the arithmetic
+    near = size <= target.caches[-1] * 3 / 4
+    return NEAR_BYTES_PER_CYCLE if near else FAR_BYTES_PER_CYCLE

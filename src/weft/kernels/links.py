@@ -45,13 +45,15 @@ class Stage:
         task: for the generators; its axes are not merged.
         row: the task's axis of rows; rows: how many there are.
         window: on the value of the stage before; ``None`` for the first.
+        link: that value; empty for the first.
     """
 
     group: Group
     task: Task
     row: str
     rows: int
-    window: Window | None
+    window: Window | None = None
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,67 +68,75 @@ class Setting:
     exact: bool = False
 
 
-def stages_of(groups: Sequence[Group], setting: Setting) -> tuple[Stage, ...] | None:
-    """The stages of a chain; ``None`` where rows of one do not need a band of another's."""
-    found = _rows(groups, setting.views)
-    if found is None:
-        return None
-    places, windows = found
-    views = dict(setting.views)
-    for group, place in zip(groups[:-1], places, strict=False):
-        order = sorted(
-            range(len(group.type.dims)),
-            key=lambda axis: (axis != place, -views[group.value].strides[axis]),
-        )
-        views[group.value] = View(group.value, 0, packed(group.type.dims, order))
-    setting = replace(setting, views=views)
-    stages = [
-        _stage(group, place, window, setting)
-        for group, place, window in zip(groups, places, windows, strict=True)
-    ]
-    return tuple(stage for stage in stages if stage) if all(stages) else None
+class Stages:
+    """Takes parts of chains apart; what is needed for several is done once."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._found: dict[tuple[str, int, str, bool], Stage | None] = {}
+
+    def of(self, groups: Sequence[Group]) -> tuple[Stage, ...] | None:
+        """The stages; ``None`` where rows of one do not need a band of another's."""
+        rows = _rows(groups, self._setting.views)
+        if rows is None:
+            return None
+        views = dict(self._setting.views)
+        for group, (place, _) in zip(groups[:-1], rows, strict=False):
+            views[group.value] = _by_rows(group, place, views[group.value])
+        found: list[Stage] = []
+        for group, (place, window) in zip(groups, rows, strict=True):
+            link = found[-1].group.value if found else ""
+            key = (group.value, place, link, group is groups[-1])
+            if key not in self._found:
+                stage = _stage(group, place, replace(self._setting, views=views))
+                self._found[key] = replace(stage, window=window, link=link) if stage else None
+            stage = self._found[key]
+            if stage is None:
+                return None
+            found.append(stage)
+        return tuple(found)
 
 
-def _stage(group: Group, place: int, window: Window | None, setting: Setting) -> Stage | None:
+def _by_rows(group: Group, place: int, view: View) -> View:
+    """A view of a value of its own, packed and with rows slowest."""
+    axes = range(len(group.type.dims))
+    order = sorted(axes, key=lambda axis: (axis != place, -view.strides[axis]))
+    return View(group.value, 0, packed(group.type.dims, order))
+
+
+def _stage(group: Group, place: int, setting: Setting) -> Stage | None:
     views, target = setting.views, setting.target
-    task = prepare(
-        function_name(group),
-        group,
-        views,
-        setting.types,
-        setting.constants,
-        target,
-        merge=False,
-    )
-    task = replace(task, threads=1, exact=setting.exact)
-    strides = views[group.value].strides
-    kept = [axis for axis, extent in enumerate(group.type.dims) if extent > 1]
+    strides, dims = views[group.value].strides, group.type.dims
+    kept = [axis for axis, extent in enumerate(dims) if extent > 1]
     kept.sort(key=lambda axis: -strides[axis])
+    number = kept.index(place)
+    if number == len(kept) - 1 and strides[place] == 1:
+        return None  # vectors run along the rows
+    name = function_name(group)
+    task = prepare(name, group, views, setting.types, setting.constants, target, merge=False)
     if len(kept) != len(task.compute.axes):
         return None  # an axis was split
-    row = task.compute.axes[kept.index(place)]
-    return Stage(group, task, row.var, row.extent, window)
+    row = task.compute.axes[number]
+    return Stage(group, replace(task, exact=setting.exact), row.var, row.extent)
 
 
 def _rows(
     groups: Sequence[Group], views: Mapping[str, View]
-) -> tuple[list[int], list[Window | None]] | None:
+) -> list[tuple[int, Window | None]] | None:
     """For each group the dimension of rows, and its window on the one before."""
     last = groups[-1]
     moving = [axis for axis, extent in enumerate(last.type.dims) if extent > 1]
     if not moving:
         return None
     place = max(moving, key=lambda axis: views[last.value].strides[axis])
-    places: list[int] = [place]
-    windows: list[Window | None] = []
+    rows: list[tuple[int, Window | None]] = []
     for link, group in zip(reversed(groups[:-1]), reversed(groups[1:]), strict=True):
         found = _window(group, place, link.value)
         if found is None or link.type.dims[found[0]] < 2:
             return None
-        place, window = found
-        places.append(place)
-        windows.append(window)
-    return places[::-1], [None, *reversed(windows)]
+        rows.append((place, found[1]))
+        place = found[0]
+    return [(place, None), *reversed(rows)]
 
 
 def _window(group: Group, place: int, link: str) -> tuple[int, Window] | None:
@@ -152,9 +162,7 @@ def _window(group: Group, place: int, link: str) -> tuple[int, Window] | None:
     return axis, Window(stride, min(low for low, _ in spans), max(high for _, high in spans))
 
 
-def _reach(
-    terms: Mapping[Expr, int], row: str, taps: Mapping[str, int]
-) -> tuple[int, int] | None:
+def _reach(terms: Mapping[Expr, int], row: str, taps: Mapping[str, int]) -> tuple[int, int] | None:
     """Least and most of the terms but the row's, if they are taps."""
     low = high = 0
     for atom, factor in terms.items():

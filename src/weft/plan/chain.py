@@ -107,7 +107,7 @@ def fused(
     made: dict[int, Implementation] = {}
     links: set[str] = set()
     for chain in chains(storage):
-        groups = tuple(step for step in map(storage.steps.__getitem__, chain) if _is_group(step))
+        groups = tuple(step for step in map(steps.__getitem__, chain) if isinstance(step, Group))
         for part in fuse(groups, storage.views, storage.types, constants):
             places, stages = chain[part.start : part.stop], groups[part.start : part.stop]
             steps[places[-1]] = joined(stages)
@@ -129,7 +129,3 @@ def fused(
             for value, places in storage.ready.items()
         },
     ), {order[place]: each for place, each in made.items()}
-
-
-def _is_group(step: Group | Opaque) -> bool:
-    return isinstance(step, Group)
