@@ -1,9 +1,10 @@
 """Which groups in a row run depth first, and in bands of how many rows.
 
-The estimate counts bytes through the caches.  Apart, a link is written and read from as near
-as the smallest cache that holds all of it; in bands, from as near as that which holds the
-strips beside it.  For that a band moves the rows that it takes over, reads all weights again,
-and, if it is the first of a part, computes rows again that another part computes, too.
+The estimate counts bytes through the caches.  Apart, a link is written to, and read from, as
+near as there is room for all of it; in bands, where there is room for the strips.  A stage
+takes as long as its arithmetic or as what it moves, whichever is longer.  Beside that a band
+moves the rows that it takes over, reads all weights again, and, if it is the first of a part,
+computes rows again that another part computes, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from math import prod
 
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative
-from weft.kernels.bands import Bands, Strip, chained, goes_by_rows, strip_bytes, strips_of
+from weft.kernels.bands import Bands, chained, goes_by_rows, strip_bytes, strips_of
 from weft.kernels.links import Setting, Stage, Stages
 from weft.kernels.table import alternatives
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
@@ -27,8 +28,8 @@ from weft.targets.target import Target
 
 MOST_STAGES = 6
 """So many groups are fused at the most: each has code and strips of its own."""
-WORTH = 0.02
-"""What must be gained, as a part of what the stages take."""
+WORTH = 0.1
+"""What must be gained, as a part of what the stages take: estimates are rough."""
 
 
 def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
@@ -78,11 +79,16 @@ class _Chooser:
         return best[-1][1]
 
     def ending(self, stop: int) -> Iterator[tuple[int, tuple[Stage, ...]]]:
-        """The parts of the chain before a place, the shortest first."""
+        """The parts of the chain before a place, the shortest first.
+
+        Their first and their last link are too large for a core's own caches.
+        """
+        large = self.setting.target.caches[-1] * self.setting.threads
+        if stop < 2 or self.groups[stop - 2].type.bytes <= large:
+            return
         for start in range(stop - 2, max(-1, stop - 1 - MOST_STAGES), -1):
-            # Strips would not be nearer than what is in the first cache.
-            if self.groups[start].type.bytes <= self.setting.target.caches[0]:
-                return
+            if self.groups[start].type.bytes <= large:
+                continue
             stages = self.stages.of(self.groups[start:stop])
             if stages is None:
                 return
@@ -124,15 +130,21 @@ class _Chooser:
         return self.kernels[id(stage)]
 
     def by_rows(self, stage: Stage, before: Stage | None) -> _Made | None:
-        least = self.cost(stage)
-        for each in self.offered(stage):
+        least, offered = self.cost(stage), self.offered(stage)
+        for each in offered:
             extra = each.cost - least if math.isfinite(each.cost) else 0.0
-            if extra > least:
+            # Another algorithm would add up in another order: results would depend on
+            # whether a chain is fused, and so on the number of threads.
+            if extra > least or _algorithm(each) != _algorithm(offered[0]):
                 return None
             made = each.make()
             if made is not None and goes_by_rows(stage, before, made):
                 return _Made(made, extra)
         return None
+
+
+def _algorithm(each: Alternative) -> str:
+    return each.name.split("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +169,33 @@ def _best_bands(
 
 
 def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target: Target) -> float:
-    """Cycles that a chain takes less than its groups one by one."""
+    """Cycles that a chain takes less than its groups one by one, all parts together."""
+    rows = stages[-1].rows
+    count = -(-rows // bands.rows)
     strips = strips_of(stages, bands.rows)
-    count = -(-stages[-1].rows // bands.rows)
     sizes = strip_bytes(stages, strips)
     weights = sum(map(_weights, stages))
-    gain = -(count - 1) * weights / _rate(weights, target)
+    apart: list[float] = []
+    inside: list[float] = []
+    extra = (count - 1) * _moved(weights, weights, target)
+    # All wait for the part of the most rows.
+    longest = min(rows, -(-count // bands.parts) * bands.rows)
+    extra += (longest * bands.parts / rows - 1) * sum(costs)
     for place, (stage, strip, size) in enumerate(zip(stages, strips, sizes, strict=False)):
         link = stage.group.type.bytes
-        beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0) + weights
-        gain += 2 * link / _rate(link, target) - 2 * link / _rate(beside, target)
-        gain -= 2 * _kept(strip, size) * (count - bands.parts) / _rate(beside, target)
-        gain -= (bands.parts - 1) * strip.kept / stage.rows * costs[place]
-    return gain
+        beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0)
+        apart.append(_moved(link, link / bands.parts, target))
+        inside.append(_moved(link, beside, target))
+        kept = size / strip.rows * strip.kept
+        extra += 2 * (count - bands.parts) * _moved(kept, beside, target)
+        extra += (bands.parts - 1) * strip.kept / stage.rows * costs[place]
+    return _together(costs, apart) - _together(costs, inside) - extra
 
 
-def _kept(strip: Strip, size: int) -> float:
-    """Bytes of the rows that are moved."""
-    return size / strip.rows * strip.kept
+def _together(costs: Sequence[float], links: Sequence[float]) -> float:
+    """Cycles of stages, each of which writes the next link and reads the one before."""
+    moves = [after + before for after, before in zip([*links, 0.0], [0.0, *links], strict=True)]
+    return sum(map(max, costs, moves))
 
 
 def _weights(stage: Stage) -> int:
@@ -187,9 +208,9 @@ def _weights(stage: Stage) -> int:
     )
 
 
-def _rate(size: float, target: Target) -> float:
-    """Bytes per cycle of what is used again after so many bytes."""
-    if size <= target.caches[0] * 3 / 4:
-        return math.inf  # counted with the arithmetic
-    near = size <= target.caches[-1] * 3 / 4
-    return NEAR_BYTES_PER_CYCLE if near else FAR_BYTES_PER_CYCLE
+def _moved(size: float, again: float, target: Target) -> float:
+    """Cycles to write, or to read, bytes of memory that is used again after so many bytes."""
+    if again <= target.caches[0] * 3 / 4:
+        return 0.0  # counted with the arithmetic
+    far = max(0.0, 1 - target.caches[-1] / again)
+    return size * ((1 - far) / NEAR_BYTES_PER_CYCLE + far / FAR_BYTES_PER_CYCLE)

@@ -33,7 +33,7 @@ class Layer:
 
 
 def layers_of(plan: Plan, target: Target, *, exact: bool = False) -> tuple[Layer, ...]:
-    """The distinct layers of a plan, but for those inside of loops over time.
+    """The distinct layers of a plan, but for fused chains and those inside of loops over time.
 
     Args:
         plan: made with ``implementer`` for the target.
@@ -46,6 +46,8 @@ def layers_of(plan: Plan, target: Target, *, exact: bool = False) -> tuple[Layer
         if not isinstance(step.work, Group) or step.implementation is None:
             continue
         group = step.work
+        if group.stages:
+            continue
         task = prepare(
             step.implementation.kernel.name, group, plan.views, plan.types, constants, target
         )

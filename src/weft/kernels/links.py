@@ -15,7 +15,7 @@ from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars
 from weft.plan.group import Group
 from weft.plan.plan import function_name
-from weft.plan.strides import View, packed
+from weft.plan.strides import View, order_of, packed
 from weft.targets.target import Target
 
 
@@ -81,8 +81,8 @@ class Stages:
         if rows is None:
             return None
         views = dict(self._setting.views)
-        for group, (place, _) in zip(groups[:-1], rows, strict=False):
-            views[group.value] = _by_rows(group, place, views[group.value])
+        for group in groups[:-1]:
+            views[group.value] = _packed(group, views[group.value])
         found: list[Stage] = []
         for group, (place, window) in zip(groups, rows, strict=True):
             link = found[-1].group.value if found else ""
@@ -97,10 +97,9 @@ class Stages:
         return tuple(found)
 
 
-def _by_rows(group: Group, place: int, view: View) -> View:
-    """A view of a value of its own, packed and with rows slowest."""
-    axes = range(len(group.type.dims))
-    order = sorted(axes, key=lambda axis: (axis != place, -view.strides[axis]))
+def _packed(group: Group, view: View) -> View:
+    """A view of a value of its own without gaps."""
+    order = order_of(view.strides, group.type.dims)
     return View(group.value, 0, packed(group.type.dims, order))
 
 
@@ -124,19 +123,23 @@ def _rows(
     groups: Sequence[Group], views: Mapping[str, View]
 ) -> list[tuple[int, Window | None]] | None:
     """For each group the dimension of rows, and its window on the one before."""
-    last = groups[-1]
-    moving = [axis for axis, extent in enumerate(last.type.dims) if extent > 1]
-    if not moving:
+    place = _slowest(groups[-1], views)
+    if place is None:
         return None
-    place = max(moving, key=lambda axis: views[last.value].strides[axis])
     rows: list[tuple[int, Window | None]] = []
     for link, group in zip(reversed(groups[:-1]), reversed(groups[1:]), strict=True):
         found = _window(group, place, link.value)
-        if found is None or link.type.dims[found[0]] < 2:
+        if found is None or found[0] != _slowest(link, views):
             return None
         rows.append((place, found[1]))
         place = found[0]
     return [(place, None), *reversed(rows)]
+
+
+def _slowest(group: Group, views: Mapping[str, View]) -> int | None:
+    """The dimension of a group's value whose neighbours lie farthest apart, if any has some."""
+    moving = [axis for axis, extent in enumerate(group.type.dims) if extent > 1]
+    return max(moving, key=lambda axis: views[group.value].strides[axis], default=None)
 
 
 def _window(group: Group, place: int, link: str) -> tuple[int, Window] | None:

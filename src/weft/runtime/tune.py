@@ -28,6 +28,7 @@ from weft.codegen.flavours import Flavour
 from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
+from weft.kernels.chains import fuser
 from weft.kernels.layers import Layer, layers_of
 from weft.kernels.table import alternatives, implementer
 from weft.ops.record import Op
@@ -97,8 +98,9 @@ class Setup:
         implement = implementer(
             self.target, threads=self.threads, exact=self.exact, choices=choices
         )
+        fuse = fuser(self.target, threads=self.threads, exact=self.exact)
         spread = bool(self.target.caches)
-        return make(self.graph, self.ops, implement, self.threads, spread=spread)
+        return make(self.graph, self.ops, implement, self.threads, spread=spread, fuse=fuse)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,212 @@
+"""Chains of kernels run by bands of rows: the same numbers, inside of their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume
+
+from tests.kernels.batch import Trial, run
+from tests.kernels.definitions import evaluate
+from tests.kernels.shapes import Shapes
+from tests.kernels.tasks import arrays_of, memory_of
+from tests.kernels.test_grid import Expected, compiler, drawn, machines
+from tests.plan.nets import Net
+from weft.kernels.bands import Bands, chained, goes_by_rows, strips_of
+from weft.kernels.links import Setting, Stage, Stages, Window
+from weft.kernels.table import alternatives
+from weft.loops.verify import verify
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.chain import chains
+from weft.plan.group import Group, form
+from weft.plan.implementation import Implementation
+from weft.plan.storage import assign
+from weft.plan.tensors import only_used, own_outputs, tensor_program
+from weft.targets.table import target
+
+MOST = 60_000
+"""Multiplications of a stage."""
+IMAGE = (1, 2, 3, 4, 5, 7, 8, 11, 13)
+CHANNELS = (1, 2, 3, 5, 8, 16, 17, 24, 33)
+
+
+def stage(shapes: Shapes, value: str) -> str:
+    """One more op that moves a window, or none, over an image."""
+    net = shapes.net
+    batch, inputs, *image = net.shape(value)
+    kind = shapes.one(("pointwise", "pointwise", "depthwise", "depthwise", "conv", "max", "mean"))
+    if kind == "pointwise":
+        outputs = shapes.one(CHANNELS)
+        assume(batch * prod(image) * inputs * outputs <= MOST)
+        return shapes.finished(net.conv(value, outputs, 1))
+    window = shapes.window(image)
+    taps = prod(window["kernel"])
+    if kind == "depthwise":
+        weight = net.constant(inputs, 1, *window["kernel"], scale=taps**-0.5)
+        bias = net.constant(inputs)
+        return shapes.finished(net.op("Conv", value, weight, bias, groups=inputs, **window))
+    if kind == "conv":
+        outputs = shapes.one(CHANNELS)
+        assume(batch * prod(image) * taps * inputs * outputs <= MOST)
+        weight = net.constant(outputs, inputs, *window["kernel"], scale=(taps * inputs) ** -0.5)
+        return shapes.finished(net.op("Conv", value, weight, **window))
+    window["pads"] = tuple(0 for _ in window["pads"])
+    assume(
+        all(
+            size > d * (k - 1)
+            for size, k, d in zip(image, window["kernel"], window["dilations"], strict=True)
+        )
+    )
+    if kind == "max":
+        return net.op("MaxPool", value, **window)
+    window["dilations"] = tuple(1 for _ in image)
+    return net.op("AveragePool", value, **window)
+
+
+def chain(shapes: Shapes) -> str:
+    net = shapes.net
+    image = [shapes.one(IMAGE), shapes.one(IMAGE)]
+    value = net.input(shapes.one((1, 1, 1, 2)), shapes.one(CHANNELS), *image)
+    for _ in range(shapes.one((2, 2, 3, 4))):
+        value = stage(shapes, value)
+    return net.op("Relu", value)
+
+
+def kernels(stages: tuple[Stage, ...], turn: int) -> list[Implementation] | None:
+    """A kernel by rows for each stage, another one every time."""
+    found: list[Implementation] = []
+    for place, each in enumerate(stages):
+        before = stages[place - 1] if place else None
+        offers = alternatives(each.task)[:6]
+        first = turn % len(offers)
+        for offer in (*offers[first:], *offers[:first]):
+            made = offer.make()
+            if made is not None and goes_by_rows(each, before, made):
+                found.append(made)
+                break
+        else:
+            return None
+    return found
+
+
+def longest(
+    net: Net, value: str, machine: str, turn: int = 0
+) -> Iterator[tuple[tuple[Stage, ...], list[Implementation]]]:
+    """The longest part of every chain of a net that can run by bands, and kernels for it."""
+    graph = own_outputs(only_used(expand(net.graph(value), OPS)))
+    program = tensor_program(graph, OPS)
+    storage = assign(program, form(program))
+    constants = frozenset(graph.constants)
+    taken = Stages(Setting(storage.views, storage.types, constants, target(machine)))
+    for places in chains(storage):
+        steps = (storage.steps[place] for place in places)
+        groups = [step for step in steps if isinstance(step, Group)]
+        count = len(groups)
+        parts = [(start, stop) for start in range(count) for stop in range(start + 2, count + 1)]
+        for start, stop in sorted(parts, key=lambda part: part[0] - part[1]):
+            found = taken.of(groups[start:stop])
+            made = kernels(found, turn) if found else None
+            if found and made:
+                yield found, made
+                break
+
+
+def expected(
+    stages: tuple[Stage, ...],
+) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, float]]:
+    """Random memory for what a chain reads, and what it writes: one stage after another."""
+    memory: dict[str, np.ndarray] = {}
+    largest, wanted = 0.0, np.zeros(0)
+    for each in stages:
+        memory = memory_of(each.task) | memory
+        named = {
+            buffer.name: memory[value]
+            for value, buffer in zip(each.task.values, each.task.inputs, strict=True)
+        }
+        wanted, sums = evaluate(each.task.compute, each.task.inputs, named)
+        memory[each.group.value] = wanted.astype(each.task.output.dtype.numpy).ravel()
+        largest = max(largest, sums)
+    return memory, (wanted, largest)
+
+
+def trials(cases: list[tuple[Net, str]], machine: str) -> Iterator[tuple[Trial, Expected]]:
+    for turn, (net, value) in enumerate(cases):
+        for stages, made in longest(net, value, machine, turn):
+            memory, (wanted, largest) = expected(stages)
+            rows = stages[-1].rows
+            kinds = [Bands(1), Bands(2, 2), Bands(-(-rows // 2)), Bands(rows), Bands(3, 3)]
+            for bands in (kinds[turn % 5], kinds[(turn + 1) % 5]):
+                whole = chained(stages, made, bands, target(machine))
+                verify(whole.kernel)
+                label = f"{bands} for {machine}: {[each.group.type for each in stages]}"
+                trial = Trial(label, whole.kernel, tuple(arrays_of(whole, memory)))
+                yield trial, Expected("tiled", whole.kernel.params[-1], wanted, largest)
+
+
+@pytest.mark.parametrize("machine", machines())
+def test_bands(machine: str, tmp_path: Path) -> None:
+    cases = drawn(chain, 16, repeatable=True)
+    found = list(trials(cases, machine))
+    results = run([trial for trial, _ in found], tmp_path, compiler())
+    problems = [
+        f"{problem}\n  {trial.label}\n{trial.kernel}"
+        for (trial, wanted), memory in zip(found, results, strict=True)
+        if (problem := wanted.problem(memory))
+    ]
+    assert not problems, f"{len(problems)} of {len(found)}:\n" + "\n".join(problems[:3])
+    assert len(found) > len(cases)
+    assert any(len(trial.kernel.params) > 6 for trial, _ in found)
+
+
+def inverted(size: int, stride: int) -> tuple[Stage, ...]:
+    """Expand, depthwise, project."""
+    net = Net()
+    x = net.op("Relu", net.conv(net.input(1, 8, size, size), 24, 1))
+    x = net.op("Relu", net.conv(x, 24, 3, stride=stride, groups=24))
+    ((found, _),) = longest(net, net.op("Relu", net.conv(x, 8, 1)), "x86-avx2")
+    return found
+
+
+def test_windows_and_strips() -> None:
+    stages = inverted(12, 2)
+    assert [each.window for each in stages] == [None, Window(2, -1, 1), Window(1, 0, 0)]
+    strips = strips_of(stages, 3)
+    assert [(each.rows, each.advance, each.above, each.kept) for each in strips] == [
+        (7, 6, 1, 1),
+        (3, 3, 0, 0),
+        (3, 3, 0, 0),
+    ]
+
+
+def test_a_kernel_of_merged_rows_does_not_go_by_rows() -> None:
+    stages = inverted(7, 1)
+    first = stages[0]
+    made = kernels(stages, 0)
+    assert made is not None
+    assert goes_by_rows(first, None, made[0])
+    # Loops over half of the rows are not the loops over rows.
+    assert not goes_by_rows(replace(first, rows=first.rows - 1), None, made[0])
+
+
+def test_bands_that_do_not_fill_the_image_are_not_written_past_it(tmp_path: Path) -> None:
+    """The test above can fail: an image of fewer rows than the kernel thinks is overrun."""
+    ((stages, made),) = longest(*simple(), "generic")
+    whole = chained(stages, made, Bands(3), target("generic"))
+    *inputs, output = whole.kernel.params
+    short = replace(output, shape=(output.shape[0] - 1, *output.shape[1:]))
+    lying = replace(whole.kernel, params=(*inputs, replace(short, strides=output.steps)))
+    memory, _ = expected(stages)
+    with pytest.raises(AssertionError, match="heap-buffer-overflow"):
+        run([Trial("", lying, tuple(arrays_of(whole, memory)))], tmp_path, compiler())
+
+
+def simple() -> tuple[Net, str]:
+    net = Net()
+    x = net.op("Relu", net.conv(net.input(1, 3, 7, 5), 8, 1))
+    return net, net.op("Relu", net.conv(x, 8, 3, groups=8))
