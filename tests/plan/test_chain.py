@@ -55,20 +55,20 @@ def inverted(net: Net, x: str, stride: int = 1) -> str:
 
 def test_an_inverted_residual_is_one_step() -> None:
     net = Net()
-    x = net.op("Relu", net.conv(net.input(1, 3, 48, 9), 4, 3))
+    x = net.op("Relu", net.conv(net.input(1, 3, 96, 5), 4, 3))
     graph = net.graph(net.op("Add", x, inverted(net, x)))
     plan = planned(graph)
     assert chains_of(plan) == [("Conv Relu", "Conv Relu", "Conv Add")]
-    (step,) = [each for each in plan.steps if each.implementation and each.scratch]
+    (step,) = [each for each in plan.steps if isinstance(each.work, Group) and each.work.stages]
     assert step.implementation is not None
     assert step.implementation.scheme.startswith("bands-")
     apart = make(expand(graph, OPS), OPS, implementer(SMALL), spread=True)
     assert len(plan.steps) == len(apart.steps) - 2
     assert plan.arena_bytes < apart.arena_bytes / 2
-    assert not {each.value for each in step.work.stages[:-1]} & plan.roots.keys()  # type: ignore[union-attr]
+    assert len(plan.roots) == len(apart.roots) - 2
 
 
-@pytest.mark.parametrize("size", [(48, 9), (47, 7)])
+@pytest.mark.parametrize("size", [(96, 5), (95, 4)])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_outputs(size: tuple[int, int], stride: int, threads: int) -> None:
@@ -114,7 +114,7 @@ def test_an_output_is_no_link() -> None:
 
 def test_what_fits_the_caches_stays_apart() -> None:
     net = Net()
-    x = net.op("Relu", net.conv(net.input(1, 3, 48, 9), 4, 3))
+    x = net.op("Relu", net.conv(net.input(1, 3, 96, 5), 4, 3))
     graph = net.graph(net.op("Add", x, inverted(net, x)))
     assert chains_of(planned(graph, target("x86-avx2"))) == []
     assert chains_of(planned(graph, target("generic"))) == []

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative
 from weft.kernels.bands import Bands, chained, goes_by_rows, strip_bytes, strips_of
 from weft.kernels.links import Setting, Stage, Stages
-from weft.kernels.table import alternatives
+from weft.kernels.prepare import prepare
+from weft.kernels.table import alternatives, generate
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
 from weft.plan.group import Group
 from weft.plan.implementation import Implementation
+from weft.plan.plan import function_name
 from weft.plan.strides import View
 from weft.targets.target import Target
 
@@ -130,21 +132,37 @@ class _Chooser:
         return self.kernels[id(stage)]
 
     def by_rows(self, stage: Stage, before: Stage | None) -> _Made | None:
-        least, offered = self.cost(stage), self.offered(stage)
-        for each in offered:
+        least = self.cost(stage)
+        # Sums in another order would make results depend on whether a chain is fused, and
+        # so on the number of threads.
+        wanted = _sums(self.usual(stage.group))
+        for each in self.offered(stage):
             extra = each.cost - least if math.isfinite(each.cost) else 0.0
-            # Another algorithm would add up in another order: results would depend on
-            # whether a chain is fused, and so on the number of threads.
-            if extra > least or _algorithm(each) != _algorithm(offered[0]):
+            if extra > least:
                 return None
-            made = each.make()
+            made = each.make() if _sums(each.name) == wanted else None
             if made is not None and goes_by_rows(stage, before, made):
                 return _Made(made, extra)
         return None
 
+    def usual(self, group: Group) -> str:
+        """The alternative that a group alone would have."""
+        setting = self.setting
+        task = prepare(
+            function_name(group),
+            group,
+            setting.views,
+            setting.types,
+            setting.constants,
+            setting.target,
+        )
+        return generate(replace(task, threads=setting.threads, exact=setting.exact)).scheme
 
-def _algorithm(each: Alternative) -> str:
-    return each.name.split("-")[0]
+
+def _sums(name: str) -> tuple[str, str]:
+    """What tells the order in which an alternative adds up: ``tiled`` and ``2`` of `28x1d2`."""
+    kind, _, form = name.partition("-")
+    return kind, form.split("-")[0].partition("d")[2]
 
 
 @dataclass(frozen=True, slots=True)
