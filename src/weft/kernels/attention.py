@@ -18,16 +18,17 @@ those of the definition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels import maps, vector_rows
+from weft.kernels import vector_rows
 from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.attention_panels import Chunk, Panels
 from weft.kernels.cell import Cell, replaced
-from weft.kernels.loops_of_rows import LANE, nested, vector, with_locals
+from weft.kernels.loops_of_rows import nested, with_locals
 from weft.kernels.parts import Parts
 from weft.kernels.passes import Held, Pass, Rows, take_apart
 from weft.kernels.task import Task
@@ -38,7 +39,6 @@ from weft.loops.nodes import (
     Axis,
     Binary,
     Buffer,
-    Const,
     Expr,
     For,
     Kernel,
@@ -46,14 +46,12 @@ from weft.loops.nodes import (
     Load,
     Reduce,
     Stmt,
-    Store,
     Unary,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import loads, map_expr, rename_buffers, rename_loads, substitute
-from weft.plan.attention import TOP, TOTAL, Attention, attention_of
-from weft.plan.implementation import Implementation, Operand
+from weft.plan.attention import TOP, TOTAL, Attention
 
 _F32 = DType.F32
 _FEW_ROWS = 8
@@ -61,63 +59,11 @@ _FEW_ROWS = 8
 _TOGETHER = 4
 """Rows of scores whose maxima and sums run side by side."""
 SCORES, TOTALS, KEYS, VALUES = "scores", "totals", "keys", "values"
-_OUT = "out"
-
-
-@dataclass(frozen=True)
-class Panels:
-    """A factor of a product, laid out for it: ``[panel][step of the sum][lane]``.
-
-    Attributes:
-        name: of the first buffer; value: of an element.
-        lanes: the axis of vectors; depth: of the sum.
-        blocks: of lanes, the last maybe wider than what is left.
-    """
-
-    name: str
-    value: Expr
-    lanes: Axis
-    depth: Axis
-    blocks: tuple[Block, ...]
-
-    def buffer(self, number: int) -> Buffer:
-        """The panels of a block."""
-        block = self.blocks[number]
-        shape = (block.count, self.depth.extent, block.width)
-        return Buffer(f"{self.name}_{number}", _F32, shape, Access.LOCAL)
-
-    def laid_out(self, task: Task) -> Iterator[Stmt]:
-        """The loops that fill the panels."""
-        for number, block in enumerate(self.blocks):
-            buffer = self.buffer(number)
-            own = min(block.width, self.lanes.extent - block.start)
-            if own < block.width:
-                yield self.cleared(buffer, block)
-            lane = plus(plus(times(Var("group"), block.width), block.start), Var("spot"))
-            axes = (Axis("group", block.count), self.depth, Axis("spot", own))
-            compute = Compute(axes, substitute(self.value, {self.lanes.var: lane}))
-            inner = replace(task, compute=compute, output=replace(buffer, name=_OUT))
-            yield from rename_buffers(maps.loops(inner) or _plainly(inner), {_OUT: buffer.name})
-
-    def cleared(self, buffer: Buffer, block: Block) -> Stmt:
-        """Zeros in the lanes that nothing belongs to, and in others."""
-        body: list[Stmt] = []
-        lane = 0
-        for width in block.widths:
-            place = (integer(0), Var(self.depth.var), plus(integer(lane), Var(LANE)))
-            body.append(vector(width, Store(buffer.name, place, Const(0.0, _F32))))
-            lane += width
-        return For(self.depth.var, integer(0), integer(self.depth.extent), tuple(body))
-
-
-def _plainly(task: Task) -> tuple[Stmt, ...]:
-    """One element after another."""
-    point = tuple(Var(axis.var) for axis in task.compute.axes)
-    return nested(task.compute.axes, (Store(_OUT, point, task.compute.value),))
+OUT = "out"
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Writes the loops for some rows of queries at a time."""
 
     task: Task
@@ -162,10 +108,11 @@ class _Writer:
         """Rows and vectors of a register tile."""
         return register_tile(self.task, self.found, self.rows)
 
-    @property
-    def padded(self) -> int:
-        """Places for the scores of one query."""
-        return sum(block.count * block.width for block in self.keys.blocks)
+    @cached_property
+    def whole(self) -> Chunk:
+        """All keys."""
+        pieces = tuple((number, integer(0), block) for number, block in enumerate(self.keys.blocks))
+        return Chunk(integer(0), self.found.key.extent, pieces)
 
     # --- loops ----------------------------------------------------------------------------
 
@@ -216,24 +163,35 @@ class _Writer:
 
     def block(self, first: Expr | None, size: int) -> tuple[Stmt, ...] | None:
         """The outputs of some queries."""
+        chunk = self.whole
         softmax = self.softmax(size)
         if softmax is None:
             return None
-        scores = Buffer(SCORES, _F32, (size, self.padded), Access.LOCAL)
+        scores = self.scores(size, chunk)
         totals = Buffer(TOTALS, _F32, (size,), Access.LOCAL)
         buffers = [scores] if self.task.exact else [scores, totals]
-        return with_locals(
-            buffers, (*self.products(scores, first), *softmax, *self.mixtures(scores, first))
+        stages = (
+            *self.products(scores, first, chunk),
+            *softmax,
+            *self.mixtures(scores, first, chunk),
         )
+        return with_locals(buffers, stages)
+
+    @staticmethod
+    def scores(size: int, chunk: Chunk) -> Buffer:
+        """The scores of some queries and a chunk of keys."""
+        padded = sum(block.count * block.width for _, _, block in chunk.pieces)
+        return Buffer(SCORES, _F32, (size, padded), Access.LOCAL)
 
     # --- scores ---------------------------------------------------------------------------
 
-    def products(self, scores: Buffer, first: Expr | None) -> Iterator[Stmt]:
+    def products(self, scores: Buffer, first: Expr | None, chunk: Chunk) -> Iterator[Stmt]:
         """``scores = queries * keys``, scaled and masked."""
-        found, size = self.found, scores.shape[0]
-        spot = Axis("spot", size)
-        own = {found.row.var: plus(first, Var("spot"))} if found.row and first else {}
-        keys = Load(KEYS, (Var(found.width.var), Var(found.key.var)), _F32)
+        found, spot, wide = self.found, Axis("spot", scores.shape[0]), Axis("wide", chunk.count)
+        own = {found.key.var: plus(chunk.start, Var("wide"))}
+        if found.row and first:
+            own[found.row.var] = plus(first, Var("spot"))
+        keys = Load(KEYS, (Var(found.width.var), Var("wide")), _F32)
         factor = Binary("mul", found.queries, keys if self.packs else found.keys)
         reduce = Reduce("sum", (found.width,), factor)
         value = substitute(replaced(found.scores, found.product, reduce), own)
@@ -241,17 +199,24 @@ class _Writer:
         assert isinstance(reduce, Reduce)
         inner = replace(
             self.task,
-            compute=Compute((spot, found.key), value),
-            inputs=(*self.task.inputs, _shaped(KEYS, found.width, found.key)),
+            compute=Compute((spot, wide), value),
+            inputs=(*self.task.inputs, shaped(KEYS, found.width, wide)),
             output=scores,
         )
         weight = KEYS if self.packs else None
-        parts = Parts(inner, reduce, reduce.value, (), found.key, spot, (), weight)
-        yield from self.tiles(parts, self.keys, integer(0), size)
+        parts = Parts(inner, reduce, reduce.value, (), wide, spot, (), weight)
+        yield from self.tiles(parts, self.keys, chunk.pieces, integer(0), spot.extent)
 
-    def tiles(self, parts: Parts, panels: Panels, origin: Expr | None, size: int) -> Iterator[Stmt]:
+    def tiles(
+        self,
+        parts: Parts,
+        panels: Panels,
+        pieces: Sequence[tuple[int, Expr, Block]],
+        origin: Expr | None,
+        size: int,
+    ) -> Iterator[Stmt]:
         """A product, panel by panel, a register tile of rows at a time."""
-        for number, block in enumerate(panels.blocks):
+        for number, base, block in pieces:
             counter: Expr = Var("group") if block.count > 1 else integer(0)
             lane = plus(times(counter, block.width), block.start)
             weight = panels.buffer(number).name if parts.weight else ""
@@ -261,7 +226,7 @@ class _Writer:
                 if tile.count == 1:
                     start = integer(tile.start)
                 place = None if origin is None else plus(origin, start)
-                cell = Cell(parts, block, lane, counter, weight, place, tile.size)
+                cell = Cell(parts, block, lane, plus(base, counter), weight, place, tile.size)
                 inner = cell.statements()
                 if tile.count > 1:
                     inner = (For("tile", integer(0), integer(tile.count), inner),)
@@ -280,6 +245,11 @@ class _Writer:
             return None
         if not self.task.exact:
             rows = self.undivided(rows, rows.held, size)
+        found = self.along(rows, size)
+        return rename_buffers(found, {OUT: SCORES if self.task.exact else TOTALS})
+
+    def along(self, rows: Rows, size: int) -> tuple[Stmt, ...]:
+        """The loops over rows of scores, some of them side by side."""
         found: list[Stmt] = []
         count = _TOGETHER if self.lanes > 1 and self.found.key.extent <= vector_rows.SHORT else 1
         whole, rest = divmod(size, count)
@@ -289,32 +259,33 @@ class _Writer:
                 places = [{"row": plus(base, offset)} for offset in range(together)]
                 body = vector_rows.side_by_side(rows, places)
                 found.append(For("patch", integer(0), integer(number), body))
-        return rename_buffers(found, {_OUT: SCORES if self.task.exact else TOTALS})
+        return tuple(found)
 
     def row_task(self, size: int) -> Rows | None:
         """``exp(scores - top) / total``, along a row."""
         key, row = self.found.key, Axis("row", size)
         score = Load(SCORES, (Var("row"), Var(key.var)), _F32)
-        top = _given(self.found.top, TOP, Reduce("max", (key,), score))
+        top = given(self.found.top, TOP, Reduce("max", (key,), score))
         power = Unary("exp", Binary("sub", score, top))
-        total = _given(self.found.total, TOTAL, Reduce("sum", (key,), power))
-        scores = Buffer(SCORES, _F32, (size, key.extent), Access.READ, (self.padded, 1))
+        total = given(self.found.total, TOTAL, Reduce("sum", (key,), power))
+        padded = self.scores(size, self.whole).shape[1]
+        scores = Buffer(SCORES, _F32, (size, key.extent), Access.READ, (padded, 1))
         task = replace(
             self.task,
             compute=Compute((row, key), Binary("div", power, total)),
             inputs=(scores,),
-            output=replace(scores, name=_OUT, access=Access.WRITE),
+            output=replace(scores, name=OUT, access=Access.WRITE),
         )
         return take_apart(task)
 
     def undivided(self, rows: Rows, held: Held, size: int) -> Rows:
         """The rows with exponentials in place of scores, and divisors in place of weights."""
         *reductions, _ = (
-            replace(each, value=rename_loads(each.value, {_OUT: SCORES})) for each in rows.passes
+            replace(each, value=rename_loads(each.value, {OUT: SCORES})) for each in rows.passes
         )
-        total = _given(self.found.total, TOTAL, Load(reductions[-1].name, (), _F32))
+        total = given(self.found.total, TOTAL, Load(reductions[-1].name, (), _F32))
         kept = Load(SCORES, held.load.index, _F32)
-        output = Buffer(_OUT, _F32, (size,), Access.WRITE)
+        output = Buffer(OUT, _F32, (size,), Access.WRITE)
         compute = Compute((Axis("row", size),), total)
         return Rows(
             replace(rows.task, compute=compute, output=output),
@@ -325,35 +296,54 @@ class _Writer:
 
     # --- means of values ------------------------------------------------------------------
 
-    def mixtures(self, scores: Buffer, first: Expr | None) -> Iterator[Stmt]:
+    def mixtures(self, scores: Buffer, first: Expr | None, chunk: Chunk) -> Iterator[Stmt]:
         """``out = weights * values``, divided where weights were not."""
-        found, task = self.found, self.task
-        row: Expr = integer(0)
-        if found.row and first:
-            row = Binary("sub", Var(found.row.var), first)
-        weight = Load(SCORES, (row, Var(found.key.var)), _F32)
-        values = Load(VALUES, (Var(found.key.var), Var(found.column.var)), _F32)
-        factor = Binary("mul", weight, values if self.packs else found.values)
-        reduce = Reduce("sum", (found.key,), factor)
+        row = self.local_row(first)
+        reduce = self.mixture(row, chunk)
         mean: Expr = reduce
-        if not task.exact:
+        if not self.task.exact:
             mean = Binary("div", reduce, Load(TOTALS, (row,), _F32))
-        value = replaced(task.compute.value, found.mixed, mean)
-        inner = replace(
-            task,
-            compute=replace(task.compute, value=value),
-            inputs=(*task.inputs, scores, _shaped(VALUES, found.key, found.column)),
-        )
+        compute = self.task.compute
+        value = replaced(compute.value, self.found.mixed, mean)
+        inner = replace(self.task, compute=replace(compute, value=value))
+        yield from self.mixing(inner, reduce, scores, self.found.row, first)
+
+    def local_row(self, first: Expr | None) -> Expr:
+        """The number of a query within its block."""
+        row = self.found.row
+        return Binary("sub", Var(row.var), first) if row and first else integer(0)
+
+    def mixture(self, row: Expr, chunk: Chunk) -> Reduce:
+        """The sum over a chunk of keys of weights times values."""
+        found = self.found
+        key = plus(chunk.start, Var(found.key.var))
+        weight = Load(SCORES, (row, Var(found.key.var)), _F32)
+        values: Expr = Load(VALUES, (key, Var(found.column.var)), _F32)
+        if not self.packs:
+            values = substitute(found.values, {found.key.var: key})
+        axis = Axis(found.key.var, chunk.count)
+        return Reduce("sum", (axis,), Binary("mul", weight, values))
+
+    def mixing(
+        self, inner: Task, reduce: Reduce, scores: Buffer, row: Axis | None, first: Expr | None
+    ) -> Iterator[Stmt]:
+        """The register tiles of a product with values."""
+        found = self.found
+        values = shaped(VALUES, found.key, found.column)
+        inner = replace(inner, inputs=(*inner.inputs, scores, values))
         name = VALUES if self.packs else None
-        parts = Parts(inner, reduce, factor, (), found.column, found.row, (), name)
-        yield from self.tiles(parts, self.values, first, scores.shape[0])
+        parts = Parts(inner, reduce, reduce.value, (), found.column, row, (), name)
+        pieces = [(n, integer(0), block) for n, block in enumerate(self.values.blocks)]
+        yield from self.tiles(parts, self.values, pieces, first, scores.shape[0])
 
 
-def _given(value: Expr, old: Expr, new: Expr) -> Expr:
+def given(value: Expr, old: Expr, new: Expr) -> Expr:
+    """The value with another expression in place of one in it."""
     return map_expr(value, lambda node: new if node == old else node)
 
 
-def _shaped(name: str, *axes: Axis) -> Buffer:
+def shaped(name: str, *axes: Axis) -> Buffer:
+    """A packed buffer over some axes."""
     return Buffer(name, _F32, tuple(axis.extent for axis in axes))
 
 
@@ -371,17 +361,3 @@ def register_tile(task: Task, found: Attention, rows: int) -> tuple[int, int]:
     parts = Parts(inner, reduce, value, (), wide, spot, (), None)
     positions, vectors = tile_shape(parts, lanes)
     return positions, min(2, vectors) if task.target.fused else vectors
-
-
-def write(task: Task, rows: int) -> Implementation | None:
-    """The kernel of a task that is attention, ``rows`` queries at a time.
-
-    ``None`` where it is not, or where its softmax is none that these loops know.
-    """
-    found = attention_of(task.compute)
-    if found is None:
-        return None
-    kernel = _Writer(task, found, rows).kernel()
-    if kernel is None:
-        return None
-    return Implementation(kernel, tuple(map(Operand, task.values)), f"attention-{rows}")

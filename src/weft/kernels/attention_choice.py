@@ -6,49 +6,94 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels import attention
 from weft.kernels.alternatives import Alternative
+from weft.kernels.attention import Writer, register_tile
+from weft.kernels.attention_streamed import Streamed
 from weft.kernels.task import Task
+from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE
 from weft.plan.attention import Attention, attention_of
+from weft.plan.implementation import Implementation, Operand
 
 _EXP_CYCLES = 20
 """For what softmax does with one vector of scores."""
 _LAYOUT_CYCLES = 1.0
 """For one element of keys and values that is laid out for the products."""
+_ROW_CYCLES = 40
+"""To begin and fold what softmax does along a row."""
+CHUNKS = (128, 256, 512)
+"""Keys at a time that are worth trying."""
 _START_CYCLES = 40
 """To begin a register tile."""
 
 
 def propose(task: Task) -> tuple[Alternative, ...]:
-    """One register tile of rows, or two, or four; some more rows share what is read of keys."""
+    """Some register tiles of rows, which share what is read of keys; all keys or chunks of them.
+
+    Scaling what was summed rounds, so that ``exact`` takes all keys.
+    """
     found = attention_of(task.compute)
     if found is None:
         return ()
     most = 1 if found.row is None else found.row.extent
-    tile, _ = attention.register_tile(task, found, most)
+    tile, vectors = register_tile(task, found, most)
+    panel = vectors * task.target.lanes(DType.F32)
+    # Where there are no caches memory is short; else the more rows share panels the better.
+    tiles = (4, 2, 1) if task.target.caches else (1, 2, 4)
+    spans = [0]
+    if not task.exact:
+        spans += [
+            size // panel for size in CHUNKS if panel <= size and 2 * size <= found.key.extent
+        ]
     costs = {
-        min(most, count * tile): cycles(task, found, min(most, count * tile)) for count in (2, 1, 4)
+        (rows, span): cycles(task, found, rows, span * panel or found.key.extent)
+        for rows in dict.fromkeys(min(most, count * tile) for count in tiles)
+        for span in spans
     }
     return tuple(
-        Alternative(f"attention-{rows}", cost, partial(attention.write, task, rows))
-        for rows, cost in costs.items()
+        Alternative(named(rows, span), cost, partial(write, task, rows, span))
+        for (rows, span), cost in costs.items()
     )
 
 
-def cycles(task: Task, found: Attention, rows: int) -> float:
-    """An estimate, ``rows`` queries at a time."""
+def named(rows: int, span: int) -> str:
+    """What the alternative is called."""
+    return f"attention-{rows}x{span}" if span else f"attention-{rows}"
+
+
+def write(task: Task, rows: int, span: int = 0) -> Implementation | None:
+    """The kernel of a task that is attention, or ``None``.
+
+    Args:
+        task: what to compute.
+        rows: queries at a time.
+        span: panels of keys at a time; 0 for all keys.
+    """
+    found = attention_of(task.compute)
+    if found is None:
+        return None
+    writer = Streamed(task, found, rows, span) if span else Writer(task, found, rows)
+    kernel = writer.kernel()
+    if kernel is None:
+        return None
+    return Implementation(kernel, tuple(map(Operand, task.values)), named(rows, span))
+
+
+def cycles(task: Task, found: Attention, rows: int, span: int) -> float:
+    """An estimate, ``rows`` queries and ``span`` keys at a time."""
     lanes = task.target.lanes(DType.F32)
     heads = prod(axis.extent for axis in found.outer)
     queries = found.row.extent if found.row else 1
     keys, width, columns = (a.extent for a in (found.key, found.width, found.column))
     products = queries * keys * (width + columns) / (2 * lanes)
-    tile, vectors = attention.register_tile(task, found, rows)
-    tiles = queries / tile * (keys + columns) / (vectors * lanes)
-    softmax = queries * keys / lanes * _EXP_CYCLES
+    tile, vectors = register_tile(task, found, rows)
+    chunks = -(-keys // span)
+    tiles = queries / tile * (keys + columns * chunks) / (vectors * lanes)
+    scores = queries * keys / lanes * _EXP_CYCLES
+    scaled = queries * (chunks - 1) * (_ROW_CYCLES + columns / lanes)
     layout = keys * (width + columns) * _LAYOUT_CYCLES
-    # What does not stay in the first cache between the stages is read from the second.
-    near = task.target.caches[0] / 2 if task.target.caches else 0
-    spilled = (
-        max(0.0, rows * keys * DType.F32.bytes - near) / 32 * 3 * queries / rows if near else 0
-    )
-    return heads * (products + tiles * _START_CYCLES + softmax + layout + spilled)
+    spilled = 0.0
+    if task.target.caches and rows * span * DType.F32.bytes > task.target.caches[-1] / 2:
+        # Written, and read by every stage, from beyond a core's own caches; out of the second
+        # one they come in time.
+        spilled = 4 * queries * keys * DType.F32.bytes / FAR_BYTES_PER_CYCLE
+    return heads * (products + tiles * _START_CYCLES + scores + scaled + layout + spilled)
