@@ -29,6 +29,7 @@ from weft.runtime.compiler import (
     link_library,
     target_flags,
 )
+from weft.runtime.memory import Memory
 from weft.targets.target import Target
 
 _SOURCE = Path(__file__).parent / "data" / "limits.c"
@@ -258,20 +259,17 @@ def _read(
 def _bandwidth(function: Callable[..., None], width: int, footprint: int, threads: int) -> float:
     """Thousand million bytes per second."""
     vectors = max(1, footprint // (width * _UNROLLED)) * _UNROLLED
-    memory = [_memory(vectors * width) for _ in range(threads)]
-    addresses = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in memory]
+    memory = [_touched(vectors * width) for _ in range(threads)]
+    addresses = [each.address for each in memory]
     return _rate(partial(_read, function, addresses, vectors), vectors * width, threads)
 
 
-def _memory(size: int) -> mmap.mmap:
-    """Whole pages, large ones if the system gives them, all of them touched."""
-    memory = mmap.mmap(-1, size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # A kernel without huge pages refuses: slower, not wrong.
-        with contextlib.suppress(OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    for start in range(0, size, 4096):
-        memory[start] = 1
+def _touched(size: int) -> Memory:
+    """Memory like that which networks run on, every page of it written."""
+    memory = Memory(size)
+    with memory.view() as view:
+        for start in range(0, size, mmap.PAGESIZE):
+            view[start] = 1
     return memory
 
 
