@@ -39,6 +39,8 @@ _USUAL = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
 _MEMORY = "DRAM"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY = 64 << 20
+# A cache that does not simply evict the oldest keeps some of four times its size.
+_SURELY_MEMORY = 512 << 20
 _CHAINS = 12
 _UNROLLED = 8
 # Rounds are short, so that some fall between what other processes do.
@@ -235,7 +237,8 @@ def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[s
         found.append(
             (name, size if shared else size * threads, max(own // 2, min(2 * nearer, own)))
         )
-    most = max(_LEAST_MEMORY, 4 * caches[-1][1])
+    last_bytes = caches[-1][1]
+    most = max(_LEAST_MEMORY, 4 * last_bytes, min(16 * last_bytes, _SURELY_MEMORY))
     return [*found, (_MEMORY, 0, most // threads)]
 
 
