@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from weft.kernels.arithmetic import integer, plus
+from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.image_rows import next_rows
 from weft.kernels.parts import Parts
 from weft.kernels.sliding import Slide
@@ -57,6 +57,7 @@ class Cell:
     size: int
     clear: bool = True
     ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
+    share: tuple[Expr, int] = (integer(0), 1)
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     def statements(self) -> tuple[Stmt, ...]:
@@ -252,16 +253,18 @@ class Cell:
             return ()
         assert self.parts.reduce is not None
         size = dtype_of(self.parts.reduce.value).bytes
+        lines = list(dict.fromkeys(offset * size // LINE for _, offset, _ in self.pieces()))
+        turn, turns = self.share
+        own = len(lines) // turns
+        if own * turns != len(lines):
+            turn, own = integer(0), len(lines)
         found: list[Stmt] = []
-        fetched = -1
-        for _, offset, _ in self.pieces():
-            if offset * size // LINE == fetched:
-                continue
-            fetched = offset * size // LINE
-            index = self.parts.packed_index(self.number, integer(offset))
+        for line in range(own):
+            lane = times(plus(times(turn, own), line), LINE // size)
+            index = self.parts.packed_index(self.number, lane)
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
             # Where groups are the tile, the weights depend on it too: those of its first.
-            at = {**self.bound(integer(0), offset), **taps}
+            at = {**self.bound(integer(0), line * LINE // size), **taps}
             found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
 

@@ -316,18 +316,22 @@ class _Writer:
         far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
         ahead = {1: following(Var("point"), points)} if far else {}
         found: list[Stmt] = []
-        full = tiles // positions
-        spots: list[tuple[Expr, int]] = [(integer(full * positions), tiles - full * positions)]
+        full, rest = divmod(tiles, positions)
+        turns = full + (rest > 0)
+
+        def cell(turn: Expr, origin: Expr, size: int) -> tuple[Stmt, ...]:
+            share = (turn, turns)
+            return Cell(
+                parts, whole, integer(0), counter, name, origin, size, ahead=ahead, share=share
+            ).statements()
+
         if full == 1:
-            spots.insert(0, (integer(0), positions))
+            found += cell(integer(0), integer(0), positions)
         elif full:
-            origin = times(Var("tile"), positions)
-            cell = Cell(parts, whole, integer(0), counter, name, origin, positions, ahead=ahead)
-            found.append(For("tile", integer(0), integer(full), cell.statements()))
-        for origin, size in spots:
-            if size:
-                cell = Cell(parts, whole, integer(0), counter, name, origin, size, ahead=ahead)
-                found += cell.statements()
+            inner = cell(Var("tile"), times(Var("tile"), positions), positions)
+            found.append(For("tile", integer(0), integer(full), inner))
+        if rest:
+            found += cell(integer(full), integer(full * positions), rest)
         return tuple(found)
 
     def synthesis(self, group: Block, channel: Expr, row: Expr, column: Expr) -> tuple[Stmt, ...]:
