@@ -255,8 +255,8 @@ class Cell:
         size = dtype_of(self.parts.reduce.value).bytes
         lines = list(dict.fromkeys(offset * size // LINE for _, offset, _ in self.pieces()))
         turn, turns = self.share
-        own = len(lines) // turns
-        if own * turns != len(lines):
+        own, odd = divmod(len(lines), turns)
+        if odd:
             turn, own = integer(0), len(lines)
         found: list[Stmt] = []
         for line in range(own):
