@@ -106,6 +106,12 @@ def _pool(net: Layers) -> str:
     return net.op("MaxPool", net.features(16, 16), kernel=(2, 2), strides=(2, 2))
 
 
+def _bands(net: Layers) -> str:
+    wide = net.conv(net.features(4, 112), 16, 1)
+    deep = net.conv(wide, 16, 3, stride=2, groups=16)
+    return net.conv(deep, 8, 1)
+
+
 def _attention(net: Layers) -> str:
     queries, keys, values = (net.input(4, rows, 32) for rows in (24, 40, 40))
     scores = net.op("MatMul", queries, net.op("Transpose", keys, perm=(0, 2, 1)))
@@ -236,6 +242,18 @@ EXAMPLES: tuple[Example, ...] = (
         "mul_add_hard_swish",
         "Three ops, one pass through memory: what one gives to the next stays in `t`. The "
         "scale and the bias are read again for every row and stay in the nearest cache.",
+    ),
+    Example(
+        "Chain by bands of rows",
+        _bands,
+        "conv_relu_2",
+        "A pointwise convolution that widens and a depthwise one with stride 2, one "
+        "after another. The wide image would not fit a core's caches, so both run on a band of "
+        "rows at a time: `strip` holds the rows that a band needs, the last of which is the "
+        "first that the next band needs and is moved there. The loops inside are those that "
+        "each of the two would have alone, but for the bounds of `row`, which leave out what "
+        "was moved and what lies above or below the image.",
+        44,
     ),
     Example(
         "Pooling",
