@@ -79,8 +79,8 @@ def _image(parts: Parts) -> _Image | None:
     if len(found) != 1 or parts.lanes.var in free_vars(found[0]):
         return None
     (load,) = found
-    buffer = next(each for each in parts.task.inputs if each.name == load.buffer)
-    if buffer.steps[-1:] != (1,):
+    buffer = next((each for each in parts.task.inputs if each.name == load.buffer), None)
+    if buffer is None or buffer.steps[-1:] != (1,):
         return None
     forms = [affine(part) for part in load.index]
     stride = forms[-1].terms.get(Var(parts.tile.var), 0)

@@ -174,8 +174,11 @@ def arithmetic(parts: Parts, form: Form) -> float:
 def _tile(parts: Parts, block: Block, positions: int) -> float:
     """Cycles of one register tile."""
     vectors = vectors_of(block, lane_count(parts))
+    target = parts.task.target
     loaded = (positions + vectors) / LOADS_PER_CYCLE
-    step = max(positions * vectors / 2, loaded, FMA_LATENCY)
+    # Where no instruction loads one element into all lanes, shuffles take turns with additions.
+    shuffles = 0 if target.fused or block.depth == lane_count(parts) else positions
+    step = max((positions * vectors + shuffles) / 2, loaded, FMA_LATENCY)
     steps = reduction(parts)
     # Vectors are stored, or folded while others are multiplied.
     ends = OVERHEAD + positions * vectors
