@@ -18,8 +18,8 @@ from weft.kernels.task import Task
 from weft.kernels.tiled import Form, Order
 from weft.kernels.tiled_choice import deep_forms
 from weft.kernels.tiling import Block, blocks_of
-from weft.loops.nodes import Axis, Const, Expr, For, Kernel, Kind, Reduce
-from weft.loops.walk import walk, walk_stmts
+from weft.loops.nodes import Axis, Binary, Const, Expr, For, Kernel, Kind, Load, Reduce
+from weft.loops.walk import free_vars, walk, walk_stmts
 
 
 def task_of(
@@ -208,3 +208,36 @@ def test_the_usual_one(channels: int, filters: int, kernel: int, scheme: str) ->
 def test_names_say_the_depth() -> None:
     names = {each.name for each in alternatives(task_of(96, 24, 28))}
     assert {"tiled-9x3d2", "tiled-14x2"} <= names
+
+
+# --- factors of the steps ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
+@pytest.mark.parametrize("filters", [3, 24, 32])
+def test_factors_of_channels_go_to_the_weights(machine: str, filters: int) -> None:
+    net = Net()
+    x = net.op("Relu", net.input(1, 18, 5, 5))
+    scale = net.op("Sigmoid", net.input(1, 18, 1, 1))
+    y = net.op("Relu", net.conv(net.op("Mul", scale, x), filters, 1))
+    task = next(
+        each
+        for each in tasks_of(net, y, machine=machine)
+        if any(map(is_reduce, walk(each.compute.value)))
+    )
+    assert len(task.inputs) == 4
+    for each in alternatives(task):
+        made = each.make()
+        if made is not None:
+            assert_as_nest(task, made)
+    tile = parts_of(task).tile
+    match parts_of(task).value:
+        case Binary("mul", Load() as position, Binary("mul", Load(), Load()) as weights):
+            assert tile is not None
+            assert tile.var in free_vars(position)
+            assert tile.var not in free_vars(weights)
+        case other:
+            pytest.fail(str(other))
+    exact = parts_of(replace(task, exact=True)).value
+    assert isinstance(exact, Binary)
+    assert isinstance(exact.lhs, Binary)

@@ -210,3 +210,49 @@ def test_a_group_knows_its_nodes_members_and_reads():
     loads = {node.buffer for node in walk(group.compute.value) if isinstance(node, Load)}
     assert loads == {x, "w", "w_1"}
     assert Const(0.0, group.type.dtype) in set(walk(group.compute.value))
+
+
+# --- factors of the steps of a contraction ----------------------------------------------------
+
+
+def excited(net: Net, *factor: int, kernel: int = 1, batch: int = 1) -> str:
+    """A convolution of an image that is scaled before."""
+    x = net.op("Relu", net.input(batch, 24, 9, 9))
+    scale = net.op("Sigmoid", net.input(*factor))
+    return net.conv(net.op("Mul", x, scale), 16, kernel)
+
+
+def test_a_factor_of_each_channel_joins_a_pointwise_convolution():
+    net = Net()
+    assert ops_of(net, excited(net, 1, 24, 1, 1)) == ["Relu", "Sigmoid", "Mul+Conv"]
+
+
+def test_its_sides_may_be_swapped():
+    net = Net()
+    scale = net.op("Sigmoid", net.input(1, 24, 1, 1))
+    y = net.conv(net.op("Mul", scale, net.op("Relu", net.input(1, 24, 9, 9))), 16, 1)
+    assert "Mul+Conv" in ops_of(net, y)
+
+
+@pytest.mark.parametrize(
+    ("factor", "kernel", "batch"),
+    [
+        ((1, 1, 9, 9), 1, 1),  # Of each pixel: one for every sum.
+        ((1, 24, 9, 9), 1, 1),
+        ((2, 24, 1, 1), 1, 2),  # Of each image, too: weights would be another's.
+        ((1, 24, 1, 1), 3, 1),  # Guards of a window's border stand between.
+    ],
+)
+def test_other_factors_stand_before_the_convolution(
+    factor: tuple[int, ...], kernel: int, batch: int
+):
+    net = Net()
+    found = ops_of(net, excited(net, *factor, kernel=kernel, batch=batch))
+    assert found[-1] == "Conv"
+
+
+def test_factors_of_few_sums_are_not_worth_it():
+    net = Net()
+    x = net.op("Relu", net.input(1, 24, 3, 3))
+    y = net.conv(net.op("Mul", x, net.input(1, 24, 1, 1)), 16, 1)
+    assert ops_of(net, y)[-1] == "Conv"

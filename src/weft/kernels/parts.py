@@ -9,7 +9,7 @@ from weft.kernels.guards import Guard, unguarded
 from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
-from weft.loops.nodes import Axis, Expr, Load, Reduce, Var
+from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, walk
 
 MAX_STATIC_TAPS = 16
@@ -132,9 +132,25 @@ def take_apart(task: Task) -> Parts | None:
     if tile and reduce and not _static(reduce, guards, tile):
         tile = None
     outer = tuple(axis for axis in rest if axis is not tile)
+    if value is not None and tile and not task.exact:
+        value = _scaled_weights(value, tile.var)
     weight = _packable(task, value, lanes) if reduce else None
     move = slide(reduce, value, guards, lanes, tile) if reduce and value else None
     return Parts(task, reduce, value, guards, lanes, tile, outer, weight, move)
+
+
+def _scaled_weights(value: Expr, tile: str) -> Expr:
+    """``(x * factor) * weight`` as ``x * (factor * weight)``, which is one for all positions."""
+    match value:
+        case Binary("mul", Binary("mul", lhs, rhs), other) if tile not in free_vars(other):
+            here = tile in free_vars(lhs), tile in free_vars(rhs)
+            if here == (True, False):
+                return Binary("mul", lhs, Binary("mul", rhs, other))
+            if here == (False, True):
+                return Binary("mul", rhs, Binary("mul", lhs, other))
+            return value
+        case _:
+            return value
 
 
 def _tile(value: Expr | None, axes: tuple[Axis, ...], lanes: Axis | None) -> Axis | None:

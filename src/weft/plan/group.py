@@ -8,7 +8,8 @@ definition is put in place of its loads.  It joins when that does not repeat muc
   or could ride on a contraction while its user reduces;
 - a reduction joins when it is still evaluated once for each of its elements;
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
-  it elementwise rides on its epilogue, nothing joins its operands;
+  it elementwise rides on its epilogue, and nothing joins its operands but a product with one
+  factor for each step of the sum: that is as well multiplied into the weights of a step;
 - but for attention: the softmax of a contraction that weighs another one, and both.
 """
 
@@ -29,6 +30,8 @@ from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, is_point, 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
 MAX_BUFFERS = 16
+MANY_SUMS = 16
+"""Sums that a factor of each step must be used for to be multiplied into the weights."""
 _COSTLY = frozenset(
     "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow "
     "floordiv mod fmod".split()
@@ -225,7 +228,7 @@ class _Grouping:
         reduces = _reduces(item.compute.value)
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
-            return not inside and not reduces
+            return self.scales(item, draft) if inside else not reduces
         if contraction(item.compute.value) is not None:
             return self.is_epilogue(uses, draft)
         if reduces:
@@ -237,6 +240,38 @@ class _Grouping:
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
         return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def scales(self, item: Defined, draft: _Draft) -> bool:
+        """Whether the value is a product whose factors a contraction finds step by step.
+
+        Every factor then belongs to a step of the sum, not to what the step adds to, and is
+        used for many sums.
+        """
+        reduce = draft.contraction
+        match item.compute.value, reduce.value if reduce else None:
+            case Binary("mul", Load() as lhs, Load() as rhs), Binary("mul", Load(), Load()):
+                pass
+            case _:
+                return False
+        assert reduce is not None
+        whole = [load for load in (lhs, rhs) if is_point(load, item.compute.axes)]
+        factors = [load for load in (lhs, rhs) if load not in whole]
+        operands = [load for load in loads(reduce.value) if load.buffer == item.value]
+        others = [load for load in loads(reduce.value) if load.buffer != item.value]
+        if len(whole) != 1 or len(factors) != 1 or len(operands) != 1 or len(others) != 1:
+            return False
+        if others[0].buffer not in self.program.constants:
+            return False
+        places = {
+            axis.var: part
+            for axis, part in zip(item.compute.axes, operands[0].index, strict=True)
+            if axis.extent > 1
+        }
+        used = [places[name] for name in free_vars(factors[0]) if name in places]
+        steps = {axis.var for axis in reduce.axes}
+        size = self.program.types[factors[0].buffer].size
+        often = self.program.types[item.value].size >= MANY_SUMS * size
+        return often and bool(used) and all(free_vars(part) <= steps for part in used)
 
     def rides(self, item: Defined) -> bool:
         """Whether the value could ride on a contraction, point by point."""
