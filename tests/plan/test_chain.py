@@ -90,7 +90,7 @@ def test_outputs(size: tuple[int, int], stride: int, threads: int) -> None:
 
 def test_pooling_behind_a_convolution() -> None:
     net = Net()
-    x = net.op("Relu", net.conv(net.input(1, 3, 48, 24), 16, 3))
+    x = net.op("Relu", net.conv(net.input(1, 3, 48, 24), 16, 1))
     x = net.op("MaxPool", x, kernel=(3, 3), strides=(2, 2))
     plan = planned(net.graph(net.op("Relu", net.conv(x, 4, 3))))
     assert chains_of(plan)[0][:2] == ("Conv Relu", "MaxPool")

@@ -32,6 +32,8 @@ MOST_STAGES = 6
 """So many groups are fused at the most: each has code and strips of its own."""
 WORTH = 0.1
 """What must be gained, as a part of what the stages take: estimates are rough."""
+PASSING = 4 / 3
+"""Of caches, beside strips: inputs, outputs and weights pass through them, too."""
 
 
 def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
@@ -202,6 +204,7 @@ def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target:
     for place, (stage, strip, size) in enumerate(zip(stages, strips, sizes, strict=False)):
         link = stage.group.type.bytes
         beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0)
+        beside *= PASSING
         apart.append(_moved(link, link / bands.parts, target))
         inside.append(_moved(link, beside, target))
         kept = size / strip.rows * strip.kept
