@@ -91,3 +91,31 @@ def test_transposes_that_move_nothing() -> None:
         }""",
         [],
     )
+
+
+@pytest.mark.parametrize("constant", ["1,6,1,2,2", "3,1,2", "1"])
+def test_a_constant_is_added_before_a_view(constant: str) -> None:
+    check(
+        RULES,
+        f"""(%x: f32[6,3,2,2]) -> (%y) {{
+            const %k: f32[{constant}]
+            %v: f32[1,6,3,2,2] = Reshape(%x) {{shape=(1,6,3,2,2)}}
+            %a: f32[1,6,3,2,2] = Add(%k, %v)
+            %y: f32[6,3,2,2] = Reshape(%a) {{shape=(-1,3,2,2)}}
+        }}""",
+        "%y: f32[6,3,2,2] = Add(%x, %k_1)",
+        {"add-before-view": 1},
+    )
+
+
+def test_a_constant_that_spreads_or_lies_otherwise_is_added_in_the_view() -> None:
+    check_refused(
+        RULES,
+        """(%x: f32[6,3]) -> (%y) {
+            const %k: f32[2,3,3]
+            %v: f32[2,3,3] = Reshape(%x) {shape=(2,3,3)}
+            %a: f32[2,3,3] = Add(%v, %k)
+            %y: f32[6,3] = Reshape(%a) {shape=(6,3)}
+        }""",
+        [],
+    )

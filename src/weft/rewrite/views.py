@@ -51,6 +51,21 @@ def _moves_something(match: Match) -> str | None:
     return None
 
 
+def _leads_with_more(match: Match) -> str | None:
+    """An axis of one element in front changes nothing for a constant that is added."""
+    inner, outer = match.type("x").shape, match.type("v").shape
+    more = len(outer) - len(inner)
+    if match.type("x") != match.type("y") or more < 1 or outer != (1,) * more + inner:
+        return ""
+    return None if match.type("a") == match.type("v") else "the constant broadcasts the view"
+
+
+def _added_before(match: Match, builder: GraphBuilder) -> str:
+    array, rank = match.array("k"), len(match.type("x").shape)
+    kept = array.reshape(array.shape[max(0, array.ndim - rank) :])
+    return builder.op("Add", match["x"], builder.constant(kept, match["k"]))
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         name="merge-views",
@@ -62,6 +77,18 @@ RULES: tuple[Rule, ...] = (
         after=_once,
         exactness=Exactness.BIT_EXACT,
         doc="Reshape, Flatten, Squeeze and Unsqueeze in a row are one Reshape, or nothing.",
+    ),
+    Rule(
+        name="add-before-view",
+        before="v = "
+        + " | ".join(f"{op}(x) [users=1]" for op in VIEWS)
+        + "\na = Add{v, const k} [users=1]\ny = "
+        + " | ".join(f"{op}(a)" for op in VIEWS),
+        where=_leads_with_more,
+        after=_added_before,
+        exactness=Exactness.BIT_EXACT,
+        doc="A constant that is added while axes of one element stand in front, as the mask of "
+        "shifted windows is, is added without them: the addition can ride on what comes before.",
     ),
     Rule(
         name="transpose-to-reshape",
