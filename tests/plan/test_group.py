@@ -256,3 +256,46 @@ def test_factors_of_few_sums_are_not_worth_it():
     x = net.op("Relu", net.input(1, 24, 3, 3))
     y = net.conv(net.op("Mul", x, net.input(1, 24, 1, 1)), 16, 1)
     assert ops_of(net, y)[-1] == "Conv"
+
+
+# --- attention --------------------------------------------------------------------------------
+
+
+def attention(net: Net, **sizes: int) -> tuple[str, str]:
+    """The weights of attention, and the means of values."""
+    queries, keys, width = (sizes.get(name, 6) for name in ("queries", "keys", "width"))
+    scores = net.op("MatMul", net.input(2, queries, width), net.input(2, width, keys))
+    weights = net.op("Softmax", net.op("Add", scores, net.input(queries, keys)))
+    return weights, net.op("MatMul", weights, net.input(2, keys, sizes.get("columns", 5)))
+
+
+@pytest.mark.parametrize("queries", [1, 6])
+def test_attention_is_one_group_with_its_epilogue(queries: int):
+    net = Net()
+    _, mixed = attention(net, queries=queries)
+    (group,) = groups_of(net, net.op("Relu", mixed)).values()
+    assert [node.op for node in group.nodes][::7] == ["MatMul", "MatMul"]
+    assert group.nodes[-1].op == "Relu"
+
+
+def test_attention_whose_weights_are_wanted_is_three_groups():
+    net = Net()
+    weights, mixed = attention(net)
+    assert len(ops_of(net, weights, mixed)) == 3
+    net = Net()
+    weights, mixed = attention(net)
+    assert len(ops_of(net, net.op("ReduceSum", weights, axes=(0,)), mixed)) == 4
+
+
+@pytest.mark.parametrize("name", ["keys", "width", "columns"])
+def test_attention_of_one_key_or_element_is_none(name: str):
+    net = Net()
+    _, mixed = attention(net, **{name: 1})
+    assert len(ops_of(net, mixed)) > 1
+
+
+def test_a_softmax_along_another_axis_is_no_attention():
+    net = Net()
+    scores = net.op("MatMul", net.input(2, 6, 4), net.input(2, 4, 6))
+    mixed = net.op("MatMul", net.op("Softmax", scores, axis=1), net.input(2, 6, 5))
+    assert len(ops_of(net, mixed)) == 3

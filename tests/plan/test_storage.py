@@ -298,3 +298,24 @@ def test_constants_of_one_element_are_in_the_code():
     assert isinstance(step, Group)
     assert step.reads == ("x",)
     assert any(isinstance(node, Const) for node in walk(step.compute.value))
+
+
+def test_heads_lie_where_a_reshape_joins_them():
+    net = Net()
+    mixed = net.op("MatMul", net.input(1, 3, 7, 5), net.input(1, 3, 5, 4))
+    turned = net.op("Transpose", mixed, perm=(0, 2, 1, 3))
+    joined = net.op("Reshape", turned, shape=(7, 12))
+    storage = storage_of(net, net.op("MatMul", joined, net.constant(12, 6)))
+    assert storage.views[mixed].strides[1:] == (4, 12, 1)
+    assert storage.views[joined] == View(mixed, 0, (12, 1))
+    assert len(storage.steps) == 2
+
+
+def test_heads_that_are_read_twice_lie_as_they_are():
+    net = Net()
+    mixed = net.op("MatMul", net.input(1, 3, 7, 5), net.input(1, 3, 5, 4))
+    turned = net.op("Transpose", mixed, perm=(0, 2, 1, 3))
+    joined = net.op("Reshape", turned, shape=(7, 12))
+    other = net.op("ReduceMax", mixed, axes=(3,))
+    storage = storage_of(net, net.op("MatMul", joined, net.constant(12, 6)), other)
+    assert storage.views[mixed].strides[1:] == (28, 4, 1)
