@@ -111,6 +111,8 @@ def thin(shapes: Shapes) -> str:
     assume(all(each + 2 * pad >= size for each in image))
     assume(prod(image) * prod(kernel) * inputs * outputs <= 4 * MOST)
     x = net.input(1, inputs, *image)
+    if shapes.maybe():  # As behind squeeze and excitation: with a factor of each channel.
+        x = net.op("Mul", net.op("Relu", x), net.input(1, inputs, *(1 for _ in image)))
     weight = net.constant(outputs, inputs, *kernel, scale=(inputs * prod(kernel)) ** -0.5)
     pads = (pad,) * (2 * len(image))
     strides = (shapes.one((1, 1, 2)),) * len(image)
