@@ -18,6 +18,7 @@ from tests.kernels.tasks import arrays_of, memory_of
 from tests.kernels.test_grid import Expected, compiler, drawn, machines
 from tests.plan.nets import Net
 from weft.kernels.bands import Bands, chained, goes_by_rows, strips_of
+from weft.kernels.chains import MOST_TRIED, heights_of
 from weft.kernels.links import Setting, Stage, Stages, Window
 from weft.kernels.table import alternatives
 from weft.loops.verify import verify
@@ -210,3 +211,14 @@ def simple() -> tuple[Net, str]:
     net = Net()
     x = net.op("Relu", net.conv(net.input(1, 3, 7, 5), 8, 1))
     return net, net.op("Relu", net.conv(x, 8, 3, groups=8))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 65, 224, 4096])
+def test_all_even_heights_are_tried(rows: int) -> None:
+    assert heights_of(rows) == sorted({-(-rows // count) for count in range(1, rows + 1)})
+
+
+def test_heights_of_a_huge_image_are_few() -> None:
+    found = heights_of(2**40)
+    assert len(found) <= 2 * MOST_TRIED
+    assert {found[0], found[-1]} == {1, 2**40}

@@ -32,6 +32,8 @@ MOST_STAGES = 6
 """So many groups are fused at the most: each has code and strips of its own."""
 WORTH = 0.1
 """What must be gained, as a part of what the stages take: estimates are rough."""
+MOST_TRIED = 64
+"""Heights of bands from the lowest on, and from the highest on, that are weighed."""
 PASSING = 4 / 3
 """Of caches, beside strips: inputs, outputs and weights pass through them, too."""
 
@@ -181,11 +183,22 @@ def _best_bands(
     """The bands that gain the most cycles, and how many."""
     rows = stages[-1].rows
     found: list[tuple[float, int]] = []
-    for height in sorted({-(-rows // count) for count in range(1, rows + 1)}):
+    for height in heights_of(rows):
         bands = Bands(height, min(setting.threads, -(-rows // height)))
         found.append((_gain(stages, bands, costs, setting.target), height))
     gain, height = max(found)
     return gain, Bands(height, min(setting.threads, -(-rows // height)))
+
+
+def heights_of(rows: int) -> list[int]:
+    """Heights of bands that cut so many rows evenly, the least first.
+
+    All there are up to the square of ``MOST_TRIED`` rows; of more the lowest and the highest.
+    """
+    few = range(1, min(rows, MOST_TRIED) + 1)
+    high = {-(-rows // count) for count in few}
+    low = {-(-rows // -(-rows // height)) for height in few}
+    return sorted(high | low)
 
 
 def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target: Target) -> float:
