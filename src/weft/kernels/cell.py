@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.image_rows import next_rows
 from weft.kernels.parts import Parts
+from weft.kernels.prefetch import LINE
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
 from weft.loops.definition import COMBINE, neutral
@@ -29,8 +30,6 @@ from weft.loops.nodes import (
 from weft.loops.walk import dtype_of, map_expr, substitute
 
 LANE = "lane"
-LINE = 64
-"""Bytes that a prefetch brings."""
 
 
 @dataclass

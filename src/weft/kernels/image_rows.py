@@ -14,12 +14,11 @@ from math import prod
 
 from weft.kernels.arithmetic import integer, plus
 from weft.kernels.parts import Parts
+from weft.kernels.prefetch import LINE
 from weft.loops.affine import Affine, affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Kind, Load, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute
 
-LINE = 64
-"""Bytes that a prefetch brings."""
 CYCLES_PER_HINT = 8
 """A tile must take so long for every line: ports that load are free every other cycle."""
 
