@@ -57,7 +57,7 @@ def body_of(graph: Graph) -> str:
 def check(graph: Graph, expected: str, history: str) -> None:
     verify(graph)
     assert body_of(graph) == "\n".join(line.strip() for line in expected.strip().splitlines())
-    assert graph.history[-1] == history
+    assert str(graph.history[-1]) == history
 
 
 def test_replace_with_two_inputs_and_two_outputs() -> None:

@@ -17,6 +17,7 @@ from weft.ir.text import digest, parse, references, show
 TEXT = """\
 graph net(%x: f32[N,3,8,8]) -> (%y, %"a b") {
   history "imported"
+  history "prune": "2 nodes, 0 constants"
   const %w: f32[2,3,3] = @f9d4c1e5b1f0f9ab
   const %b: f32[2] = [1.5, -inf]
   %z: f32[N,8,8,8]    = Conv(%x, %w, _, %b)  # /stem/conv <- /a/b, "c d" by fold

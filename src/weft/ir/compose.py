@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast
 from weft.errors import UserError
 from weft.ir.edit import rename_nodes, rename_values
 from weft.ir.graph import Graph, Node
+from weft.ir.history import Entry, noted
 from weft.ir.naming import listed, making, reading, refuse_duplicates, require_values
 from weft.ir.order import topological
 from weft.ir.types import Dim, Symbol, TensorType
@@ -45,7 +46,7 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
         tuple(kept),
         {v: type for v, type in graph.types.items() if v in made or v in given or v in constants},
         constants,
-        (*graph.history, f"extract {listed(inputs)} to {listed(outputs)}"),
+        (*graph.history, Entry("extract", f"{listed(inputs)} to {listed(outputs)}")),
     )
 
 
@@ -83,7 +84,7 @@ def merge(name: str, parts: Mapping[str, Graph], wiring: Mapping[str, str]) -> G
         topological(nodes),
         {value: type for value, type in types.items() if value not in wiring},
         {value: array for part in placed for value, array in part.constants.items()},
-        (f"merge {listed(parts)}",),
+        (Entry("merge", listed(parts)),),
     )
 
 
@@ -125,9 +126,8 @@ def bind_symbols(graph: Graph, sizes: Mapping[str, int]) -> Graph:
             raise UserError(f"bind: graph {graph.name} has no symbol {symbol}", got=got)
         if size < 1:
             raise UserError(f"bind: the size of {symbol} must be at least 1", got=str(size))
-    line = f"bind {listed(f'{name}={size}' for name, size in sizes.items())}"
-    bound = _bound(graph, sizes)
-    return changed(bound, history=(*graph.history, line))
+    what = listed(f"{name}={size}" for name, size in sizes.items())
+    return noted(_bound(graph, sizes), "bind", what)
 
 
 def _bound(graph: Graph, sizes: Mapping[str, int]) -> Graph:

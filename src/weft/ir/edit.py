@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.ir.history import noted
 from weft.ir.naming import (
     fresh,
     listed,
@@ -78,13 +79,13 @@ def add_nodes(
     all_types.update({value: types[value] for value in made})
     for node in nodes:
         require_values(all_types, node.inputs, f"node {node.name}")
-    return changed(
+    added = changed(
         graph,
         nodes=topological((*graph.nodes, *nodes)),
         types=all_types,
         constants={**graph.constants, **constants},
-        history=(*graph.history, f"add {listed(node.name for node in nodes)}"),
     )
+    return noted(added, "add", listed([*(node.name for node in nodes), *constants]))
 
 
 def remove_nodes(graph: Graph, names: Iterable[str]) -> Graph:
@@ -107,12 +108,12 @@ def remove_nodes(graph: Graph, names: Iterable[str]) -> Graph:
                     where=f"node {graph.producers[value].name}",
                     fix="Remove its users too, or replace it.",
                 )
-    return changed(
+    left = changed(
         graph,
         nodes=tuple(node for node in graph.nodes if node.name not in gone),
         types={value: type for value, type in graph.types.items() if value not in lost},
-        history=(*graph.history, f"remove {listed(gone)}"),
     )
+    return noted(left, "remove", listed(gone))
 
 
 def replace_all(graph: Graph, replacements: Sequence[Replacement]) -> Graph:
@@ -121,8 +122,7 @@ def replace_all(graph: Graph, replacements: Sequence[Replacement]) -> Graph:
     names = listed(name for each in replacements for name in each.nodes)
     edited = substitute(graph, replacements)
     by = sum(len(each.subgraph.nodes) for each in replacements)
-    line = f"replace {count} nodes by {by}: {names}"
-    return changed(edited, history=(*graph.history, line))
+    return noted(edited, "replace", f"{count} nodes by {by}: {names}")
 
 
 def replace(
@@ -202,8 +202,7 @@ def insert_on_edge(
             )
         ],
     )
-    line = f"insert {listed(node.name for node in subgraph.nodes)} on {value}"
-    return changed(edited, history=(*graph.history, line))
+    return noted(edited, "insert", f"{listed(node.name for node in subgraph.nodes)} on {value}")
 
 
 def rename_values(graph: Graph, names: Mapping[str, str]) -> Graph:
@@ -212,15 +211,15 @@ def rename_values(graph: Graph, names: Mapping[str, str]) -> Graph:
     if not all(names.values()):
         raise UserError("rename: a value cannot have an empty name")
     refuse_duplicates([names.get(value, value) for value in graph.types], "value")
-    return changed(
+    renamed = changed(
         graph,
         inputs=mapped(graph.inputs, names),
         outputs=mapped(graph.outputs, names),
         nodes=tuple(making(reading(node, names), names) for node in graph.nodes),
         types={names.get(value, value): type for value, type in graph.types.items()},
         constants={names.get(value, value): array for value, array in graph.constants.items()},
-        history=(*graph.history, f"rename {listed(f'{a} to {b}' for a, b in names.items())}"),
     )
+    return noted(renamed, "rename", listed(f"{a} to {b}" for a, b in names.items()))
 
 
 def rename_nodes(graph: Graph, names: Mapping[str, str]) -> Graph:
@@ -232,8 +231,8 @@ def rename_nodes(graph: Graph, names: Mapping[str, str]) -> Graph:
     nodes = tuple(
         changed(node, name=names[node.name]) if node.name in names else node for node in graph.nodes
     )
-    line = f"rename {listed(f'{a} to {b}' for a, b in names.items())}"
-    return changed(graph, nodes=nodes, history=(*graph.history, line))
+    what = listed(f"{a} to {b}" for a, b in names.items())
+    return noted(changed(graph, nodes=nodes), "rename", what)
 
 
 def set_outputs(graph: Graph, outputs: Sequence[str]) -> Graph:
@@ -241,8 +240,7 @@ def set_outputs(graph: Graph, outputs: Sequence[str]) -> Graph:
     require_values(graph.types, outputs, "outputs")
     if "" in outputs:
         raise UserError("outputs: a graph output cannot be absent")
-    line = f"outputs {listed(outputs)}"
-    return changed(graph, outputs=tuple(outputs), history=(*graph.history, line))
+    return noted(changed(graph, outputs=tuple(outputs)), "outputs", listed(outputs))
 
 
 def set_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
@@ -254,8 +252,7 @@ def set_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
             got = str(type_of(array, name))
             raise UserError(f"constants: {name} is {graph.types[name]}", got=got)
     constants = {**graph.constants, **{name: read_only(array) for name, array in arrays.items()}}
-    line = f"exchange constants {listed(arrays)}"
-    return changed(graph, constants=constants, history=(*graph.history, line))
+    return noted(changed(graph, constants=constants), "exchange", f"constants {listed(arrays)}")
 
 
 def prune(graph: Graph) -> Graph:
@@ -273,10 +270,10 @@ def prune(graph: Graph) -> Graph:
     constants = {v: array for v, array in graph.constants.items() if v in needed}
     nodes_gone = len(graph.nodes) - len(kept)
     constants_gone = len(graph.constants) - len(constants)
-    return changed(
+    left = changed(
         graph,
         nodes=tuple(reversed(kept)),
         types={value: type for value, type in graph.types.items() if value in alive},
         constants=constants,
-        history=(*graph.history, f"prune {nodes_gone} nodes, {constants_gone} constants"),
     )
+    return noted(left, "prune", f"{nodes_gone} nodes, {constants_gone} constants")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ir.history import Entry
 from weft.ir.types import TensorType
 
 
@@ -98,7 +99,7 @@ class Graph:
         nodes: the nodes, in topological order.
         types: the type of every value.
         constants: read-only arrays, by value name.
-        history: one line for each edit and rule that made this graph.
+        history: one entry for each edit, rewrite and recipe that made this graph.
     """
 
     name: str
@@ -107,7 +108,7 @@ class Graph:
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    history: tuple[str, ...] = ()
+    history: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))

@@ -3,7 +3,7 @@
 ::
 
     graph   = "graph" name "(" [typed {"," typed}] ")" "->" "(" [value {"," value}] ")"
-              "{" {"history" string | constant | node} "}"
+              "{" {"history" string [":" string] | constant | node} "}"
     constant = "const" typed "=" (reference | "[" scalars "]")     or "const" typed
     node    = made {"," made} "=" op "(" [read {"," read}] ")" ["{" attributes "}"] [label]
     made    = typed | "_"            read = value | "_"
@@ -28,6 +28,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin
+from weft.ir.history import Entry
 from weft.ir.lexer import STRING, Tokens
 from weft.ir.printer import digest, scoped
 from weft.ir.types import Dim, Symbol, TensorType
@@ -73,7 +74,7 @@ class _Parts:
     nodes: list[Node] = field(default_factory=list[Node])
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    history: list[str] = field(default_factory=list[str])
+    history: list[Entry] = field(default_factory=list[Entry])
 
 
 class _Parser(Tokens):
@@ -113,9 +114,10 @@ class _Parser(Tokens):
         )
 
     def statement(self, parts: _Parts) -> None:
-        """A line of history, a constant or a node."""
+        """An entry of history, a constant or a node."""
         if self.accept("history"):
-            parts.history.append(self.string())
+            name = self.string()
+            parts.history.append(Entry(name, self.string() if self.accept(":") else ""))
         elif self.accept("const"):
             self.constant(parts)
         else:

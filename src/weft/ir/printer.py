@@ -78,8 +78,9 @@ def _graph_lines(graph: Graph, defaults: bool, indent: str) -> Iterator[str]:
     outputs = ", ".join(_value(v) for v in graph.outputs)
     yield f"graph {_word(graph.name)}({inputs}) -> ({outputs}) {{"
     inner = indent + "  "
-    for line in graph.history:
-        yield f"{inner}history {_string(line)}"
+    for entry in graph.history:
+        what = f": {_string(entry.what)}" if entry.what else ""
+        yield f"{inner}history {_string(entry.name)}{what}"
     for name, array in graph.constants.items():
         text = _inline(array) or f"@{digest(array)}"
         yield f"{inner}const {_value(name)}: {graph.types[name]} = {text}"

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, same_array
+from weft.ir.history import noted
 from weft.ir.types import TensorType
 from weft.match.matcher import Match
 from weft.ops.build import GraphBuilder
@@ -158,7 +159,7 @@ def share_constants(graph: Graph) -> Graph:
         for node in graph.nodes
     )
     shared = prune(changed(graph, nodes=nodes))
-    return changed(shared, history=(*graph.history, f"share {len(names)} constants"))
+    return noted(changed(shared, history=graph.history), "share", f"{len(names)} constants")
 
 
 def _sample(array: np.ndarray) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import replace as changed
 
 from weft.errors import InternalError, UserError
 from weft.ir.graph import Graph, Node, Origin
+from weft.ir.history import noted
 from weft.ir.text import show
 from weft.match.matcher import Match, matches_at
 from weft.rewrite.rule import Exactness, Rule
@@ -106,7 +107,7 @@ def rewrite(
         return graph, log
     counts = ", ".join(f"{name} ({count})" for name, count in log.counts().items())
     done = run.state.finished()
-    return changed(done, history=(*graph.history, f"rewrite: {counts}")), log
+    return noted(changed(done, history=graph.history), "rewrite", counts), log
 
 
 def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -58,7 +59,8 @@ def digest_file(path: Path) -> str:
 
 
 def digest_graph(graph: Graph) -> str:
-    """A hash of a graph and its weights."""
+    """A hash of a graph and its weights; how it came about plays no part."""
+    graph = replace(graph, history=())
     weights = references(graph)
     arrays = (np.ascontiguousarray(weights[name]).reshape(-1) for name in sorted(weights))
     text = show(graph, defaults=True).encode("utf-8", "surrogatepass")
