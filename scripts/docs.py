@@ -1,5 +1,5 @@
-"""Write the pages that come from tables: ``docs/ops.md``, ``rules.md``, ``targets.md``, and from
-generated C: ``kernels.md``.
+"""Write the pages that come from tables: ``docs/ops.md``, ``rules.md``, ``recipes.md``,
+``targets.md``, and from generated C: ``kernels.md``.
 
 python scripts/docs.py           writes them
 python scripts/docs.py --check   fails if one is not what would be written
@@ -19,6 +19,8 @@ from kernels_page import kernels_page
 from weft.dtypes import DType
 from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
 from weft.ops.table import OPS
+from weft.recipes import RECIPES
+from weft.rewrite.recipe import Recipe, described
 from weft.rewrite.recipes import PIPELINE, RULES
 from weft.rewrite.rule import Exactness, Rule
 from weft.targets.table import TARGETS, target
@@ -101,6 +103,31 @@ def rules_page() -> Iterator[str]:
         yield _rule(rule)
 
 
+def _recipe(recipe: Recipe) -> str:
+    text = f"## {recipe.name}\n\n{recipe.doc}\n\n"
+    for each in described(recipe):
+        default = "needed" if each.default is None else f"default `{each.default or 'none'}`"
+        text += f"- `{each.name}` ({each.kind}; {default}): {each.doc}\n"
+    if described(recipe):
+        text += "\n"
+    return f"{text}Exactness: {recipe.exactness.value} ({_SAFETY[recipe.exactness]})."
+
+
+def recipes_page() -> Iterator[str]:
+    """One entry for each recipe."""
+    yield "# Recipes"
+    yield NOTE
+    yield (
+        f"{len(RECIPES)} recipes: changes of a whole graph that are asked for by name, as in "
+        "`weft apply model.onnx fuse-batch-norm -o fused.onnx` or "
+        '`net.apply("fuse-batch-norm")`. Several are applied in order; the parameters of each '
+        "follow its name, as in `weft apply model.onnx NAME key=value NAME key=value`. A recipe "
+        "whose precondition does not hold refuses with the reason and changes nothing."
+    )
+    for recipe in RECIPES:
+        yield _recipe(recipe)
+
+
 def targets_page() -> Iterator[str]:
     """One row for each target."""
     yield "# Targets"
@@ -120,6 +147,7 @@ def targets_page() -> Iterator[str]:
 PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
     ("ops.md", ops_page),
     ("rules.md", rules_page),
+    ("recipes.md", recipes_page),
     ("targets.md", targets_page),
     ("kernels.md", kernels_page),
 )

@@ -367,7 +367,13 @@ def test_cache(digits, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "one"), [("ops", "Conv"), ("rules", "fold-batch-norm"), ("targets", "host")]
+    ("name", "one"),
+    [
+        ("ops", "Conv"),
+        ("rules", "fold-batch-norm"),
+        ("recipes", "fuse-batch-norm"),
+        ("targets", "host"),
+    ],
 )
 def test_lists(name, one):
     found = json.loads(good(name, "--json"))
@@ -523,3 +529,48 @@ def test_tune_gives_its_measurements(digits, tmp_path, monkeypatch):
     for layer in found["layers"]:
         assert not layer["chosen"].startswith("winograd")
         assert {layer["usual"], layer["chosen"]} <= {*layer["micros"], layer["usual"]}
+
+
+# --- recipes --------------------------------------------------------------------------------
+
+
+def test_apply_writes_what_the_recipes_make(digits, tmp_path):
+    out = tmp_path / "fused.onnx"
+    text = good("apply", digits, "fuse-batch-norm", "remove-flatten", "-o", out)
+    lines = text.splitlines()
+    assert lines[0].startswith("fuse-batch-norm: ")
+    assert "BatchNormalization" in lines[0]
+    assert lines[-1] == f"written: {out}"
+    fused = load(out)
+    assert "BatchNormalization" not in {node.op for node in fused.graph.nodes}
+    x = np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)
+    np.testing.assert_allclose(fused.reference(x)[0], load(digits).reference(x)[0], atol=1e-4)
+
+
+def test_apply_as_json_and_to_the_own_format(digits, tmp_path):
+    out = tmp_path / "fused.weft"
+    found = record("apply", digits, "remove-dropout", "simplify", "allow=bit-exact", "-o", out)
+    assert [each["recipe"] for each in found["steps"]] == ["remove-dropout", "simplify"]
+    assert found["steps"][0]["changed"] is False
+    assert found["steps"][1]["parameters"] == {"allow": "bit-exact"}
+    assert load(out).graph.history[-1] == "apply simplify allow=bit-exact"
+
+
+def test_apply_refuses(digits, tmp_path):
+    assert weft("apply", digits, "simplfy").stderr.startswith(
+        "error: there must be a recipe of that name\n  got: simplfy\n  fix: Did you mean simplify"
+    )
+    assert weft("apply", digits, "prune", "-o", tmp_path / "x.txt").stderr == (
+        f"error: the graph is written to FILE.onnx or FILE.weft\n  got: {tmp_path / 'x.txt'}\n"
+    )
+    assert weft("apply", digits, "simplify", "alow=exact").stderr == (
+        "error: recipe simplify has no parameter alow\n  got: alow=exact\n"
+        "  fix: Did you mean allow?\n"
+    )
+    assert weft("apply", digits).exit_code == 2
+
+
+def test_one_recipe_is_described():
+    assert good("recipes", "simplify").splitlines()[0] == "simplify (approximate)"
+    assert "allow" in good("recipes", "simplify")
+    assert record("recipes", "simplify")[0]["parameters"][0]["default"] == "reassociating"

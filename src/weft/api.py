@@ -40,6 +40,7 @@ from weft.plan.program import Program
 from weft.plan.report import report, spans
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
+from weft.recipes import apply
 from weft.rewrite.engine import Log
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness
@@ -136,6 +137,19 @@ class Net:
         if exact:
             return Net(simplify(self.graph, allow=Exactness.BIT_EXACT)[0])
         return Net(self.simplification[0])
+
+    def apply(self, recipe: str, **parameters: object) -> Net:
+        """The net after a recipe (``weft recipes`` lists them).
+
+        Args:
+            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``.
+            parameters: of the recipe.
+
+        Raises:
+            UserError: there is no such recipe or parameter, or its precondition does not hold.
+        """
+        done = apply(self.graph, recipe, parameters)
+        return self if done is self.graph else Net(done)
 
     def expanded(self) -> Net:
         """The simplified net without composite ops, as it is planned."""

@@ -82,7 +82,8 @@ NO_OPS: Mapping[str, Condition] = {
 """When an op hands its first input on, given that input and output have one type."""
 
 
-def _changes_something(match: Match) -> str | None:
+def changes_something(match: Match) -> str | None:
+    """A condition: only where the root hands its input ``x`` on as ``y``."""
     if match.type("x") != match.type("y") or not NO_OPS[match.root.op](match):
         return ""
     return None
@@ -126,7 +127,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="remove-no-op",
         before="y = " + " | ".join(f"{op}(x, ...)" for op in NO_OPS),
-        where=_changes_something,
+        where=changes_something,
         after=lambda match, _: match["x"],
         exactness=Exactness.BIT_EXACT,
         doc="Identity, Dropout at inference, and every Slice, Cast, Concat, Expand, Reshape, "

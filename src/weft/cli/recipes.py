@@ -1,0 +1,135 @@
+"""``weft recipes`` and ``weft apply``: changes of a graph that have a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from weft.cli.common import (
+    Model,
+    State,
+    clean,
+    json_option,
+    model_options,
+    table,
+    working,
+    write_json,
+)
+from weft.errors import UserError
+from weft.frontends.onnx import save as save_onnx
+from weft.frontends.source import NATIVE
+from weft.ir.diff import diff
+from weft.ir.graph import Graph
+from weft.ir.native import save as save_native
+from weft.recipes import RECIPES, apply, parse_steps, recipe_named
+from weft.rewrite.recipe import Recipe, described
+
+ONNX = ".onnx"
+
+
+def _record(recipe: Recipe) -> dict[str, object]:
+    return {
+        "name": recipe.name,
+        "exactness": recipe.exactness.value,
+        "parameters": [asdict(each) for each in described(recipe)],
+        "doc": recipe.doc,
+    }
+
+
+@click.command(short_help="The recipes that `weft apply` knows.")
+@click.argument("name", required=False)
+@json_option
+@click.pass_obj
+def recipes(state: State, name: str | None) -> None:
+    """Lists the recipes; with NAME, what that one does and its parameters."""
+    found = RECIPES if name is None else (recipe_named(name),)
+    if state.json:
+        write_json([_record(each) for each in found])
+        return
+    if name is not None:
+        _describe(found[0])
+        return
+    rows = [
+        (each.name, each.exactness.value, " ".join(one.name for one in described(each)), each.doc)
+        for each in found
+    ]
+    table(("recipe", "exactness", "parameters", "what"), rows, ())
+
+
+def _describe(recipe: Recipe) -> None:
+    click.echo(f"{recipe.name} ({recipe.exactness.value})\n\n{recipe.doc}\n")
+    rows = [
+        (each.name, each.kind, "needed" if each.default is None else each.default, each.doc)
+        for each in described(recipe)
+    ]
+    if rows:
+        table(("parameter", "is", "default", "what"), rows, ())
+
+
+@click.command(name="apply", short_help="Change the graph by recipes and write it.")
+@model_options
+@click.argument("steps", nargs=-1, required=True, metavar="NAME [KEY=VALUE]... ...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the graph: FILE.onnx or FILE.weft.",
+)
+@click.option("--diff", "compare", is_flag=True, help="Show the nodes that go and come.")
+@json_option
+@click.pass_obj
+def apply_command(
+    state: State, model: Model, steps: Sequence[str], out: Path | None, compare: bool
+) -> None:
+    """Applies recipes to MODEL, one after the other.
+
+    A recipe's parameters follow its name: `weft apply net.onnx fuse-batch-norm tile-conv
+    axis=2 parts=4 -o tiled.onnx`. `weft recipes` lists them.
+    """
+    parsed = parse_steps(steps)
+    for name, _ in parsed:
+        recipe_named(name)
+    if out is not None and out.suffix not in (ONNX, NATIVE):
+        raise UserError("the graph is written to FILE.onnx or FILE.weft", got=str(out))
+    first = graph = model.source.graph if model.batch == 1 else model.net.graph
+    found: list[dict[str, object]] = []
+    for name, values in parsed:
+        before = graph
+        with working(f"applying {name}"):
+            graph = apply(before, name, values)
+        found.append({"recipe": name, "parameters": values, **_change(before, graph)})
+    if out is not None:
+        (save_native if out.suffix == NATIVE else save_onnx)(graph, out)
+    lines = list(diff(first, graph).lines()) if compare else []
+    if state.json:
+        write_json({"steps": found, "written": out, **({"diff": lines} if compare else {})})
+        return
+    for each in found:
+        click.echo(clean(f"{each['recipe']}: {each['text']}"))
+    for line in lines:
+        click.echo(clean(line))
+    if out is not None:
+        click.echo(clean(f"written: {out}"))
+
+
+def _change(before: Graph, after: Graph) -> dict[str, object]:
+    """How many nodes went and came, by op."""
+    old, new = (Counter(node.op for node in graph.nodes) for graph in (before, after))
+    counts = {op: new[op] - old[op] for op in sorted(old | new) if new[op] != old[op]}
+    changes = ", ".join(f"{count:+} {op}" for op, count in counts.items())
+    if after is before:
+        text = "nothing to do"
+    else:
+        size = f"{len(before.nodes)} nodes, now {len(after.nodes)}"
+        text = f"{size} ({changes})" if changes else size
+    return {
+        "nodes_before": len(before.nodes),
+        "nodes": len(after.nodes),
+        "changed": after is not before,
+        "ops": counts,
+        "text": text,
+    }

@@ -1,0 +1,52 @@
+"""The table of all recipes: changes of a whole graph that a user asks for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.rewrite import cleanups
+from weft.rewrite.recipe import Recipe, apply_recipe, nearest
+
+RECIPES: tuple[Recipe, ...] = (*cleanups.RECIPES,)
+"""Every built-in recipe, in the order in which they are listed."""
+
+
+def recipe_named(name: str, recipes: Sequence[Recipe] = RECIPES) -> Recipe:
+    """A recipe of the table; a ``UserError`` names the nearest if there is none."""
+    for each in recipes:
+        if each.name == name:
+            return each
+    names = [each.name for each in recipes]
+    raise UserError("there must be a recipe of that name", got=name, fix=nearest(name, names))
+
+
+def apply(graph: Graph, name: str, values: Mapping[str, object] | None = None) -> Graph:
+    """Apply a recipe by its name.
+
+    Args:
+        graph: the graph, which stays as it is.
+        name: of the recipe.
+        values: of its parameters, as text or as Python values.
+
+    Raises:
+        UserError: there is no such recipe or parameter, or the precondition does not hold.
+    """
+    return apply_recipe(graph, recipe_named(name), values or {})
+
+
+def parse_steps(words: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """``NAME key=value ... NAME key=value ...`` as recipes and their parameters, in order."""
+    steps: list[tuple[str, dict[str, str]]] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            steps.append((word, {}))
+        elif not steps:
+            raise UserError("a recipe's name must come before its parameters", got=word)
+        elif key in steps[-1][1]:
+            raise UserError(f"parameter {key} of {steps[-1][0]} is given twice", got=word)
+        else:
+            steps[-1][1][key] = value
+    return steps
