@@ -30,8 +30,7 @@ def test_an_unknown_recipe():
     with pytest.raises(UserError) as error:
         apply(graph_of(GRAPH), "shareconstant")
     assert str(error.value) == (
-        "there must be a recipe of that name; got shareconstant. "
-        "Did you mean share-constants or fold-constants?"
+        "there must be a recipe of that name; got shareconstant. Did you mean share-constants?"
     )
 
 
@@ -51,7 +50,7 @@ def test_from_python():
     net = Net(graph_of(GRAPH))
     done = net.apply("remove-dropout")
     assert [node.op for node in done.graph.nodes] == ["Relu"]
-    assert done.graph.history[-1] == "apply remove-dropout"
+    assert str(done.graph.history[-1]) == "remove-dropout"
     assert done.apply("remove-dropout") is done
     x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
     np.testing.assert_array_equal(done.reference(x)[0], np.maximum(x, 0))

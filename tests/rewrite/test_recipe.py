@@ -12,8 +12,8 @@ from weft.errors import UserError
 from weft.rewrite.recipe import (
     Recipe,
     apply_recipe,
-    call_text,
     described,
+    given_text,
     parameter,
     parameters_of,
 )
@@ -133,7 +133,7 @@ def test_errors(values, message):
 
 def test_history_tells_what_was_asked_for():
     given = parameters_of(RECIPE, {"parts": 4, "sizes": (1, 2), "exact": True})
-    assert call_text(RECIPE, given) == "cut parts=4 sizes=1,2 exact=yes"
+    assert given_text(RECIPE, given) == "parts=4 sizes=1,2 exact=yes"
     assert RECIPE.exactness_with(given) is Exactness.BIT_EXACT
     graph = graph_of("(%x: f32[2]) -> (%y) {\n%y: f32[2] = Relu(%x)\n}")
     assert apply_recipe(graph, RECIPE, {"parts": 1}) is graph

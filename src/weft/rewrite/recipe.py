@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from dataclasses import replace as changed
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.ir.history import noted
 from weft.rewrite.rule import Exactness
 
 Apply: TypeAlias = Callable[[Graph, Any], Graph]
@@ -74,7 +74,7 @@ class Parameter:
 
 
 def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> Graph:
-    """Apply a recipe; one line of the graph's history tells.
+    """Apply a recipe; the graph's history tells.
 
     Args:
         graph: the graph, which stays as it is.
@@ -88,17 +88,15 @@ def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> 
     done = recipe.apply(graph, parameters)
     if done is graph:
         return graph
-    return changed(done, history=(*graph.history, f"apply {call_text(recipe, parameters)}"))
+    return noted(done, recipe.name, given_text(recipe, parameters))
 
 
-def call_text(recipe: Recipe, parameters: Any) -> str:
-    """The recipe and the parameters that differ from their defaults, as they are typed."""
-    parts = [recipe.name]
-    for each in fields(recipe.parameters):
-        value = getattr(parameters, each.name)
-        if value != each.default:
-            parts.append(f"{each.name}={_text(value)}")
-    return " ".join(parts)
+def given_text(recipe: Recipe, parameters: Any) -> str:
+    """The parameters that differ from their defaults, as they are typed."""
+    values = {each: getattr(parameters, each.name) for each in fields(recipe.parameters)}
+    return " ".join(
+        f"{each.name}={_text(value)}" for each, value in values.items() if value != each.default
+    )
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
