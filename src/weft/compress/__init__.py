@@ -1,0 +1,1 @@
+"""Smaller and damaged networks: pruning, low ranks, palettes, sparsity, faults."""
