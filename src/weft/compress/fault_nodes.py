@@ -49,7 +49,6 @@ def fault_activations(graph: Graph, parameters: FaultParameters) -> Graph:
 def _bitwise(
     builder: GraphBuilder,
     value: str,
-    output: str,
     *,
     mask: np.ndarray,
     kind: Kind,
@@ -58,10 +57,10 @@ def _bitwise(
     bits = UNSIGNED[dtype.bytes]
     given = builder.constant(~mask if kind == "stuck0" else mask, f"{value}_fault")
     if dtype is bits:
-        return builder.op(_DAMAGE[kind], value, given, output=output)
+        return builder.op(_DAMAGE[kind], value, given)
     raw = builder.op("BitCast", value, attributes=BitCastAttributes(bits))
     damaged = builder.op(_DAMAGE[kind], raw, given)
-    return builder.op("BitCast", damaged, attributes=BitCastAttributes(dtype), output=output)
+    return builder.op("BitCast", damaged, attributes=BitCastAttributes(dtype))
 
 
 def noise_activations(graph: Graph, parameters: NoiseParameters) -> Graph:
@@ -79,13 +78,12 @@ def noise_activations(graph: Graph, parameters: NoiseParameters) -> Graph:
     return insert_behind(graph, parts, "noise-activations") if parts else graph
 
 
-def _noisy(builder: GraphBuilder, value: str, output: str, *, noise: np.ndarray) -> str:
+def _noisy(builder: GraphBuilder, value: str, *, noise: np.ndarray) -> str:
     dtype = builder.types[value].dtype
     return builder.op(
         "Add",
         value,
         builder.constant(noise.astype(dtype.numpy), f"{value}_noise"),
-        output=output,
     )
 
 

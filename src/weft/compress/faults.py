@@ -260,7 +260,8 @@ def fault_weights(graph: Graph, parameters: FaultParameters) -> Graph:
     for name, mask in masks(graph, weight_faults(graph, parameters)).items():
         array = graph.constants[name]
         raw = np.array(array, order="C").view(mask.dtype)
-        arrays[name] = _damaged(raw, mask, parameters.kind).view(array.dtype)
+        # NumPy makes scalars of arrays without axes.
+        arrays[name] = np.asarray(_damaged(raw, mask, parameters.kind)).view(array.dtype)
     return set_constants(graph, arrays) if arrays else graph
 
 
@@ -284,7 +285,7 @@ def noise_weights(graph: Graph, parameters: NoiseParameters) -> Graph:
         # A tensor of one number has no spread; its magnitude stands for it.
         spread = float(np.std(exact)) if array.size > 1 else float(np.abs(exact).max(initial=0))
         noisy = exact + generator(parameters.seed, name).normal(0, 1, array.shape) * sigma * spread
-        arrays[name] = _stored_as(noisy, graph.types[name].dtype)
+        arrays[name] = np.asarray(_stored_as(noisy, graph.types[name].dtype))
     return set_constants(graph, arrays)
 
 

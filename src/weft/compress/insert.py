@@ -13,16 +13,15 @@ from weft.ir.order import topological
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 
-Part: TypeAlias = Callable[[GraphBuilder, str, str], str]
-"""``part(builder, value, output)`` adds nodes; the last one makes a value named ``output``."""
+Part: TypeAlias = Callable[[GraphBuilder, str], str]
+"""``part(builder, value)`` adds nodes and returns the value to be read in place of ``value``."""
 
 
 def insert_behind(graph: Graph, parts: Mapping[str, Part], rule: str) -> Graph:
     """Put nodes between values and all that reads them, in one pass over the graph.
 
     A computed value keeps its name behind the nodes, so graph outputs do too; what was
-    computed is called ``NAME_exact`` then.  A graph input stays, and its users read
-    ``NAME_changed``.
+    computed is called ``NAME_exact`` then.  A graph input stays.
 
     Args:
         graph: the graph.
@@ -34,29 +33,28 @@ def insert_behind(graph: Graph, parts: Mapping[str, Part], rule: str) -> Graph:
     after: dict[str, str] = {}
     added: list[Node] = []
     for value, part in parts.items():
-        if value in graph.producers:
-            maker = graph.producers[value]
-            exact = before[value] = builder.fresh(f"{value}_exact")
-            output = builder.fresh(f"{value}_changed")
-            sources = maker.origin.sources or (maker.name,)
-        else:
-            exact, sources = value, ()
-            output = after[value] = builder.fresh(f"{value}_changed")
+        maker = graph.producers.get(value)
+        exact = value if maker is None else builder.fresh(f"{value}_exact")
+        sources = () if maker is None else maker.origin.sources or (maker.name,)
         builder.origin = Origin(sources, (rule,))
         builder.declare(exact, graph.types[value])
         count = len(builder.nodes)
-        made = part(builder, exact, output)
-        back = {made: value} if value in before else {}
-        added += [making(node, back) for node in builder.nodes[count:]]
-    nodes = [making(reading(node, after), before) for node in graph.nodes]
-    types = {name: type for name, type in builder.types.items() if name not in before.values()}
-    inner = {name for node in added for name in node.outputs}
+        made = part(builder, exact)
+        nodes = builder.nodes[count:]
+        if maker is None:
+            after[value] = made
+        else:
+            before[value] = exact
+            nodes = [making(node, {made: value}) for node in nodes]
+        added += nodes
+    kept = [making(reading(node, after), before) for node in graph.nodes]
+    made_here = {value for node in added for value in node.outputs} - graph.types.keys()
     edited = changed(
         graph,
-        nodes=topological([*nodes, *added]),
+        nodes=topological([*kept, *added]),
         types={
             **graph.types,
-            **{name: types[name] for name in (*inner, *builder.constants) if name in types},
+            **{name: builder.types[name] for name in (*made_here, *builder.constants)},
             **{exact: graph.types[value] for value, exact in before.items()},
         },
         constants={**graph.constants, **builder.constants},
