@@ -81,23 +81,24 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_the_tutorial(tmp_path, environment, monkeypatch):
+@pytest.mark.parametrize(("page", "least"), [("tutorial.md", 8), ("compression.md", 3)])
+def test_what_pages_show(page, least, tmp_path, environment, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     seen = 0
-    for block in blocks(ROOT / "docs" / "tutorial.md"):
+    for block in blocks(ROOT / "docs" / page):
         seen += 1
         if block.file:
             (tmp_path / block.file).write_text(block.text)
         elif block.kind == "python":
-            exec(compile(block.text, "tutorial.md", "exec"), names)
+            exec(compile(block.text, page, "exec"), names)
         else:
             assert block.kind == "console"
             for command, shown in commands(block.text):
                 printed = run(command, tmp_path, environment)
                 assert agrees(shown, printed), f"$ {command}\n{printed}"
-    assert seen >= 8
+    assert seen >= least
 
 
 def test_ellipses_are_the_only_freedom():

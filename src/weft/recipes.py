@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from weft.compress import fault_nodes, faults, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.rewrite import cleanups
 from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 
-RECIPES: tuple[Recipe, ...] = (*cleanups.RECIPES,)
+RECIPES: tuple[Recipe, ...] = (
+    *cleanups.RECIPES,
+    *sparsity.RECIPES,
+    *faults.RECIPES,
+    *fault_nodes.RECIPES,
+)
 """Every built-in recipe, in the order in which they are listed."""
 
 
