@@ -34,6 +34,7 @@ from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
+from weft.pictures.picture import Format, draw
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
@@ -60,6 +61,9 @@ from weft.targets.target import Target
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
 """``oracle(inputs, values)``: what those of the values that it knows should be."""
+
+MOST_SHOWN = 300
+"""A notebook shows the picture of a net of at most so many nodes by itself."""
 
 
 def load(
@@ -443,6 +447,20 @@ class Net:
     def save(self, path: str | Path) -> None:
         """Writes the graph and its weights to a ``.weft`` file, which ``load`` reads."""
         save_native(self.graph, path)
+
+    def draw(
+        self,
+        *,
+        highlight: Mapping[str, Collection[str]] | None = None,
+        format: Format = "svg",
+        title: str = "",
+    ) -> str:
+        """A picture of the graph: see ``weft.pictures.draw``."""
+        return draw(self.graph, highlight=highlight, format=format, title=title)
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows, unless there is too much of it."""
+        return self.draw() if len(self.graph.nodes) <= MOST_SHOWN else None
 
     def stats(self) -> GraphStats:
         """What every node computes, reads, writes and keeps live."""

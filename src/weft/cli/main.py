@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from weft.cli import bench, cache, export, figures, recipes, run, show, tables, tune, verify
+from weft.cli import bench, cache, draw, export, figures, recipes, run, show, tables, tune, verify
 from weft.cli.common import Exit, State, show_error
 from weft.errors import InternalError, UserError
 
 COMMANDS = (
     show.show,
+    draw.draw,
     recipes.apply_command,
     figures.stats,
     figures.plan,

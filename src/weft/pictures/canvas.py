@@ -1,0 +1,51 @@
+"""What pictures share: text that SVG can hold, the frame, colours that mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.sax.saxutils import escape, quoteattr
+
+# Dark enough to be seen as a frame, and told apart by colour-blind people.
+MARKS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8b5a00", "#6a3d9a", "#000000")
+
+
+def clean(text: str) -> str:
+    """Text without what XML cannot hold or what moves a reader's cursor."""
+    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
+
+
+def quoted(text: str) -> str:
+    """Text as XML's content."""
+    return escape(clean(text))
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters: the end of a name says more than its beginning."""
+    return text if len(text) <= most else "…" + text[len(text) - most + 1 :]
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters from the beginning."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def title(text: str) -> str:
+    """A tooltip."""
+    return f"<title>{quoted(text)}</title>"
+
+
+def frame(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+    """A whole picture of some size.
+
+    Args:
+        width: in pixels at its natural size.
+        height: as well.
+        label: for those who cannot see it.
+        parts: what is in it, bottom first.
+    """
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img" aria-label={quoteattr(clean(label))} '
+        'font-family="sans-serif" font-size="11" fill="#333333">'
+    )
+    return "\n".join([head, *parts, "</svg>"]) + "\n"

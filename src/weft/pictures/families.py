@@ -1,0 +1,98 @@
+"""Kinds of ops and their colours in pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+from weft.ops import (
+    activation,
+    along,
+    arithmetic,
+    attention,
+    cast,
+    convolution,
+    counted,
+    deformable,
+    generation,
+    global_pooling,
+    indexing,
+    integer,
+    linear,
+    logic,
+    loss,
+    normalization,
+    ordering,
+    padding,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    regions,
+    resampling,
+    response,
+    rotary,
+    sampling,
+    scatter,
+    selection,
+    shape,
+    signal,
+    slicing,
+    softmax,
+    suppression,
+)
+
+OTHER: Final = "other"
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+
+KINDS: Mapping[str, tuple[ModuleType, ...]] = MappingProxyType(
+    {
+        "convolution": (convolution, deformable),
+        "matrix product": (linear, attention),
+        "activation": (activation, softmax),
+        "arithmetic": (arithmetic, logic),
+        "normalization": (normalization, response),
+        "pooling": (pooling, global_pooling, regions),
+        "reduction": (reduction, along, selection, counted, suppression),
+        "shape": (shape, ordering),
+        "slices": (slicing, indexing, scatter, padding),
+        "integers": (cast, quantization, integer),
+        "recurrence": (recurrent,),
+        "sampling": (resampling, sampling),
+        "signal": (signal, generation, rotary, loss),
+    }
+)
+"""The families of the op table, a few to a colour; ops of no family are ``other``."""
+
+# Tints on which black text reads well; neighbours in a network are far apart in hue.
+FILLS: Mapping[str, str] = MappingProxyType(
+    {
+        "convolution": "#a6d8f4",
+        "matrix product": "#80b9d9",
+        "activation": "#f3cf80",
+        "arithmetic": "#80cfb9",
+        "normalization": "#f8f2a1",
+        "pooling": "#e6bcd3",
+        "reduction": "#eaaf80",
+        "shape": "#d9d9d9",
+        "slices": "#c9c2e3",
+        "integers": "#f4b6b6",
+        "recurrence": "#b5dd8b",
+        "sampling": "#c3e6e8",
+        "signal": "#e3d3b0",
+        OTHER: "#eeeeee",
+        INPUT: "#ffffff",
+        OUTPUT: "#ffffff",
+    }
+)
+
+_KIND_OF: Mapping[str, str] = {
+    op.name: kind for kind, modules in KINDS.items() for module in modules for op in module.OPS
+}
+
+
+def kind_of(op: str) -> str:
+    """What a node of an op is coloured by."""
+    return _KIND_OF.get(op, OTHER)

@@ -1,0 +1,49 @@
+"""Nodes that a picture marks, under captions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.pictures.canvas import MARKS
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Nodes that belong together.
+
+    Attributes:
+        caption: what they are.
+        nodes: their names, in the graph's order.
+        colour: of their frames.
+    """
+
+    caption: str
+    nodes: tuple[str, ...]
+    colour: str
+
+
+def marks_of(graph: Graph, highlight: Mapping[str, Collection[str]]) -> tuple[Mark, ...]:
+    """The marks of a picture.
+
+    Args:
+        graph: what is drawn.
+        highlight: names of nodes by caption.
+    """
+    found: list[Mark] = []
+    for place, (caption, names) in enumerate(highlight.items()):
+        for name in names:
+            if name not in graph.by_name:
+                near = get_close_matches(name, list(graph.by_name), 1)
+                raise UserError(
+                    "what is highlighted must be nodes of the graph",
+                    got=name,
+                    fix=f"Is it {near[0]}?" if near else "",
+                )
+        wanted = set(names)
+        nodes = tuple(node.name for node in graph.nodes if node.name in wanted)
+        found.append(Mark(caption, nodes, MARKS[place % len(MARKS)]))
+    return tuple(found)

@@ -1,0 +1,41 @@
+"""Pictures of graphs: as SVG, as text for Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, TypeAlias, get_args
+
+from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.pictures.dot import dot
+from weft.pictures.marks import marks_of
+from weft.pictures.scene import placed, scene
+from weft.pictures.svg import svg
+
+Format: TypeAlias = Literal["svg", "dot"]
+FORMATS: tuple[str, ...] = get_args(Format)
+
+
+def draw(
+    graph: Graph,
+    *,
+    highlight: Mapping[str, Collection[str]] | None = None,
+    format: Format = "svg",
+    title: str = "",
+) -> str:
+    """A picture of a graph: nodes by kind of op, shapes beside the wires.
+
+    Args:
+        graph: what is drawn.
+        highlight: names of nodes to mark, by a caption for the legend: the matches of a
+            query, say.
+        format: ``svg``, or ``dot`` for Graphviz.
+        title: stands above; the graph's name if not given.
+    """
+    if format not in FORMATS:
+        raise UserError(f"a picture is {' or '.join(FORMATS)}", got=str(format))
+    marks = marks_of(graph, highlight or {})
+    heading = title or graph.name
+    if format == "dot":
+        return dot(scene(graph), heading, marks)
+    return svg(placed(scene(graph)), heading, marks)
