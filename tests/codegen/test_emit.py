@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import STANDARDS, STRICT, Case, check
+from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
@@ -481,3 +481,27 @@ def test_registers_of_two_locals_have_names_of_their_own(flavour: str, tmp_path:
         }"""
     )
     check([Case(kernel, {"x": np.arange(3, dtype=np.float32)})], flavour, tmp_path)
+
+
+def lanes_kernel(count: int) -> Kernel:
+    """``y[i] += x[i]`` over some lanes of vectors, three times."""
+    at: tuple[Expr, ...] = (Var("lane"),)
+    value = Binary("add", Load("y", at, F32), Load("x", at, F32))
+    store = (Store("y", at, value),)
+    lanes = For("lane", number(0), number(count), store, Kind.VECTOR)
+    start = For("lane", number(0), number(count), (Store("y", at, Load("x", at, F32)),))
+    params = (Buffer("x", F32, (count,)), Buffer("y", F32, (count,), Access.WRITE))
+    return Kernel("lanes", params, (start, For("k", number(0), number(3), (lanes,))))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("count", "kept"), [(4, False), (8, True), (16, True), (32, False)])
+def test_short_loops_over_lanes_wait_for_the_vectorizer(
+    count: int, kept: bool, flavour: str, tmp_path: Path
+) -> None:
+    case = Case(lanes_kernel(count), {"x": np.arange(count, dtype=np.float32)})
+    check([case], flavour, tmp_path, STRICT)
+    (_, text), *_ = emit(program_of([case])[0], flavour).sources
+    marked = "WEFT_LANES for (" in text
+    assert marked == (kept and flavour != "gnu")
+    assert ("#define WEFT_LANES _Pragma" in text) == marked

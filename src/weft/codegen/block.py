@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 BARRIER = '__asm__ volatile("" ::: "memory");'
+LANES = "WEFT_LANES"
+"""What stands before a short loop over lanes that compilers are to make vectors of."""
 _ELEMENT = re.compile(r"\w+\[")
 _TEMPORARY = re.compile(r"\s*const \w+ (t(?:_\d+)?) = ")
 
@@ -69,5 +71,5 @@ class Block:
 def boundary(line: str) -> bool:
     """Whether memory may change here, or other statements begin or end."""
     text = line.lstrip()
-    stores = text.startswith(("\x02", "*", "for ", "if ", "{", "}")) or _ELEMENT.match(text)
+    stores = text.startswith(("\x02", "*", "for ", "if ", "{", "}", LANES)) or _ELEMENT.match(text)
     return bool(stores) or text.endswith(BARRIER)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.codegen.blob import Blob, pack
+from weft.codegen.block import LANES
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.codegen.fork import tasks_of
@@ -23,7 +24,7 @@ from weft.errors import InternalError
 from weft.plan.program import Program, Region
 
 _NUMERIC = tuple("0123456789.-")
-_HELPER = re.compile(r"\bweft_\w+(?=\()")
+_HELPER = re.compile(rf"\bweft_\w+(?=\()|\b{LANES}\b")
 # What calls and saved registers need beside the locals, for two calls deep.
 _FRAMES = 512
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from weft.codegen.block import BARRIER, Block, boundary
+from weft.codegen.block import BARRIER, LANES, Block, boundary
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names
@@ -37,6 +37,8 @@ from weft.loops.nodes import (
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
 CACHE_LINE = 64
+# gcc unrolls loops of so many steps before it makes vectors; and afterwards, by its hint.
+_UNROLLED_EARLY, _UNROLLED_LAST = 16, 4
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
@@ -177,10 +179,17 @@ class Writer:
         if not inner.lines and not inner.pending:
             self._names.release(name)
             return
-        self._close(inner, block, f"for ({declared}{name} = {begin}; {test}; ++{name}) {{")
+        lanes = f"{LANES} " if self._is_of_lanes(loop, first, last) else ""
+        self._close(inner, block, f"{lanes}for ({declared}{name} = {begin}; {test}; ++{name}) {{")
         block.inner.add(name)
         if self._flavour.loop_declarations:
             self._names.release(name)
+
+    def _is_of_lanes(self, loop: For, first: Value, last: Value) -> bool:
+        """Whether compilers would unroll a loop that is meant for vectors too early."""
+        if loop.kind is not Kind.VECTOR or self._flavour.vectors:
+            return False
+        return last.low == last.high and _UNROLLED_LAST < last.low - first.low <= _UNROLLED_EARLY
 
     def _loop_variable(self, var: str, kind: str) -> str:
         if self._flavour.loop_declarations:
