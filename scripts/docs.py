@@ -57,13 +57,13 @@ def ops_page() -> Iterator[str]:
     yield "# Ops"
     yield NOTE
     yield (
-        f"{len(OPS)} ops. Names and meaning are ONNX's newest wherever ONNX has the operation; "
-        "what ONNX gives as an input that fixes shapes is an attribute here. An input in "
+        f"{len(OPS.builtin)} ops. Names and meaning are ONNX's newest wherever ONNX has the "
+        "operation; what ONNX gives as an input that fixes shapes is an attribute here. An input in "
         "brackets is optional. Element types are "
         + ", ".join(f"`{each.value}`" for each in DType)
         + ", as far as ONNX allows them for the op."
     )
-    for name in sorted(OPS):
+    for name in sorted(OPS.builtin):
         op = OPS[name]
         inputs = ", ".join(map(_parameter, op.inputs)) or "none"
         outputs = ", ".join(map(_parameter, op.outputs))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 
 from weft.compress import fault_nodes, faults, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.plugins import Kind, Table, Unusable
 from weft.rewrite import cleanups
 from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 
@@ -19,13 +21,27 @@ RECIPES: tuple[Recipe, ...] = (
 """Every built-in recipe, in the order in which they are listed."""
 
 
-def recipe_named(name: str, recipes: Sequence[Recipe] = RECIPES) -> Recipe:
+def _accept(name: str, part: object) -> Recipe:
+    if not isinstance(part, Recipe):
+        raise Unusable(f"it must be a Recipe of weft.rewrite.recipe, but is {type(part).__name__}")
+    if part.name != name:
+        raise Unusable(f"the entry point must have the recipe's name, which is {part.name}")
+    if not is_dataclass(part.parameters):
+        raise Unusable("its parameters must be a dataclass")
+    return part
+
+
+ALL: Table[Recipe] = Table(Kind.RECIPES, {each.name: each for each in RECIPES}, _accept)
+"""Every recipe by name, those of plugins too."""
+
+
+def recipe_named(name: str) -> Recipe:
     """A recipe of the table; a ``UserError`` names the nearest if there is none."""
-    for each in recipes:
-        if each.name == name:
-            return each
-    names = [each.name for each in recipes]
-    raise UserError("there must be a recipe of that name", got=name, fix=nearest(name, names))
+    found = ALL.get(name)
+    if found is None:
+        fix = ALL.why_missing(name) or nearest(name, list(ALL))
+        raise UserError("there must be a recipe of that name", got=name, fix=fix)
+    return found
 
 
 def apply(graph: Graph, name: str, values: Mapping[str, object] | None = None) -> Graph:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from weft import api
 from weft.errors import InternalError, UserError, WeftError
+from weft.plugins import Table as PluginTable
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
 
@@ -103,6 +104,12 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
         console.print(built)
     for line in captured.get().splitlines():
         click.echo(line.rstrip())
+
+
+def warn_failed(parts: PluginTable[Any]) -> None:
+    """Says which plugins of a kind cannot be used, and why."""
+    for each in parts.failed:
+        progress().print(Text("warning: ", style="bold yellow") + Text(clean(str(each))))
 
 
 def show_error(error: WeftError, state: State) -> None:

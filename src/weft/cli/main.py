@@ -9,7 +9,20 @@ from typing import Any
 
 import click
 
-from weft.cli import bench, cache, draw, export, figures, recipes, run, show, tables, tune, verify
+from weft.cli import (
+    bench,
+    cache,
+    draw,
+    export,
+    figures,
+    plugin,
+    recipes,
+    run,
+    show,
+    tables,
+    tune,
+    verify,
+)
 from weft.cli.common import Exit, State, show_error
 from weft.errors import InternalError, UserError
 
@@ -29,6 +42,7 @@ COMMANDS = (
     tables.rules,
     recipes.recipes,
     tables.targets,
+    plugin.plugin,
 )
 
 

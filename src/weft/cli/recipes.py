@@ -16,6 +16,7 @@ from weft.cli.common import (
     json_option,
     model_options,
     table,
+    warn_failed,
     working,
     write_json,
 )
@@ -25,7 +26,7 @@ from weft.frontends.source import NATIVE
 from weft.ir.diff import diff
 from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
-from weft.recipes import RECIPES, apply, parse_steps, recipe_named
+from weft.recipes import ALL, apply, parse_steps, recipe_named
 from weft.rewrite.recipe import Recipe, described
 
 ONNX = ".onnx"
@@ -46,7 +47,8 @@ def _record(recipe: Recipe) -> dict[str, object]:
 @click.pass_obj
 def recipes(state: State, name: str | None) -> None:
     """Lists the recipes; with NAME, what that one does and its parameters."""
-    found = RECIPES if name is None else (recipe_named(name),)
+    warn_failed(ALL)
+    found = tuple(ALL.values()) if name is None else (recipe_named(name),)
     if state.json:
         write_json([_record(each) for each in found])
         return

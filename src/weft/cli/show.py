@@ -26,7 +26,7 @@ from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.rewrite.engine import rewrite
-from weft.rewrite.recipes import PIPELINE, tidy
+from weft.rewrite.recipes import PIPELINE, pipeline, tidy
 
 IMPORTED, EXPANDED, KERNELS, SOURCE = "import", "expand", "kernels", "c"
 GRAPHS = (IMPORTED, *(stage.name for stage in PIPELINE), EXPANDED)
@@ -37,7 +37,7 @@ def graphs(graph: Graph) -> Iterator[tuple[str, Graph]]:
     """The graph after each pass, first to last."""
     yield IMPORTED, graph
     graph = prune(graph)
-    for stage in PIPELINE:
+    for stage in pipeline():
         graph = stage.before(graph) if stage.before is not None else graph
         graph, _ = rewrite(graph, stage.rules)
         yield stage.name, graph

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from weft.cli.common import State, json_option, table, write_json
+from weft.cli.common import State, json_option, table, warn_failed, write_json
 from weft.ops.record import NoGrad, Op
 from weft.ops.table import OPS
-from weft.rewrite.recipes import RULES
-from weft.targets.table import TARGETS, host, target
+from weft.rewrite.recipes import PLUGINS, all_rules
+from weft.targets.table import ALL, host
 from weft.targets.target import Target
 
 
@@ -30,6 +30,7 @@ def ops(state: State) -> None:
     `define` is computed by an index expression, `expand` by other ops, `extern` by a C
     body, `control` runs a body graph.
     """
+    warn_failed(OPS)
     found = [_op(OPS[name]) for name in sorted(OPS)]
     if state.json:
         write_json(found)
@@ -43,15 +44,16 @@ def ops(state: State) -> None:
 @click.pass_obj
 def rules(state: State) -> None:
     """Lists the rules that every model goes through, in the order in which they are tried."""
+    warn_failed(PLUGINS)
     if state.json:
         write_json(
             [
                 {"name": rule.name, "exactness": rule.exactness.value, "doc": rule.doc}
-                for rule in RULES
+                for rule in all_rules()
             ]
         )
         return
-    rows = [(rule.name, rule.exactness.value, rule.doc) for rule in RULES]
+    rows = [(rule.name, rule.exactness.value, rule.doc) for rule in all_rules()]
     table(("rule", "exactness", "what"), rows, ())
 
 
@@ -71,7 +73,8 @@ def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:
 @click.pass_obj
 def targets(state: State) -> None:
     """Lists the targets; `host` is this machine."""
-    found = [_target(name, target(name)) for name in TARGETS]
+    warn_failed(ALL)
+    found = [_target(name, machine) for name, machine in ALL.items()]
     found.append(_target("host", host()))
     if state.json:
         write_json(found)

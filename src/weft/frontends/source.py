@@ -19,13 +19,63 @@ from weft.frontends.onnx import has_external_data
 from weft.frontends.onnx import load as load_onnx
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
+from weft.ir.verify import violations
+from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
+from weft.plugins import Kind, Table, Unusable
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
 from weft.runtime.record import read_record, write_record
 
 NATIVE = ".weft"
 _KNOWN = ".file"
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """What reads files of one more format.
+
+    Attributes:
+        suffixes: of the files' names, with the point.
+        read: makes the graph; ``UserError`` says what is wrong with a file.
+        doc: one sentence: which files.
+        alone: whether a file holds all that its graph is made from.  Then a network that
+            was built from it before runs without reading it again.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[Path], Graph]
+    doc: str
+    alone: bool = False
+
+
+def _accept(_: str, part: object) -> Frontend:
+    if not isinstance(part, Frontend):
+        name = type(part).__name__
+        raise Unusable(f"it must be a Frontend of weft.frontends.source, but is {name}")
+    for suffix in part.suffixes:
+        if not suffix.startswith(".") or suffix.lower() in (".onnx", NATIVE):
+            raise Unusable(f"a suffix must be .name, and not of Weft's own, but is {suffix!r}")
+    return part
+
+
+PLUGINS: Table[Frontend] = Table(Kind.FRONTENDS, {}, _accept)
+"""Formats that are not Weft's own."""
+
+
+def _frontend(path: Path) -> Frontend | None:
+    """What reads a file, if it is not of Weft's own formats."""
+    suffix = path.suffix.lower()
+    if suffix in (".onnx", NATIVE):
+        return None
+    takers = [each for each in PLUGINS.loaded if suffix in map(str.lower, each.part.suffixes)]
+    if len(takers) > 1:
+        raise UserError(
+            f"one plugin must read {suffix} files",
+            got=" and ".join(str(each.plugin) for each in takers),
+            fix="Uninstall all but one.",
+        )
+    return takers[0].part if takers else None
 
 
 @dataclass(frozen=True)
@@ -52,7 +102,44 @@ class _File:
     def read(self) -> Graph:
         if self.path.suffix == NATIVE:
             return load_native(self.path, _attribute_class)
-        return load_onnx(self.path, self.inputs, self.constants)
+        frontend = _frontend(self.path)
+        return self._foreign(frontend) if frontend is not None else self._onnx()
+
+    def _onnx(self) -> Graph:
+        try:
+            return load_onnx(self.path, self.inputs, self.constants)
+        except UserError as error:
+            why = PLUGINS.why_missing() if self.path.suffix.lower() != ".onnx" else ""
+            if not why:
+                raise
+            fix = f"{error.fix} {why}".strip()
+            raise UserError(error.rule, got=error.got, fix=fix, where=error.where) from error
+
+    def _foreign(self, frontend: Frontend) -> Graph:
+        if self.inputs or self.constants:
+            raise UserError(
+                "shapes and constants can be given for ONNX files", got=f"{self.path.name}"
+            )
+        if not self.path.is_file():
+            raise UserError("the file of a network must exist", got=str(self.path))
+        graph: object = frontend.read(self.path)
+        wrong = _wrong(graph)
+        if wrong:
+            raise UserError(
+                f"the plugin that reads {self.path.suffix} files must give a sound graph",
+                got="; ".join(wrong),
+                fix="Tell whoever wrote it.",
+            )
+        assert isinstance(graph, Graph)
+        return graph
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other file decides what the graph is."""
+        if self.path.suffix == NATIVE:
+            return True
+        frontend = _frontend(self.path)
+        return frontend.alone if frontend is not None else not has_external_data(self.path)
 
     def identity(self) -> str:
         parts: list[str | bytes] = [self.path.stem, self.path.suffix, digest_file(self.path)]
@@ -106,7 +193,7 @@ def open_file(
     graph = file.read()
     if _stamp(path) != stamp:
         raise file.changed()
-    if path.suffix != NATIVE and has_external_data(path):
+    if not file.alone:
         return graph, None  # other files decide, too
     return source, graph
 
@@ -121,8 +208,18 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def _wrong(graph: object) -> tuple[str, ...]:
+    """What is wrong with what a plugin read."""
+    if not isinstance(graph, Graph):
+        return (f"a {type(graph).__name__}",)
+    unknown = sorted({node.op for node in graph.nodes if node.op not in OPS})
+    if unknown:
+        return tuple(f"{op}, which is not an op of Weft" for op in unknown)
+    return violations(graph, lambda node, around: OPS[node.op].infer(call_of(node, around.types)))
+
+
 def _attribute_class(op: str) -> type:
     record = OPS.get(op)
     if record is None:
-        raise UserError("every op of the file must be known", got=op)
+        raise UserError("every op of the file must be known", got=op, fix=OPS.why_missing(op))
     return record.attributes

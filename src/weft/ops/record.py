@@ -159,6 +159,9 @@ class Op:
         grad: how its inputs' gradients are built, or why there are none.
         attributes: the attribute class.
         doc: one sentence for the reference pages.
+        domain: the ONNX operator set of nodes that mean this op, for an op that the ONNX
+            standard does not have; without one, no ONNX file can hold it.
+        onnx_name: what ONNX files call it; its name if that is not given.
     """
 
     name: str
@@ -170,3 +173,5 @@ class Op:
     doc: str
     attributes: type = Attributes
     outputs: tuple[Param, ...] = field(default=(Param("y"),))
+    domain: str = ""
+    onnx_name: str = ""

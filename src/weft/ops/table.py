@@ -44,6 +44,7 @@ from weft.ops import (
     suppression,
 )
 from weft.ops.record import Op
+from weft.plugins import Kind, Table, Unusable
 
 FAMILIES = (
     activation,
@@ -97,4 +98,12 @@ def _collect() -> Mapping[str, Op]:
     return MappingProxyType(table)
 
 
-OPS: Mapping[str, Op] = _collect()
+def _accept(name: str, part: object) -> Op:
+    if not isinstance(part, Op):
+        raise Unusable(f"it must be an Op of weft.ops.record, but is {type(part).__name__}")
+    if part.name != name:
+        raise Unusable(f"the entry point must have the op's name, which is {part.name}")
+    return part
+
+
+OPS: Table[Op] = Table(Kind.OPS, _collect(), _accept)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.verify import bodies
+from weft.plugins import Kind, Table, Unusable
 from weft.rewrite import (
     activations,
     batchnorm,
@@ -24,7 +25,7 @@ from weft.rewrite import (
     views,
 )
 from weft.rewrite.engine import Log, rewrite
-from weft.rewrite.rule import Exactness, Rule
+from weft.rewrite.rule import Exactness, Rule, StageRules
 
 CLEAN: tuple[Rule, ...] = (*identities.RULES, *constants.RULES)
 """What every stage goes on with: it undoes what other rules leave behind."""
@@ -85,6 +86,53 @@ RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rul
 """Every rule of the pipeline once, for the reference pages."""
 
 
+def _are_rules(part: object) -> bool:
+    return isinstance(part, tuple) and all(isinstance(each, Rule) for each in part)
+
+
+def _accept(_: str, part: object) -> StageRules:
+    if not isinstance(part, StageRules):
+        name = type(part).__name__
+        raise Unusable(f"it must be a StageRules of weft.rewrite.rule, but is {name}")
+    stages = [stage.name for stage in PIPELINE if stage.rules]
+    if part.stage not in stages:
+        raise Unusable(f"its stage must be {', '.join(stages)}, but is {part.stage!r}")
+    if not _are_rules(part.rules):
+        raise Unusable("its rules must be a tuple of Rules of weft.rewrite.rule")
+    known = {rule.name for rule in RULES}
+    for rule in part.rules:
+        if rule.name in known:
+            raise Unusable(f"there is another rule {rule.name}")
+        known.add(rule.name)
+    return part
+
+
+PLUGINS: Table[StageRules] = Table(Kind.RULES, {}, _accept)
+"""Rules that are not Weft's own."""
+
+
+def pipeline() -> tuple[Stage, ...]:
+    """``PIPELINE`` with the rules of plugins in their stages."""
+    added = [each.part for each in PLUGINS.loaded]
+    return tuple(_extended(stage, added) for stage in PIPELINE) if added else PIPELINE
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of the pipeline once, those of plugins too."""
+    return tuple(dict.fromkeys(rule for stage in pipeline() for rule in stage.rules))
+
+
+def _extended(stage: Stage, added: Sequence[StageRules]) -> Stage:
+    mine = [
+        rule
+        for each in added
+        for rule in each.rules
+        if stage.rules and each.stage in (stage.name, PIPELINE[0].name)
+    ]
+    rest = [rule for rule in stage.rules if rule not in CLEAN]
+    return changed(stage, rules=(*CLEAN, *mine, *rest)) if mine else stage
+
+
 def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tuple[Graph, Log]:
     """Apply the pipeline, to the bodies of control flow too.
 
@@ -96,7 +144,7 @@ def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tup
         The simplified graph, and what was done and refused.
     """
     graph, log = _simplify_bodies(prune(graph), allow)
-    for stage in PIPELINE:
+    for stage in pipeline():
         if stage.before is not None:
             graph = stage.before(graph)
         graph, done = rewrite(graph, stage.rules, allow=allow)

@@ -76,3 +76,19 @@ class Rule:
     def ops(self) -> tuple[str, ...]:
         """Ops at which it is tried; ``*`` stands for any."""
         return root_ops(self.root)
+
+
+@dataclass(frozen=True)
+class StageRules:
+    """Rules of a plugin, and the stage of the pipeline in which they are applied.
+
+    There they are tried before the rules that Weft has itself, those that clean up apart.
+
+    Attributes:
+        stage: its name: ``form``, before anything changes the patterns in which exporters
+            write composite ops; ``fold``; ``cheapen``; or ``clean``, for every stage.
+        rules: in the order in which they are tried.
+    """
+
+    stage: str
+    rules: tuple[Rule, ...]

@@ -18,6 +18,8 @@ import numpy as np
 from weft.codegen.flavours import Flavour
 from weft.ir.graph import Graph
 from weft.ir.text import references, show
+from weft.plugins.discover import found, generation
+from weft.plugins.discover import identity as plugins_identity
 from weft.runtime.cache import digest, processor
 from weft.runtime.compiler import Compiler
 
@@ -67,15 +69,25 @@ def digest_graph(graph: Graph) -> str:
     return digest_all([memoryview(text), *(array.view(np.uint8).data for array in arrays)])
 
 
-@lru_cache(maxsize=1)
 def digest_self() -> str:
-    """A hash of Weft's own sources and of the packages that it plans with."""
+    """A hash of Weft's own sources, of plugins and of the packages that it plans with."""
+    own = _digest_own()
+    return _digest_plugins(own, generation()) if found() else own
+
+
+@lru_cache(maxsize=1)
+def _digest_own() -> str:
     root = Path(__file__).parents[1]
     parts: list[str | bytes] = [sys.version, *(f"{name} {_version(name)}" for name in _PACKAGES)]
     for path in sorted(root.rglob("*")):
         if path.suffix in _OWN_SUFFIXES:
             parts += str(path.relative_to(root)), path.read_bytes()
     return digest(parts)
+
+
+@lru_cache(maxsize=1)
+def _digest_plugins(own: str, _: int) -> str:
+    return digest([own, *plugins_identity()])
 
 
 def build_key(

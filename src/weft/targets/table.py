@@ -4,34 +4,83 @@ from __future__ import annotations
 
 import platform
 import tomllib
-from dataclasses import replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
 
-from weft.errors import UserError
+from weft.errors import InternalError, UserError
+from weft.plugins import Kind, Table, Unusable
 from weft.targets.target import Target
 
 TARGETS: tuple[str, ...] = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
 _CPUINFO = Path("/proc/cpuinfo")
 
 
+_FLAVOURS = ("c89", "c99", "gnu")
+
+
 @cache
 def _read(name: str) -> Target:
-    text = files("weft.targets").joinpath("data", f"{name}.toml").read_text(encoding="utf-8")
-    row = tomllib.loads(text)
-    return Target(
-        name,
-        int(row["vector_bytes"]),
-        int(row["registers"]),
-        str(row["flavour"]),
-        tuple(str(flag) for flag in row["flags"]),
-        str(row["doc"]),
-        tuple(int(size) for size in row.get("caches", ())),
-        bool(row.get("fused", True)),
-    )
+    try:
+        return read(name, files("weft.targets").joinpath("data", f"{name}.toml"))
+    except Unusable as error:
+        raise InternalError(f"target {name}: {error}") from error
+
+
+def read(name: str, file: Traversable) -> Target:
+    """The target that a TOML file describes.
+
+    Raises:
+        Unusable: it describes none.
+    """
+    try:
+        row = tomllib.loads(file.read_text(encoding="utf-8"))
+        made = Target(
+            name,
+            int(row["vector_bytes"]),
+            int(row["registers"]),
+            str(row["flavour"]),
+            tuple(str(flag) for flag in row["flags"]),
+            str(row["doc"]),
+            tuple(int(size) for size in row.get("caches", ())),
+            bool(row.get("fused", True)),
+        )
+    except KeyError as error:
+        raise Unusable(f"{file.name} lacks {error.args[0]}") from error
+    except (OSError, TypeError, ValueError) as error:  # broken TOML is a ValueError
+        raise Unusable(f"{file.name}: {error}") from error
+    unknown = row.keys() - {each.name for each in fields(Target)}
+    if unknown:
+        raise Unusable(f"{file.name} has {', '.join(sorted(unknown))}, which mean nothing")
+    return made
+
+
+def _accept(name: str, part: object) -> Target:
+    """A target from the file that stands for it, or from itself."""
+    made = part if isinstance(part, Target) else None
+    if isinstance(part, Traversable):
+        made = read(name, part)
+    if made is None:
+        what = type(part).__name__
+        raise Unusable(f"it must be a path to a TOML file or a Target, but is {what}")
+    if made.name != name:
+        raise Unusable(f"the entry point must have the target's name, which is {made.name}")
+    if made.flavour not in _FLAVOURS:
+        raise Unusable(f"its flavour must be {', '.join(_FLAVOURS)}, but is {made.flavour!r}")
+    bits = made.vector_bytes
+    if bits < 0 or bits & (bits - 1):
+        raise Unusable(f"its vector_bytes must be 0 or a power of two, but are {bits}")
+    return made
+
+
+ALL: Table[Target] = Table(
+    Kind.TARGETS, {name: _read(name) for name in TARGETS}, _accept, frozenset({"host"})
+)
+"""Every target by name, those of plugins too."""
 
 
 def target(name: str) -> Target:
@@ -42,11 +91,16 @@ def target(name: str) -> Target:
     """
     if name == "host":
         return host()
-    if name not in TARGETS:
-        near = get_close_matches(name, (*TARGETS, "host"), 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(TARGETS)}."
-        raise UserError("target must be one that Weft knows", got=name, fix=hint)
-    return _read(name)
+    made = ALL.get(name)
+    if made is None:
+        near = get_close_matches(name, (*ALL, "host"), 3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(ALL)}."
+        raise UserError(
+            "target must be one that Weft knows",
+            got=name,
+            fix=ALL.why_missing(name) or hint,
+        )
+    return made
 
 
 @cache
@@ -111,7 +165,3 @@ def host(simd: str = "") -> Target:
     # On Arm the compiler knows the machine without flags.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
     return replace(_read(levels[0]), name="host", flags=flags)
-
-
-ALL: MappingProxyType[str, str] = MappingProxyType({name: _read(name).doc for name in TARGETS})
-"""Name and description of every target."""

@@ -17,6 +17,7 @@ from weft.errors import UserError
 from weft.frontends.onnx.adapters import ADAPTERS, adapt
 from weft.frontends.onnx.attributes import node_attributes
 from weft.frontends.onnx.control import check_states
+from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
 from weft.frontends.onnx.functions import bindings_of, body_of
 from weft.frontends.onnx.lowering import Lowering
 from weft.frontends.onnx.order import in_order
@@ -252,7 +253,8 @@ class Importer:
     def _results(self, node: NodeProto, scope: Scope, label: str) -> tuple[Value, ...]:
         domain = domain_of(node.domain)
         opset = scope.opsets.get(domain)
-        rule = signature(node.op_type, domain, opset) if opset is not None else None
+        own = custom_op(node.op_type, domain, self.ops)
+        rule = custom_signature(own) if own else signature(node.op_type, domain, opset or 0)
         local = self.functions.get((domain, node.op_type, node.overload))
         where = f"node {label}"
         if local is None:
@@ -266,7 +268,7 @@ class Importer:
         _check_counts(node, rule, where)
         attributes = node_attributes(node, rule, scope.bindings, where)
         request = Request(
-            node.op_type,
+            own.name if own else node.op_type,
             rule.since,
             attributes,
             inputs,
@@ -276,20 +278,26 @@ class Importer:
             where,
             scope,
         )
+        return self.lowering.lower(request) if own else self._standard(node, rule, request, label)
+
+    def _standard(
+        self, node: NodeProto, rule: Signature, request: Request, label: str
+    ) -> tuple[Value, ...]:
+        """The outputs of an op of the standard."""
         special = SPECIAL.get(node.op_type)
-        if special is not None:
-            found = special(request, self)
-            if found is not None:
-                return found
+        found = special(request, self) if special is not None else None
+        if found is not None:
+            return found
         adapted = adapt(request, self.lowering)
         if isinstance(adapted, tuple):
             return adapted
         if adapted.op in self.ops:
             return self.lowering.lower(adapted)
-        body = body_of(node, rule, opset or 1, [self._onnx_type(value) for value in inputs])
+        opset = request.scope.opsets.get(rule.domain) or 1
+        body = body_of(node, rule, opset, [self._onnx_type(value) for value in request.inputs])
         if body is None:
-            raise UserError(f"{node.op_type} is not supported", where=where)
-        return self.function(node, body, scope, label, inputs)
+            raise UserError(f"{node.op_type} is not supported", where=request.where)
+        return self.function(node, body, request.scope, label, request.inputs)
 
     def _supported(
         self,
@@ -305,7 +313,12 @@ class Importer:
                 f"onnx: the model imports no operator set {domain or 'ai.onnx'}", where=where
             )
         if rule is None:
-            raise UserError(f"ONNX has no op {node.op_type} in {domain or 'ai.onnx'} {opset}")
+            raise UserError(
+                f"ONNX has no op {node.op_type} in {domain or 'ai.onnx'} {opset}",
+                fix=why_missing(self.ops),
+            )
+        if rule.schema is None:
+            return
         if domain not in NEWEST:
             raise UserError(f"ops of {domain} are not supported", where=where)
         known = node.op_type in self.ops or node.op_type in SPECIAL or rule.is_function

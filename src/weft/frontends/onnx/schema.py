@@ -37,7 +37,7 @@ class Signature:
         least, most: how many inputs there may be.
         outputs: the largest number of outputs.
         attributes: rules by name.
-        schema: ONNX's own record, for function bodies.
+        schema: ONNX's own record, for function bodies; none for what ONNX does not have.
     """
 
     op: str
@@ -55,6 +55,8 @@ class Signature:
     @property
     def is_function(self) -> bool:
         """Whether ONNX defines the op by other ops."""
+        if self.schema is None:
+            return False
         return self.schema.has_function or self.schema.has_context_dependent_function
 
 

@@ -28,11 +28,14 @@ from onnx.external_data_helper import (
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.frontends.onnx.custom import VERSION, custom_signature
 from weft.frontends.onnx.lowering import RENAMED
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
 from weft.frontends.onnx.tensors import ONNX_TYPES, type_name
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Symbol, TensorType
+from weft.ops.record import Op
+from weft.ops.table import OPS
 
 OPSET = 21
 """The operator set that is written unless an op needs a newer one."""
@@ -89,7 +92,16 @@ def _is_inner_scan(node: Node) -> bool:
 
 
 def _domain(op: str) -> str | None:
+    own = _custom(op)
+    if own is not None:
+        return own.domain
     return next((name for name, opset in NEWEST.items() if signature(op, name, opset)), None)
+
+
+def _custom(op: str) -> Op | None:
+    """The op, if it is not of the standard but has an operator set of its own."""
+    record = OPS.get(op)
+    return record if record is not None and record.domain else None
 
 
 def _opsets(graph: Graph) -> dict[str, int]:
@@ -97,7 +109,7 @@ def _opsets(graph: Graph) -> dict[str, int]:
     for node in _all_nodes(graph):
         domain = _domain(node.op)
         if domain:
-            found[domain] = NEWEST[domain]
+            found[domain] = NEWEST.get(domain, VERSION)
             continue
         spelled = _spelled(node, graph)
         newest = signature(node.op, "", NEWEST[""])
@@ -166,7 +178,12 @@ class _Writer:
 
     def _node(self, node: Node, graph: Graph) -> tuple[list[TensorProto], NodeProto]:
         domain = _domain(node.op) or ""
-        rule = signature(node.op, domain, self.opsets[domain])
+        own = _custom(node.op)
+        rule = (
+            signature(node.op, domain, self.opsets[domain])
+            if own is None
+            else custom_signature(own)
+        )
         assert rule is not None
         node = _spelled(node, graph)
         if node.op == "Scan":
@@ -176,7 +193,7 @@ class _Writer:
         while inputs and not inputs[-1]:
             inputs.pop()
         proto = NodeProto(
-            op_type=node.op,
+            op_type=rule.op,
             domain=domain,
             name=f"{self.prefix}{node.name}",
             input=inputs,

@@ -1,0 +1,63 @@
+"""``weft plugin``: the plugins that are installed, and skeletons of new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from weft.cli.common import State, json_option, table, write_json
+from weft.frontends.source import PLUGINS as FRONTENDS
+from weft.ops.table import OPS
+from weft.plugins import Failed, Loaded, Table
+from weft.recipes import ALL as RECIPES
+from weft.rewrite.recipes import PLUGINS as RULES
+from weft.targets.table import ALL as TARGETS
+
+TABLES: tuple[Table[Any], ...] = (OPS, RULES, RECIPES, TARGETS, FRONTENDS)
+"""What plugins can add to, one table for each kind."""
+
+
+@click.group(short_help="List plugins, or begin one.")
+def plugin() -> None:
+    """Parts of Weft that other packages bring; see docs/plugins.md.
+
+    `WEFT_PLUGINS=off` leaves them all out.
+    """
+
+
+def _record(found: Loaded[Any] | Failed) -> dict[str, str]:
+    plugin = found.plugin
+    return {
+        "kind": plugin.kind.value,
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "object": plugin.entry.value,
+        "state": "loaded" if isinstance(found, Loaded) else "failed",
+        "reason": found.reason if isinstance(found, Failed) else "",
+    }
+
+
+@plugin.command(name="list", short_help="The plugins that are installed.")
+@json_option
+@click.pass_obj
+def list_plugins(state: State) -> None:
+    """Loads every plugin that is installed; says which cannot be used, and why."""
+    found = [_record(result) for each in TABLES for result in each.results]
+    if state.json:
+        write_json(found)
+        return
+    if not found:
+        click.echo("no plugins are installed")
+        return
+    rows = [
+        (
+            each["kind"],
+            each["name"],
+            f"{each['distribution']} {each['version']}",
+            each["reason"] or "loaded",
+        )
+        for each in found
+    ]
+    table(("kind", "name", "from", "state"), rows, ())

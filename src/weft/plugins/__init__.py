@@ -1,0 +1,6 @@
+"""Plugins: parts of Weft that other distributions bring, found by their entry points."""
+
+from weft.plugins.discover import Kind, Plugin, found, refresh
+from weft.plugins.table import Failed, Loaded, Table, Unusable
+
+__all__ = ["Failed", "Kind", "Loaded", "Plugin", "Table", "Unusable", "found", "refresh"]
