@@ -58,8 +58,8 @@ def ops_page() -> Iterator[str]:
     yield NOTE
     yield (
         f"{len(OPS.builtin)} ops. Names and meaning are ONNX's newest wherever ONNX has the "
-        "operation; what ONNX gives as an input that fixes shapes is an attribute here. An input in "
-        "brackets is optional. Element types are "
+        "operation; what ONNX gives as an input that fixes shapes is an attribute here. An input "
+        "in brackets is optional. Element types are "
         + ", ".join(f"`{each.value}`" for each in DType)
         + ", as far as ONNX allows them for the op."
     )

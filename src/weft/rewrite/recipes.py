@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from typing import cast
 
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
@@ -87,7 +88,9 @@ RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rul
 
 
 def _are_rules(part: object) -> bool:
-    return isinstance(part, tuple) and all(isinstance(each, Rule) for each in part)
+    if not isinstance(part, tuple):
+        return False
+    return all(isinstance(each, Rule) for each in cast(tuple[object, ...], part))
 
 
 def _accept(_: str, part: object) -> StageRules:
