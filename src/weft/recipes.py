@@ -9,11 +9,12 @@ from weft.compress import fault_nodes, faults, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
-from weft.rewrite import cleanups
+from weft.rewrite import cleanups, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
+    *tiling.RECIPES,
     *sparsity.RECIPES,
     *faults.RECIPES,
     *fault_nodes.RECIPES,
