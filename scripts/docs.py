@@ -1,5 +1,6 @@
 """Write the pages that come from tables: ``docs/ops.md``, ``rules.md``, ``recipes.md``,
 ``targets.md``, and from generated C: ``kernels.md``.
+    ("src/weft/ops/__init__.pyi", stub),
 
 python scripts/docs.py           writes them
 python scripts/docs.py --check   fails if one is not what would be written
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import assert_never
 
 from kernels_page import kernels_page
+from ops_stub import stub
 
 from weft.dtypes import DType
 from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
@@ -25,7 +27,7 @@ from weft.rewrite.recipes import PIPELINE, RULES
 from weft.rewrite.rule import Exactness, Rule
 from weft.targets.table import TARGETS, target
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Written by scripts/docs.py from the tables in src/weft; do not edit. -->"
 
 
@@ -145,11 +147,12 @@ def targets_page() -> Iterator[str]:
 
 
 PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
-    ("ops.md", ops_page),
-    ("rules.md", rules_page),
-    ("recipes.md", recipes_page),
-    ("targets.md", targets_page),
-    ("kernels.md", kernels_page),
+    ("docs/ops.md", ops_page),
+    ("docs/rules.md", rules_page),
+    ("docs/recipes.md", recipes_page),
+    ("docs/targets.md", targets_page),
+    ("docs/kernels.md", kernels_page),
+    ("src/weft/ops/__init__.pyi", stub),
 )
 
 
@@ -160,7 +163,7 @@ def main() -> int:
     check = parser.parse_args().check
     stale: list[str] = []
     for name, page in PAGES:
-        path, text = DOCS / name, "\n\n".join(page()) + "\n"
+        path, text = ROOT / name, "\n\n".join(page()) + "\n"
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(name)

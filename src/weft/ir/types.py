@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from weft.dtypes import DType
+from weft.errors import UserError
+
+_TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>(?:\w+(?:,\w+)*)?)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +57,22 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(str(dim) for dim in self.shape)}]"
+
+
+def parse_type(text: str) -> TensorType:
+    """The type that prints as ``text``: ``f32[N,3,224,224]``.
+
+    Raises:
+        UserError: nothing prints so.
+    """
+    found = _TYPE.fullmatch(text.replace(" ", ""))
+    known = {each.value: each for each in DType}
+    if found is None or found["dtype"] not in known:
+        raise UserError(
+            "a type is an element type and sizes in brackets, as in f32[1,3,224,224]", got=text
+        )
+    sizes = [each for each in found["sizes"].split(",") if each]
+    shape = tuple(int(each) if each.isdecimal() else Symbol(each) for each in sizes)
+    if any(isinstance(each, Symbol) for each in shape[1:]):
+        raise UserError("only the leading size of a type may be a symbol", got=text)
+    return TensorType(known[found["dtype"]], shape)
