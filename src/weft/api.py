@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -28,13 +28,16 @@ from weft.frontends.source import NATIVE, Source, note_built, open_file
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
-from weft.ir.types import Symbol, TensorType
+from weft.ir.types import Symbol, TensorType, parse_type
 from weft.kernels.chains import fuser
 from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.pictures.picture import Format, draw
+from weft.ops.trace import call_graph, graph_of
+from weft.ops.trace import trace as trace_graph
+from weft.ops.values import Value, input_value
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
@@ -88,6 +91,41 @@ def load(
     return Net(*open_file(path, inputs, constants))
 
 
+def input(name: str, type: str | TensorType) -> Value:
+    """A value that a network in the making is given: ``weft.input("x", "f32[1,3,32,32]")``."""
+    return input_value(name, parse_type(type) if isinstance(type, str) else type)
+
+
+def net(
+    inputs: Sequence[Value], outputs: Sequence[Value], *, name: str = "net", seed: int = 0
+) -> Net:
+    """The network between values.
+
+    Args:
+        inputs: values of ``weft.input``, in order.
+        outputs: what the network gives, in order.
+        name: of the network.
+        seed: of the weights of layers that were given none; the same seed gives a weight of
+            the same name the same elements.
+    """
+    return Net(graph_of(inputs, outputs, name, seed))
+
+
+def trace(
+    function: Callable[..., Any], *types: str | TensorType, name: str = "net", seed: int = 0
+) -> Net:
+    """The network that a function of values computes: of a layer, of layers in sequence.
+
+    Args:
+        function: takes a value for each type, gives one or several.
+        types: of the inputs, such as ``f32[1,3,32,32]``; a leading size may be a name.
+        name: of the network.
+        seed: see ``net``.
+    """
+    found = [parse_type(each) if isinstance(each, str) else each for each in types]
+    return Net(trace_graph(function, found, name, seed))
+
+
 @dataclass(frozen=True)
 class Net:
     """A network: a graph, and what can be done with it.
@@ -109,6 +147,16 @@ class Net:
         if isinstance(self.origin, Graph):
             return self.origin
         return self.loaded or self.origin.read()
+
+    def __call__(self, *values: Value, name: str = "") -> Value | tuple[Value, ...]:
+        """The outputs for values of a network in the making, which this net becomes part of.
+
+        Args:
+            values: one for each input.
+            name: in front of the names of the nodes; the graph's if not given.
+        """
+        made = call_graph(self.graph, *values, name=name)
+        return made[0] if len(made) == 1 else made
 
     @cached_property
     def identity(self) -> str:

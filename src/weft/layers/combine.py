@@ -67,7 +67,9 @@ def parallel(layers: Iterable[Layer], join: Join = "concat", axis: int = 1) -> B
     if not branches:
         raise UserError("parallel: there must be at least one layer", got="none")
     if not callable(join) and join not in ("add", "concat", "multiply"):
-        raise UserError("parallel: join must be add, concat, multiply or a function", got=repr(join))
+        raise UserError(
+            "parallel: join must be add, concat, multiply or a function", got=repr(join)
+        )
 
     def run(*values: Value) -> Any:
         made: list[Value] = []
@@ -111,7 +113,7 @@ def residual(layer: Layer, shortcut: Layer | None = None) -> Block:
 def _checked(word: str, layers: Iterable[Layer]) -> tuple[Layer, ...]:
     found = tuple(layers)
     for place, layer in enumerate(found):
-        if not callable(layer) and not isinstance(layer, Graph):
+        if not isinstance(layer, Graph) and not callable(layer):
             raise UserError(
                 f"{word}: a layer is a function of values, a net or a graph",
                 got=f"{type(layer).__name__} at place {place}",

@@ -60,9 +60,7 @@ class Conv:
         shape = (self.channels, inputs // self.groups, *kernel)
         taps = prod(kernel)
         fans = (shape[1] * taps, self.channels // self.groups * taps)
-        w = parameter(
-            "Conv", "weight", TensorType(dtype, shape), self.weight, self.initial, fans
-        )
+        w = parameter("Conv", "weight", TensorType(dtype, shape), self.weight, self.initial, fans)
         b = bias("Conv", self.bias, x.type, self.channels)
         attributes = ConvAttributes(
             kernel, strides, dilations, self._pads(x, kernel, strides, dilations), self.groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,11 +35,11 @@ def parameter(
         fans: numbers into one output, outputs of one input.
     """
     if given is None:
-        return weight(type, initial, fans)
+        return weight(type, initial, fans, role=what)
     found = type_of(np.asarray(given), what)
     if found != type:
         raise UserError(f"{word}: {what} must be {type}", got=str(found))
-    return constant(given)
+    return constant(given, role=what)
 
 
 def bias(
@@ -48,7 +48,7 @@ def bias(
     """A bias of zeros (``True``), none (``False``) or the one that is given."""
     if given is False:
         return None
-    array = None if given is True else cast(Array, given)
+    array = None if given is True else given
     return parameter(word, what, TensorType(like.dtype, (count,)), array, "zeros")
 
 

@@ -1,7 +1,11 @@
 """The op table, and every op as a function: ``weft.ops.conv(x, w, strides=(2, 2))``."""
 
+from weft.ops import attention, cast, expand, shape, softmax
 from weft.ops.functions import FUNCTIONS
 
-# Some functions are called like the file of their family (``softmax``): the function is what
-# ``weft.ops.softmax`` means, the file's contents are imported from ``weft.ops.softmax`` by name.
+# Files called like a function.  They are loaded first, since loading a file gives its name to
+# the file; from here on the name is the function's, as `from weft.ops.softmax import OPS` needs
+# the name no more.
+_FILES = (attention, cast, expand, shape, softmax)
+
 globals().update(FUNCTIONS)

@@ -158,6 +158,7 @@ class _Work:
     seed: int
     names: dict[Maker, tuple[str, ...]] = field(default_factory=dict[Maker, tuple[str, ...]])
     wishes: dict[tuple[Maker, int], str] = field(default_factory=dict[tuple[Maker, int], str])
+    arrays: dict[int, str] = field(default_factory=dict[int, str])
     used: set[tuple[Maker, int]] = field(default_factory=set[tuple[Maker, int]])
 
     def name(self, value: Value) -> str:
@@ -175,7 +176,7 @@ class _Work:
         node = builder.fresh(maker.name or maker.op.name.lower())
         for place, each in enumerate(maker.inputs):
             if each is not None:
-                self._place_constant(each.maker, f"{node}.{_parameter(maker.op, place)}")
+                self._place_constant(each.maker, node, _parameter(maker.op, place))
         inputs = tuple("" if each is None else self.name(each) for each in maker.inputs)
         made: list[str] = []
         for place, type in enumerate(maker.types):
@@ -190,13 +191,15 @@ class _Work:
         builder.nodes.append(Node(node, maker.op.name, inputs, tuple(made), maker.attributes))
         self.names[maker] = tuple(made)
 
-    def _place_constant(self, maker: Maker, wish: str) -> None:
-        if maker in self.names:
+    def _place_constant(self, maker: Maker, reader: str, role: str) -> None:
+        """Adds a constant that its first reader is about to read."""
+        if maker in self.names or not isinstance(maker, Fixed | Drawn):
             return
+        wish = maker.name or f"{reader}.{maker.role or role}"
         if isinstance(maker, Fixed):
-            self.names[maker] = (self.builder.constant(maker.array, maker.name or wish),)
-        elif isinstance(maker, Drawn):
-            name = self.builder.fresh(maker.name or wish)
+            self.names[maker] = (self.builder.constant(maker.array, wish),)
+        else:
+            name = self.builder.fresh(wish)
             array = maker.array(self.seed, crc32(name.encode()))
             array.flags.writeable = False
             self.builder.declare(name, maker.type, array)
@@ -206,7 +209,7 @@ class _Work:
         graph, builder = maker.graph, self.builder
         prefix = f"{maker.name}." if maker.name else ""
         for inner, each in zip(graph.inputs, maker.inputs, strict=True):
-            self._place_constant(each.maker, f"{prefix}{inner}")
+            self._place_constant(each.maker, maker.name, inner)
         names = {"": ""}
         names.update(
             (inner, self.name(each)) for inner, each in zip(graph.inputs, maker.inputs, strict=True)
@@ -230,14 +233,16 @@ class _Work:
 
     def _constant(self, wish: str, array: np.ndarray) -> str:
         # A graph that is put in twice has its weights once.
-        known = self.builder.constants.get(wish)
-        return wish if known is array else self.builder.constant(array, wish)
+        name = self.arrays.get(id(array))
+        if name is None:
+            name = self.arrays[id(array)] = self.builder.constant(array, wish)
+        return name
 
     def outputs(self, values: Sequence[Value]) -> list[str]:
         """The names of the outputs, each a value of its own that a node makes."""
         builder, found = self.builder, list[str]()
         for value in values:
-            self._place_constant(value.maker, "constant")
+            self._place_constant(value.maker, builder.name, "output")
             name = self.name(value)
             if name in found or name in builder.constants or name in builder.inputs:
                 name = builder.op("Identity", name, output=f"{name}_copy")

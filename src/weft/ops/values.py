@@ -35,10 +35,17 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """A constant; called ``NODE.PARAMETER`` of its first reader if it has no name."""
+    """A constant.
+
+    Attributes:
+        array: its elements.
+        name: in the graph; ``NODE.ROLE`` of its first reader if not given.
+        role: there; the name of the op's input if not given.
+    """
 
     array: np.ndarray
     name: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +57,14 @@ class Drawn:
         initial: the distribution.
         fans: how many numbers go into one output, and how many outputs one input goes to.
         name: as for ``Fixed``.
+        role: as for ``Fixed``.
     """
 
     type: TensorType
     initial: Initial
     fans: tuple[int, int] = (1, 1)
     name: str = ""
+    role: str = ""
 
     def array(self, seed: int, stream: int) -> np.ndarray:
         """The weight's elements."""
@@ -197,17 +206,21 @@ def input_value(name: str, type: TensorType) -> Value:
     return Value(type, Given(name), name=name)
 
 
-def constant(array: np.ndarray | np.generic, name: str = "") -> Value:
-    """A constant; the array is shared, not copied."""
+def constant(array: np.ndarray | np.generic, name: str = "", role: str = "") -> Value:
+    """A constant, as ``Fixed`` has it; the array is shared, not copied."""
     array = np.asarray(array)
-    return Value(type_of(array, name or "of a network in the making"), Fixed(array, name))
+    return Value(type_of(array, name or "of a network in the making"), Fixed(array, name, role))
 
 
 def weight(
-    type: TensorType, initial: Initial = "he", fans: tuple[int, int] = (1, 1), name: str = ""
+    type: TensorType,
+    initial: Initial = "he",
+    fans: tuple[int, int] = (1, 1),
+    name: str = "",
+    role: str = "",
 ) -> Value:
-    """A weight that is drawn from the seed when the graph is made."""
-    return Value(type, Drawn(type, initial, fans, name))
+    """A weight that is drawn from the seed when the graph is made, as ``Drawn`` has it."""
+    return Value(type, Drawn(type, initial, fans, name, role))
 
 
 def binary(op: str, left: Input, right: Input) -> Value:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Final
 
 from weft.ops import (
     activation,
     along,
     arithmetic,
-    attention,
-    cast,
     convolution,
     counted,
     deformable,
@@ -36,32 +34,35 @@ from weft.ops import (
     sampling,
     scatter,
     selection,
-    shape,
     signal,
     slicing,
-    softmax,
     suppression,
 )
+from weft.ops.attention import OPS as ATTENTION
+from weft.ops.cast import OPS as CAST
+from weft.ops.record import Op
+from weft.ops.shape import OPS as SHAPE
+from weft.ops.softmax import OPS as SOFTMAX
 
 OTHER: Final = "other"
 INPUT: Final = "input"
 OUTPUT: Final = "output"
 
-KINDS: Mapping[str, tuple[ModuleType, ...]] = MappingProxyType(
+KINDS: Mapping[str, tuple[Op, ...]] = MappingProxyType(
     {
-        "convolution": (convolution, deformable),
-        "matrix product": (linear, attention),
-        "activation": (activation, softmax),
-        "arithmetic": (arithmetic, logic),
-        "normalization": (normalization, response),
-        "pooling": (pooling, global_pooling, regions),
-        "reduction": (reduction, along, selection, counted, suppression),
-        "shape": (shape, ordering),
-        "slices": (slicing, indexing, scatter, padding),
-        "integers": (cast, quantization, integer),
-        "recurrence": (recurrent,),
-        "sampling": (resampling, sampling),
-        "signal": (signal, generation, rotary, loss),
+        "convolution": (*convolution.OPS, *deformable.OPS),
+        "matrix product": (*linear.OPS, *ATTENTION),
+        "activation": (*activation.OPS, *SOFTMAX),
+        "arithmetic": (*arithmetic.OPS, *logic.OPS),
+        "normalization": (*normalization.OPS, *response.OPS),
+        "pooling": (*pooling.OPS, *global_pooling.OPS, *regions.OPS),
+        "reduction": (*reduction.OPS, *along.OPS, *selection.OPS, *counted.OPS, *suppression.OPS),
+        "shape": (*SHAPE, *ordering.OPS),
+        "slices": (*slicing.OPS, *indexing.OPS, *scatter.OPS, *padding.OPS),
+        "integers": (*CAST, *quantization.OPS, *integer.OPS),
+        "recurrence": (*recurrent.OPS,),
+        "sampling": (*resampling.OPS, *sampling.OPS),
+        "signal": (*signal.OPS, *generation.OPS, *rotary.OPS, *loss.OPS),
     }
 )
 """The families of the op table, a few to a colour; ops of no family are ``other``."""
@@ -88,9 +89,7 @@ FILLS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_KIND_OF: Mapping[str, str] = {
-    op.name: kind for kind, modules in KINDS.items() for module in modules for op in module.OPS
-}
+_KIND_OF: Mapping[str, str] = {op.name: kind for kind, ops in KINDS.items() for op in ops}
 
 
 def kind_of(op: str) -> str:
