@@ -34,10 +34,10 @@ from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.pictures.picture import Format, draw
 from weft.ops.trace import call_graph, graph_of
 from weft.ops.trace import trace as trace_graph
 from weft.ops.values import Value, input_value
+from weft.pictures.picture import Format, draw
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
