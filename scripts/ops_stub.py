@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 from weft.dtypes import DType
 from weft.ops.functions import Caller
-from weft.ops.table import BUILTIN
+from weft.ops.table import OPS
 
 _NOTE = "# Written by scripts/docs.py from the op table; do not edit.\n"
 _HEAD = '''"""The op table, and every op as a function: ``weft.ops.conv(x, w, strides=(2, 2))``."""
@@ -100,7 +100,7 @@ def _function(caller: Caller, count: str, result: str, overloaded: bool) -> str:
 def stub() -> Iterator[str]:
     """The file, piece by piece."""
     yield f"{_NOTE}\n{_HEAD}".rstrip("\n")
-    for caller in sorted(map(Caller, BUILTIN.values()), key=lambda each: each.word):
+    for caller in sorted(map(Caller, OPS.builtin.values()), key=lambda each: each.word):
         results = list(_results(caller))
         for count, result in results:
             yield _function(caller, count, result, len(results) > 1)

@@ -19,7 +19,7 @@ from weft.ir.types import TensorType, parse_type
 from weft.ir.verify import verify
 from weft.ops.evaluate import call_of, evaluate
 from weft.ops.functions import FUNCTIONS, function_name
-from weft.ops.table import BUILTIN, OPS
+from weft.ops.table import OPS
 from weft.ops.trace import graph_of
 from weft.ops.values import Value, as_values, constant, input_value
 
@@ -75,7 +75,7 @@ def test_arrays_are_constants(name: str) -> None:
 
 
 def test_every_function_has_a_name_of_its_own() -> None:
-    assert len(FUNCTIONS) == len(BUILTIN)
+    assert len(FUNCTIONS) == len(OPS.builtin)
     for name, function in FUNCTIONS.items():
         assert name.isidentifier()
         assert getattr(weft.ops, name) is function

@@ -131,6 +131,16 @@ def test_what_a_plugin_holds_decides_about_the_cache(install: Install) -> None:
     assert len(found) == 3
 
 
+def test_an_op_of_a_plugin_is_a_function(install: Install) -> None:
+    install("times", {"times_op.py": OP}, {"ops": {"Times": "times_op:TIMES"}})
+    net = weft.trace(lambda x: weft.ops.times(x, factor=3), "f32[2]")
+    assert [node.op for node in net.graph.nodes] == ["Times"]
+    (made,) = net.reference(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(made, [3, 6])
+    with pytest.raises(AttributeError, match="no attribute time$"):
+        weft.ops.time  # noqa: B018
+
+
 def test_an_op_and_a_rule_in_one_module(install: Install) -> None:
     entries = {"ops": {"Times": "times:TIMES"}, "rules": {"twice": "times:TWICE"}}
     install("times", {"times.py": OP + RULE}, entries)

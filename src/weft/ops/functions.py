@@ -21,8 +21,9 @@ from typing import Any, cast, get_type_hints
 from weft.errors import UserError
 from weft.ops.coerce import coerced, described
 from weft.ops.record import Op, Param
-from weft.ops.table import BUILTIN
+from weft.ops.table import OPS
 from weft.ops.values import Input, Value, apply, as_values
+from weft.plugins.discover import Kind, of_kind
 
 # As the frameworks call them.
 _NAMES = {
@@ -264,4 +265,14 @@ def functions(ops: Mapping[str, Op]) -> Mapping[str, Callable[..., Any]]:
     return {function_name(name): function_of(op) for name, op in ops.items()}
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions(BUILTIN))
+def function_named(name: str) -> Callable[..., Any] | None:
+    """The function of that name, of an op of Weft or of a plugin, which is loaded then."""
+    known = FUNCTIONS.get(name)
+    if known is not None:
+        return known
+    names = (each.name for each in of_kind(Kind.OPS) if function_name(each.name) == name)
+    op = next((OPS[each] for each in names if each in OPS), None)
+    return None if op is None else function_of(op)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions(OPS.builtin))

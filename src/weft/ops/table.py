@@ -42,4 +42,68 @@ from weft.ops import (
 from weft.ops.attention import OPS as ATTENTION
 from weft.ops.cast import OPS as CAST
 from weft.ops.record import Op
+from weft.ops.shape import OPS as SHAPE
+from weft.ops.softmax import OPS as SOFTMAX
 from weft.plugins import Kind, Table, Unusable
+
+FAMILIES = (
+    activation.OPS,
+    along.OPS,
+    arithmetic.OPS,
+    ATTENTION,
+    CAST,
+    convolution.OPS,
+    counted.OPS,
+    deformable.OPS,
+    generation.OPS,
+    global_pooling.OPS,
+    indexing.OPS,
+    integer.OPS,
+    linear.OPS,
+    logic.OPS,
+    loss.OPS,
+    normalization.OPS,
+    ordering.OPS,
+    padding.OPS,
+    pooling.OPS,
+    quantization.OPS,
+    recurrent.OPS,
+    reduction.OPS,
+    regions.OPS,
+    resampling.OPS,
+    response.OPS,
+    rotary.OPS,
+    sampling.OPS,
+    scatter.OPS,
+    selection.OPS,
+    SHAPE,
+    signal.OPS,
+    slicing.OPS,
+    SOFTMAX,
+    suppression.OPS,
+)
+
+
+def _table() -> Mapping[str, Op]:
+    return OPS
+
+
+def _collect() -> Mapping[str, Op]:
+    table: dict[str, Op] = {}
+    # Control flow runs bodies made of any op, so its records ask for the table when used.
+    for op in (*(op for family in FAMILIES for op in family), *control.ops(_table)):
+        if op.name in table:
+            raise InternalError(f"op {op.name} stands twice in the table")
+        table[op.name] = op
+    return MappingProxyType(table)
+
+
+def _accept(name: str, part: object) -> Op:
+    if not isinstance(part, Op):
+        raise Unusable(f"it must be an Op of weft.ops.record, but is {type(part).__name__}")
+    if part.name != name:
+        raise Unusable(f"the entry point must have the op's name, which is {part.name}")
+    return part
+
+
+OPS: Table[Op] = Table(Kind.OPS, _collect(), _accept)
