@@ -503,7 +503,14 @@ class Net:
         format: Format = "svg",
         title: str = "",
     ) -> str:
-        """A picture of the graph: see ``weft.pictures.draw``."""
+        """A picture of the graph.
+
+        Args:
+            highlight: names of nodes to mark, by caption.
+            format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
+                searches and shows all details.
+            title: stands above; the graph's name if not given.
+        """
         return draw(self.graph, highlight=highlight, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:

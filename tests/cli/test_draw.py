@@ -38,4 +38,4 @@ def test_the_ending_says_the_form(digits: Path, tmp_path: Path):
 def test_other_endings_are_refused(digits: Path, tmp_path: Path):
     result = weft("draw", digits, "-o", tmp_path / "net.png")
     assert result.exit_code == 1
-    assert result.stderr == "error: a picture is written as .svg, .dot\n  got: net.png\n"
+    assert result.stderr == "error: a picture is written as .svg, .dot, .html\n  got: net.png\n"

@@ -31,7 +31,7 @@ def format_of(path: Path) -> Format:
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file: .svg, or .dot for Graphviz.",
+    help="The file: .svg, .html (folds, searches, shows all details), or .dot for Graphviz.",
 )
 @click.option(
     "--after",

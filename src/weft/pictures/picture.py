@@ -1,4 +1,4 @@
-"""Pictures of graphs: as SVG, as text for Graphviz."""
+"""Pictures of graphs: as SVG, as text for Graphviz, as a page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.pictures.dot import dot
 from weft.pictures.marks import marks_of
+from weft.pictures.page import html
 from weft.pictures.scene import placed, scene
 from weft.pictures.svg import svg
 
-Format: TypeAlias = Literal["svg", "dot"]
+Format: TypeAlias = Literal["svg", "dot", "html"]
 FORMATS: tuple[str, ...] = get_args(Format)
 
 
@@ -29,13 +30,16 @@ def draw(
         graph: what is drawn.
         highlight: names of nodes to mark, by a caption for the legend: the matches of a
             query, say.
-        format: ``svg``, or ``dot`` for Graphviz.
+        format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
+            searches and shows attributes, types, provenance and histograms of weights.
         title: stands above; the graph's name if not given.
     """
     if format not in FORMATS:
-        raise UserError(f"a picture is {' or '.join(FORMATS)}", got=str(format))
+        raise UserError(f"a picture is one of {', '.join(FORMATS)}", got=str(format))
     marks = marks_of(graph, highlight or {})
     heading = title or graph.name
     if format == "dot":
         return dot(scene(graph), heading, marks)
+    if format == "html":
+        return html(placed(scene(graph)), heading, marks)
     return svg(placed(scene(graph)), heading, marks)

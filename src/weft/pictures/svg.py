@@ -186,7 +186,7 @@ class _Picture:
             wire = scene.wires[place]
             x, y = self.departures[place], self._bottom(wire.source)
             yield (
-                f'<text x="{x + 4:.1f}" y="{y + 11:.1f}" font-size="9" fill="#555555" '
+                f'<text x="{x + 4:.1f}" y="{y + 15:.1f}" font-size="9" fill="#555555" '
                 'stroke="#ffffff" stroke-width="2" paint-order="stroke">'
                 f"{quoted(type_text(scene.graph.types[value]))}</text>"
             )

@@ -1,0 +1,149 @@
+"""A graph as one HTML file that needs nothing else: it zooms, folds, searches, shows details.
+
+Everything of the model is JSON in the page, from which its script draws; no part of it is ever
+markup.  A content security policy lets nothing run but that one script, and nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from math import isfinite
+from string import Template
+from typing import Any
+
+from weft.pictures.canvas import clean, cut
+from weft.pictures.families import FILLS
+from weft.pictures.marks import Mark
+from weft.pictures.scene import Box, Placed, attribute_text, attributes_of, type_text
+from weft.pictures.scopes import scopes_of
+from weft.pictures.weights import summaries
+
+_MOST_LETTERS = 400
+_PARTS = files("weft.pictures") / "page"
+
+
+def _text(text: str) -> str:
+    """Text of the model, of bounded length."""
+    return cut(clean(text), _MOST_LETTERS)
+
+
+def _box(what: Placed, place: int, box: Box, scope: int, kinds: Sequence[str]) -> dict[str, Any]:
+    node = box.node
+    made = what.layers
+    return {
+        "name": _text(box.name),
+        "op": _text(node.op if node else box.kind),
+        "kind": kinds.index(box.kind),
+        "heading": clean(box.heading),
+        "lines": [clean(line) for line in box.lines],
+        "port": node is None,
+        "scope": scope,
+        "row": made.row[place],
+        "x": round(what.x[place], 1),
+        "width": box.width,
+        "height": box.height,
+        "attributes": [
+            [name, _text(attribute_text(value))] for name, value, _ in attributes_of(node)
+        ]
+        if node
+        else [],
+        "inputs": [_text(value) for value in node.inputs] if node else [],
+        "outputs": [_text(value) for value in node.outputs] if node else [],
+        "sources": [_text(name) for name in node.origin.sources[:50]] if node else [],
+        "rules": [_text(name) for name in node.origin.rules] if node else [],
+    }
+
+
+def _wires(what: Placed) -> list[dict[str, Any]]:
+    scene, made = what.scene, what.layers
+    return [
+        {
+            "value": _text(value),
+            "type": str(scene.graph.types[value]),
+            "short": type_text(scene.graph.types[value]),
+            "source": wire.source,
+            "targets": list(wire.targets),
+            "bends": [[made.row[bend], round(what.x[bend], 1)] for bend in made.bends[place]],
+            "cut": made.cut[place],
+        }
+        for place, (value, wire) in enumerate(zip(scene.values, scene.wires, strict=True))
+    ]
+
+
+def _constants(what: Placed) -> dict[str, Any]:
+    graph = what.scene.graph
+    found: dict[str, Any] = {}
+    for name, each in summaries(graph.constants, graph.types).items():
+        record = asdict(each)
+        # JSON has no numbers for these.
+        record["values"] = [one if isfinite(one) else str(one) for one in each.values]
+        found[_text(name)] = record
+    return found
+
+
+def _data(what: Placed, heading: str, marks: Sequence[Mark]) -> dict[str, Any]:
+    boxes = what.scene.boxes
+    there = {box.kind for box in boxes}
+    kinds = [kind for kind in FILLS if kind in there]
+    scopes = scopes_of(what.scene)
+    return {
+        "title": clean(heading),
+        "kinds": [{"name": kind, "fill": FILLS[kind]} for kind in kinds],
+        "boxes": [
+            _box(what, place, box, scopes.of_box[place], kinds) for place, box in enumerate(boxes)
+        ],
+        "scopes": [
+            {"name": _text(each.name), "path": _text(each.path), "parent": each.parent}
+            for each in scopes.scopes
+        ],
+        "wires": _wires(what),
+        "constants": _constants(what),
+        "marks": [
+            {
+                "caption": _text(mark.caption),
+                "colour": mark.colour,
+                "boxes": [what.scene.place_of[name] for name in mark.nodes],
+            }
+            for mark in marks
+        ],
+    }
+
+
+def _json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element that it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _part(name: str) -> str:
+    return (_PARTS / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names what may run."""
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+def html(what: Placed, heading: str, marks: Sequence[Mark] = ()) -> str:
+    """The page.
+
+    Args:
+        what: boxes and wires with their positions.
+        heading: stands above them.
+        marks: nodes to frame.
+    """
+    script, style = _part("page.js"), _part("page.css")
+    return Template(_part("page.html")).substitute(
+        title=escape(clean(heading)),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+        style=style,
+        script=script,
+        data=_json(_data(what, heading, marks)),
+    )

@@ -1,0 +1,290 @@
+"""The page: its data are all there and only data; in a browser it draws, folds, finds and shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.pictures.chromium import Page, browser, find
+from weft.api import load
+from weft.dtypes import DType
+from weft.ir.graph import Graph
+from weft.ir.types import TensorType
+from weft.ops.build import GraphBuilder
+from weft.ops.table import OPS
+from weft.pictures import draw
+
+EVIL = (
+    "</script><script>document.title='evil'</script><img src=x onerror=\"document.title='evil'\">"
+)
+
+
+def net(prefix: str = "") -> Graph:
+    """Two scopes, a skip, weights; and names that objects have, too."""
+    builder = GraphBuilder(OPS, f"{prefix}net")
+    x = builder.input(f"{prefix}constructor", TensorType(DType.F32, (1, 64)))
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    names = (f"{prefix}__proto__", f"{prefix}w")
+    first, second = (builder.constant(weight, name) for name in names)
+    value = builder.op("MatMul", x, first, name=f"/{prefix}a/multiply")
+    value = builder.op("Relu", value, name=f"/{prefix}a/act")
+    value = builder.op("MatMul", value, second, name=f"/{prefix}b/multiply")
+    value = builder.op("Relu", value, name=f"/{prefix}b/act")
+    return builder.graph([builder.op("Add", value, x, name=f"{prefix}sum", output=f"{prefix}y")])
+
+
+class _Elements(HTMLParser):
+    """What elements a page has, and the text of some."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        name = self.found[-1][1].get("id") or self.found[-1][0] if self.found else ""
+        self.texts.setdefault(name or "", data)
+
+
+def data_of(page: str) -> dict:
+    return json.loads(_Elements(page).texts["data"])
+
+
+def test_everything_is_in_the_data():
+    data = data_of(draw(net(), format="html", highlight={"first": ["/a/act"]}))
+    boxes = {box["name"]: place for place, box in enumerate(data["boxes"])}
+    assert list(boxes) == [
+        "constructor",
+        "/a/multiply",
+        "/a/act",
+        "/b/multiply",
+        "/b/act",
+        "sum",
+        "y",
+    ]
+    multiply = data["boxes"][boxes["/a/multiply"]]
+    assert multiply["op"] == "MatMul"
+    assert multiply["inputs"] == ["constructor", "__proto__"]
+    assert data["kinds"][multiply["kind"]]["name"] == "matrix product"
+    assert [each["path"] for each in data["scopes"]] == ["a", "b"]
+    assert data["marks"][0]["boxes"] == [boxes["/a/act"]]
+    wires = {wire["value"]: wire for wire in data["wires"]}
+    assert wires["constructor"]["targets"] == [boxes["/a/multiply"], boxes["sum"]]
+    assert wires["constructor"]["type"] == "f32[1,64]"
+    assert len(wires["constructor"]["bends"]) == 4
+    assert sum(data["constants"]["w"]["bins"]) == 64 * 64
+
+
+def test_the_policy_lets_only_the_pages_own_script_and_style_act():
+    elements = _Elements(draw(net(), format="html"))
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in elements.found
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert allowed["default-src"] == "'none'"
+    for name, directive in (("script", "script-src"), ("style", "style-src")):
+        digest = b64encode(sha256(elements.texts[name].encode()).digest()).decode()
+        assert allowed[directive] == f"'sha256-{digest}'"
+
+
+def test_nothing_is_fetched_from_elsewhere():
+    page = draw(net(), format="html")
+    addresses = set(re.findall(r"https?:[^\s\"'<>]+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, not a place
+
+
+def test_names_are_only_data():
+    graph = net(EVIL)
+    plain, evil = (
+        _Elements(draw(each, format="html", title=title, highlight={title: [each.nodes[0].name]}))
+        for each, title in ((net(), "title"), (graph, EVIL))
+    )
+    assert [tag for tag, _ in evil.found] == [tag for tag, _ in plain.found]
+    assert evil.texts["title"] == EVIL
+    data = json.loads(evil.texts["data"])
+    assert data["boxes"][-1]["name"] == f"{EVIL}y"
+
+
+def test_names_of_any_length_stay_bounded():
+    assert len(draw(net("long/" * 2000), format="html")) < 80_000
+
+
+def test_pages_are_the_same_each_time():
+    assert draw(net(), format="html") == draw(net(), format="html")
+
+
+# --- in a browser ---------------------------------------------------------------------------
+
+needs_browser = pytest.mark.skipif(
+    find() is None, reason="no Chromium is on the path (or $WEFT_CHROMIUM)"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def opened(page: Page, folder: Path, text: str) -> Page:
+    path = folder / "net.html"
+    path.write_text(text, encoding="utf-8")
+    page.trouble.clear()
+    page.open(path)
+    return page
+
+
+def shown(page: Page) -> list[str]:
+    """The tooltips of all boxes: names of nodes, paths of folded scopes."""
+    return page.run("[...document.querySelectorAll('.box > title')].map(each => each.textContent)")
+
+
+def middle(page: Page, name: str) -> tuple[float, float]:
+    """Where a box is seen."""
+    box = page.run(
+        "(() => { const title = [...document.querySelectorAll('.box > title')]"
+        f".find(each => each.textContent === {json.dumps(name)});"
+        "const r = title.parentNode.querySelector('.body').getBoundingClientRect();"
+        "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+    )
+    return box[0], box[1]
+
+
+def details(page: Page) -> str:
+    return page.run("document.getElementById('details').textContent")
+
+
+@needs_browser
+def test_it_opens_without_errors_and_shows_every_box(chromium: Page, tmp_path: Path):
+    graph = net()
+    page = opened(chromium, tmp_path, draw(graph, format="html"))
+    assert shown(page) == ["constructor", *(node.name for node in graph.nodes), "y"]
+    assert page.trouble == []
+
+
+@needs_browser
+def test_scopes_fold_and_unfold(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html"))
+    page.click(*middle(page, "/a/act"), times=2)
+    assert shown(page) == ["constructor", "a", "/b/multiply", "/b/act", "sum", "y"]
+    assert "2 nodes" in details(page)
+    page.click(*middle(page, "a"), times=2)
+    assert "/a/act" in shown(page)
+    page.run("document.getElementById('less').click()")
+    assert shown(page) == ["constructor", "a", "b", "sum", "y"]
+    page.run("document.getElementById('more').click()")
+    assert len(shown(page)) == 7
+    assert page.trouble == []
+
+
+@needs_browser
+def test_a_click_shows_the_details(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html"))
+    page.click(*middle(page, "/b/multiply"))
+    text = details(page)
+    for part in (
+        "/b/multiply",
+        "MatMul",
+        "matrix product",
+        "w: f32[64,64] constant",
+        "4,096 elements",
+    ):
+        assert part in text
+    assert page.run("document.querySelectorAll('.histogram rect').length") == 32
+    page.click(*middle(page, "/a/multiply"))
+    assert "constructor: f32[1,64]" in details(page)
+    assert "__proto__: f32[64,64] constant" in details(page)
+
+
+@needs_browser
+def test_the_search_finds_ops_names_and_values(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html"))
+    page.run("document.getElementById('search').focus()")
+    page.type("RELU /b/")
+    assert page.run("document.querySelector('#results p').textContent") == "1 found"
+    marked = "[...document.querySelectorAll('.found > title')].map(each => each.textContent)"
+    assert page.run(marked) == ["/b/act"]
+    page.run("document.querySelector('#results button').click()")
+    assert "/b/act" in details(page)
+
+
+@needs_browser
+def test_it_moves_and_zooms(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html"))
+    x, y = middle(page, "sum")
+    page.mouse("mousePressed", 40, 400, button="left")
+    page.mouse("mouseMoved", 140, 430, button="left", buttons=1)
+    page.mouse("mouseReleased", 140, 430, button="left")
+    assert middle(page, "sum") == pytest.approx((x + 100, y + 30), abs=1)
+    before = page.run("document.querySelector('.body').getBoundingClientRect().width")
+    page.mouse("mouseWheel", 300, 300, deltaX=0, deltaY=-250)
+    page.run("new Promise(done => setTimeout(done, 50))")
+    after = page.run("document.querySelector('.body').getBoundingClientRect().width")
+    assert after > 1.2 * before
+
+
+@needs_browser
+def test_marked_nodes_have_frames_also_when_folded(chromium: Page, tmp_path: Path):
+    text = draw(net(), format="html", highlight={"one": ["/a/act", "sum"], "two": ["/a/act"]})
+    page = opened(chromium, tmp_path, text)
+    count = "document.querySelectorAll('.marked').length"
+    assert page.run(count) == 3
+    page.run("document.getElementById('less').click()")
+    assert page.run(count) == 3
+    legend = page.run("document.getElementById('legend').textContent")
+    assert "one (2)two (1)" in legend
+
+
+@needs_browser
+def test_evil_names_do_nothing(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(EVIL), format="html", title=EVIL))
+    page.click(*middle(page, f"{EVIL}sum"))
+    assert f"{EVIL}sum" in details(page)
+    assert page.run("document.title") == EVIL
+    assert page.run("document.querySelectorAll('img').length") == 0
+    assert page.trouble == []
+
+
+@needs_browser
+def test_a_large_net_begins_folded(chromium: Page, tmp_path: Path):
+    builder = GraphBuilder(OPS, "large")
+    value = builder.input("x", TensorType(DType.F32, (4,)))
+    for place in range(400):
+        value = builder.op("Relu", value, name=f"/block{place // 40}/relu{place}")
+    page = opened(chromium, tmp_path, draw(builder.graph([value]), format="html"))
+    assert len(shown(page)) == 12
+    page.run("document.getElementById('more').click()")
+    assert len(shown(page)) == 402
+
+
+@needs_browser
+@pytest.mark.zoo
+@pytest.mark.parametrize("name", ["resnet50.ts", "resnet50.dynamo", "bert.ts", "densenet121.ts"])
+def test_pages_of_networks_open_without_errors(
+    chromium: Page, tmp_path: Path, zoo: Path, name: str
+):
+    path = zoo / f"{name}.onnx"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    graph = load(path).bound().graph
+    matched = {"the first two": [node.name for node in graph.nodes[:2]]}
+    page = opened(chromium, tmp_path, draw(graph, format="html", highlight=matched))
+    assert page.run("document.querySelectorAll('.marked').length") >= 1
+    for button in ("less", "less", "more", "more", "more", "fit"):
+        page.run(f"document.getElementById('{button}').click()")
+    assert len(shown(page)) == len(graph.nodes) + len(graph.inputs) + len(graph.outputs)
+    assert page.trouble == []
