@@ -30,6 +30,7 @@ from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType, parse_type
 from weft.kernels.chains import fuser
+from weft.kernels.nest import Everywhere
 from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
@@ -51,7 +52,7 @@ from weft.rewrite.rule import Exactness
 from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compare import Difference, compare_all
-from weft.runtime.compiler import Compiler, find_compiler, machine_flags
+from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key, digest_graph
 from weft.runtime.library import Library, build, recalled
 from weft.runtime.record import remember
@@ -203,9 +204,9 @@ class Net:
         done = apply(self.graph, recipe, parameters)
         return self if done is self.graph else Net(done)
 
-    def expanded(self) -> Net:
-        """The simplified net without composite ops, as it is planned."""
-        return Net(tidy(expand(self.bound().simplified().graph, OPS)))
+    def expanded(self, *, exact: bool = False) -> Net:
+        """The simplified net without composite ops, as it is planned; ``exact`` as there."""
+        return Net(tidy(expand(self.bound().simplified(exact=exact).graph, OPS)))
 
     def plan(
         self,
@@ -213,6 +214,7 @@ class Net:
         *,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
         choices: Mapping[str, str] | None = None,
     ) -> Plan:
         """Groups, layouts, order and memory for a target.
@@ -222,13 +224,16 @@ class Net:
             threads: that one run can use at the most.
             exact: leave out kernels that round otherwise than the definitions do, such as
                 Winograd convolution; sums may still be in another order.
+            plain: plain loops, which add up in the order of the definitions, and only rules
+                that are bit-exact; slow.
             choices: alternatives by layer, as ``tune`` finds them, in place of those that
                 the estimates prefer.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        choices = Everywhere() if plain else choices
         implement = implementer(machine, threads=threads, exact=exact, choices=choices)
-        fuse = fuser(machine, threads=threads, exact=exact)
-        graph = self.expanded().graph
+        fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        graph = self.expanded(exact=plain).graph
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def program(
@@ -238,10 +243,11 @@ class Net:
         threads: int = 1,
         *,
         exact: bool = False,
+        plain: bool = False,
         choices: Mapping[str, str] | None = None,
     ) -> Program:
         """The plan as calls of functions at addresses; arguments as for ``plan``."""
-        plan = self.plan(target, threads=threads, exact=exact, choices=choices)
+        plan = self.plan(target, threads=threads, exact=exact, plain=plain, choices=choices)
         return lower(plan, name or self.graph.name)
 
     def source(
@@ -368,6 +374,7 @@ class Net:
         simd: str = "",
         threads: int | None = None,
         exact: bool = False,
+        plain: bool = False,
         tune: bool | Literal["cached"] = False,
         tune_seconds: float = TUNE_SECONDS,
         compiler: Compiler | None = None,
@@ -382,6 +389,9 @@ class Net:
             threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
                 process may use.  The results do not depend on it unless ``tune`` is given.
             exact: see ``plan``.
+            plain: see ``plan``; compiled so that products and sums round on their own.  The
+                bits of a value then depend neither on kernels nor on the parts that a layer is
+                cut into.
             tune: ``True`` measures the best few alternatives of every layer that the user's
                 database of choices does not know yet, adds them to it, and uses it;
                 ``"cached"`` uses it and measures nothing.  By default it plays no part, so
@@ -396,16 +406,20 @@ class Net:
         compiler = compiler or find_compiler()
         dialect = flavour_named(flavour or machine.flavour)
         flags = machine_flags(compiler, dialect, machine)
+        if plain:
+            flags = [*flags, *unfused_flags(compiler)]
         database, context = Choices(), context_of(compiler, flags)
         choices = database.known(context) if tune else {}
         key = partial(
             build_key, compiler, dialect, flags, self.identity, batch, machine, count, exact, tune
         )
+        if plain:
+            key = partial(key, "plain")
 
         def make(net: Net) -> Library:
             # What planning remembers goes with the copy of the net.
             program = partial(Net(net.graph).bound(batch).program, machine, threads=count)
-            program = program(exact=exact, choices=choices)
+            program = program(exact=exact, plain=plain, choices=choices)
             return build(program, dialect, compiler=compiler, flags=flags)
 
         later = Net(self.origin)

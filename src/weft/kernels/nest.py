@@ -6,6 +6,7 @@ do not depend on, and guards become bounds of loops.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from weft.kernels.task import Task
@@ -14,6 +15,23 @@ from weft.loops.guards import guards_to_bounds
 from weft.loops.nodes import For, Kind, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation, Operand
+
+
+class Everywhere(Mapping[str, str]):
+    """Choices that name plain loops for every layer.
+
+    They add up in the order of the definitions: whatever the shapes are, and whatever stands
+    beside them.
+    """
+
+    def __getitem__(self, key: str) -> str:
+        return "nest"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("every layer",))
+
+    def __len__(self) -> int:
+        return 1
 
 
 def generate(task: Task) -> Implementation:

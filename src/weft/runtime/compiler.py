@@ -135,6 +135,11 @@ def target_flags(compiler: Compiler, machine: Target) -> list[str]:
     ]
 
 
+def unfused_flags(compiler: Compiler) -> list[str]:
+    """Flags that keep products and sums apart, each with a rounding of its own."""
+    return [] if compiler.kind == "other" else ["-ffp-contract=off"]
+
+
 def sanitizer_flags(compiler: Compiler) -> list[str]:
     """Flags for the address and undefined-behaviour sanitizers; none where there are none."""
     if compiler.kind not in ("gcc", "clang"):
