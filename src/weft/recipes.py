@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 
-from weft.compress import fault_nodes, faults, sparsity
+from weft.compress import fault_nodes, faults, pruning, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
@@ -15,6 +15,7 @@ from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
     *tiling.RECIPES,
+    *pruning.RECIPES,
     *sparsity.RECIPES,
     *faults.RECIPES,
     *fault_nodes.RECIPES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -36,9 +37,14 @@ class Removal:
     analysis: Analysis
     gone: frozenset[int]
 
+    @cached_property
+    def stays(self) -> np.ndarray:
+        """For every label whether its positions stay."""
+        return ~np.isin(self.analysis.roots, list(self.gone))
+
     def keep(self, labels: np.ndarray) -> np.ndarray:
         """Which positions stay."""
-        return ~np.isin(self.analysis.roots[labels], list(self.gone))
+        return self.stays[labels]
 
     def kept(self, value: str) -> list[np.ndarray | None]:
         """Which positions of a value stay, by axis; ``None`` for all of them."""
