@@ -71,7 +71,7 @@ class Maker:
     def grouped(self) -> str:
         x = self.pick()
         have = self.channels(x)
-        groups = self.draw(st.sampled_from([n for n in (have, 2, have // 2) if have % n == 0]))
+        groups = self.draw(st.sampled_from([n for n in (have, 2, have // 2) if n and have % n == 0]))
         count = groups * self.draw(st.sampled_from([1, 2]))
         w = self.weight(count, have // groups, 3, 3)
         attributes = ConvAttributes(pads=(1,) * 4, groups=groups)
