@@ -1,4 +1,4 @@
-"""Random convolutional networks with everything that ties channels together."""
+"""Random convolutional networks, in double precision, with everything that ties channels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Maker:
         return [each for each in self.values if self.builder.types[each] == type]
 
     def array(self, *shape: int) -> str:
-        return self.builder.constant(self.rng.normal(0, 0.5, shape).astype(np.float32), "w")
+        return self.builder.constant(self.rng.normal(0, 0.5, shape).astype(np.float64), "w")
 
     def weight(self, *shape: int) -> str:
         """A weight, now and then one that another layer has."""
@@ -71,7 +71,9 @@ class Maker:
     def grouped(self) -> str:
         x = self.pick()
         have = self.channels(x)
-        groups = self.draw(st.sampled_from([n for n in (have, 2, have // 2) if n and have % n == 0]))
+        groups = self.draw(
+            st.sampled_from([n for n in (have, 2, have // 2) if n and have % n == 0])
+        )
         count = groups * self.draw(st.sampled_from([1, 2]))
         w = self.weight(count, have // groups, 3, 3)
         attributes = ConvAttributes(pads=(1,) * 4, groups=groups)
@@ -89,7 +91,7 @@ class Maker:
         x = self.pick()
         count = self.channels(x)
         given = [self.array(count), self.array(count), self.array(count)]
-        variance = self.builder.constant(self.rng.uniform(0.5, 2, count).astype(np.float32))
+        variance = self.builder.constant(self.rng.uniform(0.5, 2, count).astype(np.float64))
         return self.builder.op("BatchNormalization", x, *given, variance)
 
     def relu6(self) -> str:
@@ -228,7 +230,7 @@ HEADS: tuple[Callable[[Maker, str], str], ...] = (
 def networks(draw: st.DrawFn, most: int = 9) -> Graph:
     """Networks of up to so many layers, with one to three outputs."""
     maker = Maker(draw, np.random.default_rng(draw(st.integers(0, 999))))
-    x = maker.builder.input("x", TensorType(DType.F32, (1, 3, SIZE, SIZE)))
+    x = maker.builder.input("x", TensorType(DType.F64, (1, 3, SIZE, SIZE)))
     maker.values.append(x)
     maker.values = [maker.conv()]
     for _ in range(draw(st.integers(1, most))):

@@ -44,7 +44,8 @@ def assert_equal_to_twin(graph: Graph, parameters: PruneParameters) -> Graph:
         for name, array in expected.items():
             assert found[name].shape == array.shape
             span = max(1.0, float(np.abs(array).max(initial=0)))
-            np.testing.assert_allclose(found[name] / span, array / span, atol=3e-6)
+            atol = 1e-11 if array.dtype == np.float64 else 1e-5
+            np.testing.assert_allclose(found[name] / span, array / span, atol=atol)
     gone = sum(each.gone for each in report)
     assert (weights(small) < weights(graph)) == (gone > 0)
     return small
