@@ -99,7 +99,7 @@ def rules_page() -> Iterator[str]:
     yield (
         f"{len(RULES)} rules. Every model goes through the stages {stages}; the rules of a "
         "stage are applied until none applies. The language of the patterns is described in "
-        "`src/weft/match/pattern.py`."
+        "[query.md](query.md)."
     )
     for rule in sorted(RULES, key=lambda rule: rule.name):
         yield _rule(rule)

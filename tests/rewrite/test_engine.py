@@ -21,7 +21,7 @@ from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.history import Entry
 from weft.ir.verify import verify
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.rewrite.engine import rewrite
 from weft.rewrite.recipes import PIPELINE, RULES, simplify

@@ -1,25 +1,8 @@
-"""Patterns over graphs: what they are made of.
+"""What a query is made of, as its text says it; ``docs/query.md`` says what it means.
 
-A pattern is a small graph written as text, one statement per line (or more: brackets and
-a ``|`` at the start of a line go on); the last is the root.
-Matching starts there and follows inputs.
-
-::
-
-    c = Conv(x, const w, b?) [users=1]
-    y = BatchNormalization(c, const scale, const shift, const mean, const var)
-
-- ``Op(a, b)`` takes the inputs in order, ``Op{a, b}`` in any; ``*`` is any op.
-- ``x`` is any value, the same one wherever the name stands; ``_`` is any value at all.
-- ``b?`` may be absent.  ``const w`` is a constant.  ``...`` are any further inputs.
-- ``2.0`` is a constant of one element of that value (as its own type rounds it).
-- An operand may be an expression: ``Mul{x, Sigmoid(x)}``.
-- ``A(x) | B(x)`` is either, tried in order; all orders and alternatives are tried before
-  a match fails, so that the order never decides whether there is one.
-- ``[axis=1, users=1]``: an attribute's value; how many nodes read the outputs, where a
-  graph output counts as one more.
-- ``y, z = Op(x)`` names two outputs.  An output that is not named must not be read, unless
-  ``...`` ends the names.
+A query is a set of statements; a statement is an expression over *points* of a graph, the
+places between nodes.  Every form of expression relates the points before it to those after
+it, so that expressions can be read along the edges of a graph and against them.
 """
 
 from __future__ import annotations
@@ -29,13 +12,85 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 
+class _Mark:
+    """A literal that stands for more than one thing."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+WILDCARD = _Mark("_")
+"""Any one element of a tuple."""
+REST = _Mark("...")
+"""Any further elements of a tuple."""
+NONE = _Mark("none")
+"""An attribute that is not given."""
+
+
 @dataclass(frozen=True, slots=True)
-class Value:
-    """Any value; ``name`` binds it, ``_`` does not."""
+class Fact:
+    """What a condition asks: a fact, an attribute or a predicate.
+
+    Attributes:
+        name: of the fact, the attribute or the predicate.
+        operand: of which operand, by name or position; none is the node or value itself.
+        attribute: it is the attribute, even where there is a fact of this name.
+        arguments: of a predicate.
+        at: where it stands in the text, as for all others.
+    """
 
     name: str
+    operand: str | int | None = None
+    attribute: bool = False
+    arguments: tuple[Any, ...] | None = None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A fact beside a literal; without operator, whether it is true."""
+
+    fact: Fact
+    operator: str = ""
+    literal: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A condition that must not hold."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Conditions of which one must hold."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Compared | Not | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePattern:
+    """A value; ``name`` binds it, ``_`` and the empty name do not.
+
+    Attributes:
+        name: what it is called.
+        kind: ``const``, ``input`` or ``output``, if it must be one.
+        optional: an operand that may be absent.
+        conditions: that must hold.
+    """
+
+    name: str
+    kind: str = ""
     optional: bool = False
-    constant: bool = False
+    conditions: tuple[Condition, ...] = ()
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,61 +101,152 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """One use of an op.
+class NodePattern:
+    """A node.
 
     Attributes:
-        op: its name, ``*`` for any.
-        operands: patterns of the inputs.
-        ordered: whether the inputs must stand in the order of the operands.
+        op: its op, ``*`` for any.
+        operands: what its inputs are; none says nothing about them.
+        ordered: whether the inputs stand in the order of the operands.
         rest: whether there may be further inputs.
-        users: how many users it must have, if that matters.
-        attributes: values that attributes must have.
+        conditions: that must hold.
+        capture: the name that the node gets.
     """
 
     op: str
-    operands: tuple[Pattern, ...]
+    operands: tuple[Expression, ...] | None = None
     ordered: bool = True
     rest: bool = False
-    users: int | None = None
-    attributes: tuple[tuple[str, Any], ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    capture: str = ""
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The outputs, by name, of any one of several uses; ``rest``: it may have more."""
+class Other:
+    """A node that fits none of some patterns."""
+
+    patterns: tuple[NodePattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Which output leaves and which input is entered, by name or position."""
+
+    source: str | int | None
+    target: str | int | None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One expression after the other."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of several expressions."""
+
+    options: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """An expression, ``least`` to ``most`` times after itself; no ``most`` is any number."""
+
+    body: Expression
+    least: int
+    most: int | None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What must follow, or come before, without taking part in the match.
+
+    Attributes:
+        body: what is looked for.
+        ahead: whether it follows.
+        negative: whether it must not be there.
+    """
+
+    body: Expression
+    ahead: bool
+    negative: bool
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A named sub-pattern where it is used; its names get ``prefix`` in front."""
+
+    name: str
+    prefix: str
+    at: int = 0
+
+
+Expression: TypeAlias = (
+    ValuePattern | Number | NodePattern | Other | Link | Sequence | Either | Repeat | Look | Part
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement.
+
+    Attributes:
+        names: of the outputs that it makes, if it gives them names.
+        rest: there may be further outputs.
+        expression: what must be there.
+        at: where it begins.
+    """
 
     names: tuple[str, ...]
-    uses: tuple[Use, ...]
-    rest: bool = False
+    rest: bool
+    expression: Expression
+    at: int = 0
 
 
-Pattern: TypeAlias = Value | Number | Made
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """A query as it was written.
+
+    Attributes:
+        text: the text.
+        statements: chains and assignments, in order.
+        definitions: named sub-patterns.
+        distinct: pairs of names that must not stand for the same.
+    """
+
+    text: str
+    statements: tuple[Statement, ...]
+    definitions: dict[str, Expression]
+    distinct: tuple[tuple[str, str, int], ...]
 
 
-def root_ops(root: Made) -> tuple[str, ...]:
-    """Ops that the root may be; ``*`` among them stands for any."""
-    return tuple(dict.fromkeys(use.op for use in root.uses))
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions that one is made of, operands included."""
+    match expression:
+        case NodePattern(operands=operands):
+            return operands or ()
+        case Other(patterns):
+            return patterns
+        case Sequence(parts):
+            return parts
+        case Either(options):
+            return options
+        case Repeat(body=body) | Look(body=body):
+            return (body,)
+        case ValuePattern() | Number() | Link() | Part():
+            return ()
 
 
-def uses_in(pattern: Pattern) -> Iterator[Use]:
-    """Every use in a pattern."""
-    if isinstance(pattern, Made):
-        for use in pattern.uses:
-            yield use
-            for operand in use.operands:
-                yield from uses_in(operand)
-
-
-def names_in(pattern: Pattern) -> Iterator[str]:
-    """Every name that a pattern binds."""
-    match pattern:
-        case Value(name):
-            yield name
-        case Number():
-            pass
-        case Made(names, uses):
-            yield from names
-            for use in uses:
-                for operand in use.operands:
-                    yield from names_in(operand)
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that it is made of."""
+    pending: list[Expression] = [expression]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending.extend(reversed(children(found)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.arithmetic import ClipAttributes
 from weft.ops.build import GraphBuilder
 from weft.rewrite.rule import Exactness, Rule

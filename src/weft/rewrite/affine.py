@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.ir.types import TensorType
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes
 

@@ -11,7 +11,7 @@ from typing import Literal
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.verify import bodies
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.expand import expand
 from weft.ops.linear import GemmAttributes

@@ -10,7 +10,7 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, same_array
 from weft.ir.history import noted
 from weft.ir.types import TensorType
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate_node
 from weft.ops.record import Control

@@ -11,7 +11,8 @@ from weft.errors import InternalError, UserError
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.history import noted
 from weft.ir.text import show
-from weft.match.matcher import Match, matches_at
+from weft.match.rules import matches_at
+from weft.match.view import Match
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import State
 from weft.rewrite.step import Step
@@ -164,7 +165,7 @@ class _Run:
     def _apply_first(self, node: Node) -> Sequence[Node]:
         """Apply the first rule that applies at a node; the nodes worth another look."""
         for rule in self.rules.get(node.op, self.rules["*"]):
-            for match in matches_at(rule.root, node, self.state):
+            for match in matches_at(rule.pattern, node, self.state):
                 reason = rule.where(match)
                 if reason is None:
                     reason = self._apply(rule, match)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.accumulate import accumulator
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes

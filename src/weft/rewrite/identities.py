@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.dtypes import DType
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.rewrite.rule import Exactness, Rule

@@ -6,7 +6,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.padding import PadAttributes
 from weft.rewrite.rule import Exactness, Rule

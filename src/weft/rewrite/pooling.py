@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.rewrite.rule import Exactness, Rule
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TypeAlias
 
-from weft.match.matcher import Match
-from weft.match.parse import parse_pattern
-from weft.match.pattern import Made, root_ops
+from weft.match.compile import compile_rule
+from weft.match.program import Program
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
-from weft.ops.table import OPS
 
 
 class Exactness(Enum):
@@ -51,14 +51,13 @@ class Rule:
 
     Attributes:
         name: as it is said in logs and generated code (``fold-batch-norm-into-conv``).
-        before: text of the pattern (see ``weft.match.pattern``).
+        before: text of the pattern (see ``docs/query.md``).
         where: a sentence that says why not, for a match that must not be rewritten; an empty
             one where nobody would have expected it to be.
         after: adds nodes to a builder that knows the graph's values, and returns the
             values that stand for the root's outputs; values of the graph are allowed.
         exactness: what it does to the outputs.
         doc: what and why, one or two sentences for the reference pages.
-        root: the parsed pattern.
     """
 
     name: str
@@ -67,15 +66,16 @@ class Rule:
     exactness: Exactness
     doc: str
     where: Where = always
-    root: Made = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "root", parse_pattern(self.before, OPS))
+    @cached_property
+    def pattern(self) -> Program:
+        """The pattern, ready to be matched; it is read when it is first needed."""
+        return compile_rule(self.before)
 
     @property
     def ops(self) -> tuple[str, ...]:
         """Ops at which it is tried; ``*`` stands for any."""
-        return root_ops(self.root)
+        return self.pattern.ops
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class State:
         self.types: dict[str, TensorType] = dict(graph.types)
         self.constants: dict[str, np.ndarray] = dict(graph.constants)
         self.producers: dict[str, Node] = dict(graph.producers)
+        self.inputs = frozenset(graph.inputs)
         self.outputs = frozenset(graph.outputs)
         # Dictionaries without values: sets that keep their order.
         self._readers: dict[str, dict[str, None]] = {

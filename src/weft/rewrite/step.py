@@ -8,7 +8,7 @@ from itertools import islice
 
 from weft.errors import InternalError
 from weft.ir.graph import Node, Origin
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.rewrite.state import State
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
 from weft.ops.ordering import TransposeAttributes

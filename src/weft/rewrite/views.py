@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.ir.types import Symbol, TensorType
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.shape import ReshapeAttributes
 from weft.rewrite.rule import Exactness, Rule

@@ -1,0 +1,230 @@
+"""Ask a graph: all matches of a query, or those that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+from ortools.sat.python import cp_model
+
+from weft.errors import UserError
+from weft.ir.graph import Graph, Node
+from weft.match.compile import compile_query
+from weft.match.conditions import Predicate
+from weft.match.matcher import Budget, Completion, Distinguish, Search, entries_in
+from weft.match.parse import nearest
+from weft.match.program import Program
+from weft.match.view import GraphView, Match, View
+
+Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
+"""Which matches are wanted where they overlap."""
+Weight: TypeAlias = Callable[[Match], int]
+
+SECONDS = 5.0
+"""For how long ``best`` looks for the best set."""
+
+
+class Matches(Sequence[Match]):
+    """Matches in the order of the graph; each is put together when it is asked for.
+
+    Args:
+        view: the graph.
+        program: the query.
+        ways: how it was matched.
+        cut: what was left undone, if anything was.
+    """
+
+    def __init__(
+        self, view: View, program: Program, ways: Sequence[Completion], cut: str = ""
+    ) -> None:
+        self.cut = cut
+        self._view = view
+        self._program = program
+        self._ways = ways
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> Matches: ...
+    def __getitem__(self, index: int | slice) -> Match | Matches:
+        if isinstance(index, slice):
+            return Matches(self._view, self._program, self._ways[index], self.cut)
+        return _match(self._view, self._program, self._ways[index])
+
+    def __iter__(self) -> Iterator[Match]:
+        return (_match(self._view, self._program, way) for way in self._ways)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query that was read.
+
+    Attributes:
+        program: what is run.
+    """
+
+    program: Program
+
+    @staticmethod
+    def read(text: str, predicates: Mapping[str, Predicate] | None = None) -> Query:
+        """Reads a query.
+
+        Args:
+            text: in the language of ``docs/query.md``.
+            predicates: conditions in Python, ``predicate(subject, *arguments)``, by the names
+                that the query calls them.
+
+        Raises:
+            UserError: what is wrong with it, where, and what may be meant.
+        """
+        return Query(compile_query(text, predicates))
+
+    def matches(
+        self,
+        graph: Graph,
+        *,
+        overlaps: Overlaps = "all",
+        seconds: float = SECONDS,
+        weight: Weight | None = None,
+    ) -> Matches:
+        """The matches in a graph.
+
+        Args:
+            graph: any graph whose ops are in the table.
+            overlaps: ``all`` tells those apart that differ in more than what repetitions took,
+                and gives the longest of each; ``every`` gives the rest of them, too;
+                ``greedy`` goes through the graph and takes from each node the longest match
+                of nodes that no earlier one has; ``best`` is a set of disjoint matches of the
+                largest weight.
+            seconds: for how long ``best`` looks for the set.
+            weight: of a match for ``best``; by default the number of its nodes.
+
+        Raises:
+            UserError: it matches in too many ways.
+        """
+        known: tuple[str, ...] = get_args(Overlaps)
+        if overlaps not in known:
+            fix = nearest(overlaps, known)
+            raise UserError("overlaps are " + ", ".join(known), got=overlaps, fix=fix)
+        view = GraphView(graph)
+        match overlaps:
+            case "all":
+                return self._found(view, Distinguish.FIRM)
+            case "every":
+                return self._found(view, Distinguish.EVERY)
+            case "greedy":
+                return Matches(view, self.program, _greedy(view, self.program))
+            case "best":
+                ways = _distinct(Search(view, self.program, Distinguish.EVERY))
+                chosen, cut = _best(view, self.program, ways, seconds, weight)
+                return Matches(view, self.program, chosen, cut)
+
+    def _found(self, view: View, distinguish: Distinguish) -> Matches:
+        ways = _distinct(Search(view, self.program, distinguish))
+        return Matches(view, self.program, ways)
+
+
+def query(
+    graph: Graph,
+    text: str,
+    *,
+    overlaps: Overlaps = "all",
+    predicates: Mapping[str, Predicate] | None = None,
+    seconds: float = SECONDS,
+    weight: Weight | None = None,
+) -> Matches:
+    """Reads a query and gives its matches; see ``Query``."""
+    asked = Query.read(text, predicates)
+    return asked.matches(graph, overlaps=overlaps, seconds=seconds, weight=weight)
+
+
+def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
+    """Matches that the search tells apart, the best of each, in the order of the graph."""
+    found: dict[Any, Completion] = {}
+    for each in search.matches(node):
+        search.keep(found, search.completion(each, {}), whole=True)
+    return sorted(found.values(), key=lambda way: _order(search.view, way))
+
+
+def _order(view: View, way: Completion) -> Any:
+    nodes = view.nodes
+    start = view.place(nodes[way.start]) if way.start else (-1, 0)
+    fixed = sorted(view.place(nodes[name]) for name in way.fixed)
+    return (start, fixed, -way.size, sorted(way.bound.items()))
+
+
+def _greedy(view: View, program: Program) -> list[Completion]:
+    budget = Budget.of(view)
+    taken: set[str] = set()
+    chosen: list[Completion] = []
+    for way in _distinct(Search(view, program, Distinguish.START, budget)):
+        if way.start in taken:
+            continue
+        if not taken.isdisjoint(_names(way)):
+            search = Search(view, program, Distinguish.START, budget, frozenset(taken))
+            others = _distinct(search, view.nodes[way.start])
+            others = [each for each in others if each.start == way.start]
+            if not others:
+                continue
+            way = others[0]
+        taken.update(_names(way))
+        chosen.append(way)
+    return chosen
+
+
+def _names(way: Completion) -> set[str]:
+    return {entry.node.name for entry in entries_in(way.entries) if entry.node is not None}
+
+
+def _best(
+    view: View,
+    program: Program,
+    ways: Sequence[Completion],
+    seconds: float,
+    weight: Weight | None,
+) -> tuple[list[Completion], str]:
+    """Disjoint matches of the largest weight, and what is not known about them."""
+    model = cp_model.CpModel()
+    taken = [model.new_bool_var("") for _ in ways]
+    sharing: dict[str, list[cp_model.IntVar]] = {}
+    weights: list[int] = []
+    for way, variable in zip(ways, taken, strict=True):
+        names = _names(way)
+        weights.append(len(names) if weight is None else weight(_match(view, program, way)))
+        for name in names:
+            sharing.setdefault(name, []).append(variable)
+    for variables in sharing.values():
+        model.add_at_most_one(variables)
+    model.maximize(sum(w * v for w, v in zip(weights, taken, strict=True)))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return [], f"no set was found within {seconds:g} s"
+    chosen = [way for way, v in zip(ways, taken, strict=True) if solver.boolean_value(v)]
+    if status == cp_model.OPTIMAL:
+        return chosen, ""
+    most = solver.best_objective_bound
+    return chosen, (
+        f"stopped after {seconds:g} s: weight {solver.objective_value:g}, no set has more "
+        f"than {most:g}"
+    )
+
+
+def _match(view: View, program: Program, way: Completion) -> Match:
+    entries = list(entries_in(way.entries))
+    nodes = {entry.node.name: entry.node for entry in entries if entry.node is not None}
+    ordered = sorted(nodes.values(), key=view.place)
+    told = {name: value for name, value in way.bound.items() if name not in program.hidden}
+    named = {name: view.nodes[told.pop(name)] for name in sorted(program.captures & told.keys())}
+    lists: dict[str, tuple[str, ...]] = dict.fromkeys(sorted(program.lists - program.hidden), ())
+    for entry in entries:
+        if entry.node is None and entry.name in lists:
+            lists[entry.name] = (*lists[entry.name], entry.value)
+    root = nodes.get(way.start)
+    return Match(view, root, dict(sorted(told.items())), tuple(ordered), named, lists)

@@ -1,0 +1,174 @@
+"""What matching asks of a graph, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.errors import InternalError
+from weft.ir.graph import Graph, Node
+from weft.ir.types import TensorType
+
+
+class View(Protocol):
+    """What matching asks of a graph; ``GraphView`` and the rewriter's working state."""
+
+    @property
+    def types(self) -> Mapping[str, TensorType]:
+        """The type of every value."""
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, np.ndarray]:
+        """Arrays by value name."""
+        ...
+
+    @property
+    def inputs(self) -> Collection[str]:
+        """Graph inputs."""
+        ...
+
+    @property
+    def outputs(self) -> Collection[str]:
+        """Graph outputs."""
+        ...
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        ...
+
+    @property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that makes a value."""
+        ...
+
+    def readers(self, value: str) -> Sequence[Node]:
+        """The nodes that read a value, each once."""
+        ...
+
+    def use_count(self, value: str) -> int:
+        """How many nodes read a value, and one more if it is a graph output."""
+        ...
+
+    def place(self, node: Node) -> tuple[int, int]:
+        """Where a node stands among the others, for comparison."""
+        ...
+
+
+class GraphView:
+    """A graph as a ``View``."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.types = graph.types
+        self.constants = graph.constants
+        self.inputs = dict.fromkeys(graph.inputs)
+        self.outputs = dict.fromkeys(graph.outputs)
+        self.nodes = graph.by_name
+        self.producers = graph.producers
+        self._users = graph.users
+        self._places = {node.name: (index, 0) for index, node in enumerate(graph.nodes)}
+
+    def readers(self, value: str) -> Sequence[Node]:
+        """The nodes that read a value, each once."""
+        return self._users[value]
+
+    def use_count(self, value: str) -> int:
+        """How many nodes read a value, and one more if it is a graph output."""
+        return len(self._users[value]) + (value in self.outputs)
+
+    def place(self, node: Node) -> tuple[int, int]:
+        """Where a node stands among the others, for comparison."""
+        return self._places[node.name]
+
+
+@dataclass(frozen=True)
+class Match:
+    """One place where a query fits.
+
+    Attributes:
+        view: the graph.
+        start: the node at which matching began; none where there are only values.
+        values: value by the name that the query gives it; ``""`` where absent.
+        nodes: every node that takes part: for a rule the root first, else in graph order.
+        named: nodes by the names that they are captured under.
+        lists: names within repetitions, with what each round found.
+    """
+
+    view: View
+    start: Node | None
+    values: Mapping[str, str]
+    nodes: tuple[Node, ...]
+    named: Mapping[str, Node] = field(default_factory=dict[str, Node])
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @property
+    def root(self) -> Node:
+        """The node at which matching began; a rule replaces it."""
+        if self.start is None:
+            raise InternalError("a match of values alone begins at no node")
+        return self.start
+
+    def __getitem__(self, name: str) -> str:
+        return self.values[name]
+
+    def node(self, name: str) -> Node:
+        """The node with a name, or the one that makes a named value."""
+        if name in self.named:
+            return self.named[name]
+        found = self.view.producers.get(self.values[name])
+        if found is None:
+            raise InternalError(f"{name} is made by no node")
+        return found
+
+    def attributes(self, name: str) -> Any:
+        """Attributes of a named node, or of the node that makes a named value."""
+        return self.node(name).attributes
+
+    def type(self, name: str) -> TensorType:
+        """Type of a named value."""
+        return self.view.types[self.values[name]]
+
+    def array(self, name: str) -> np.ndarray:
+        """Elements of a named constant."""
+        return self.view.constants[self.values[name]]
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Elements of a named value, if it is a constant."""
+        return self.view.constants.get(self.values[name])
+
+    def has(self, name: str) -> bool:
+        """Whether an optional value is present, or a name of an optional part."""
+        return bool(self.values.get(name)) or name in self.named
+
+    @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """Constants that the nodes read, in order."""
+        return tuple(value for value in self._read if value in self.view.constants)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Values that the nodes read and neither make nor have as constants, in order."""
+        return tuple(value for value in self._read if value not in self.view.constants)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Values that the nodes make and others read, or the graph gives, in order."""
+        own = {node.name for node in self.nodes}
+        made = [value for node in self.nodes for value in node.outputs if value]
+        return tuple(
+            value
+            for value in made
+            if value in self.view.outputs
+            or any(reader.name not in own for reader in self.view.readers(value))
+        )
+
+    @cached_property
+    def _read(self) -> tuple[str, ...]:
+        made = {value for node in self.nodes for value in node.outputs}
+        read = dict.fromkeys(value for node in self.nodes for value in node.inputs if value)
+        return tuple(value for value in read if value not in made)
