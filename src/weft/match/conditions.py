@@ -18,6 +18,7 @@ from weft.ir.types import Symbol, TensorType
 from weft.match.parse import error_at, nearest
 from weft.match.pattern import NONE, REST, WILDCARD, AnyOf, Compared, Condition, Fact, Not
 from weft.match.view import View
+from weft.ops.record import Control
 from weft.ops.table import FAMILIES, OPS
 
 
@@ -56,16 +57,13 @@ _MISSING = object()
 
 
 def family_of(op: str) -> str:
-    """The family of an op: the name of the file of the table that it stands in."""
-    return _families().get(op, "")
+    """The family of an op: the name of the file that it stands in."""
+    return _families().get(op, "control" if isinstance(OPS[op].compute, Control) else "")
 
 
 @cache
 def _families() -> Mapping[str, str]:
-    found = {
-        op.name: family.__name__.rpartition(".")[2] for family in FAMILIES for op in family.OPS
-    }
-    return {**dict.fromkeys(OPS, "control"), **found}
+    return {op.name: name for name, family in FAMILIES.items() for op in family}
 
 
 def _node(subject: Subject) -> Node:

@@ -46,42 +46,43 @@ from weft.ops.shape import OPS as SHAPE
 from weft.ops.softmax import OPS as SOFTMAX
 from weft.plugins import Kind, Table, Unusable
 
-FAMILIES = (
-    activation.OPS,
-    along.OPS,
-    arithmetic.OPS,
-    ATTENTION,
-    CAST,
-    convolution.OPS,
-    counted.OPS,
-    deformable.OPS,
-    generation.OPS,
-    global_pooling.OPS,
-    indexing.OPS,
-    integer.OPS,
-    linear.OPS,
-    logic.OPS,
-    loss.OPS,
-    normalization.OPS,
-    ordering.OPS,
-    padding.OPS,
-    pooling.OPS,
-    quantization.OPS,
-    recurrent.OPS,
-    reduction.OPS,
-    regions.OPS,
-    resampling.OPS,
-    response.OPS,
-    rotary.OPS,
-    sampling.OPS,
-    scatter.OPS,
-    selection.OPS,
-    SHAPE,
-    signal.OPS,
-    slicing.OPS,
-    SOFTMAX,
-    suppression.OPS,
-)
+FAMILIES: Mapping[str, tuple[Op, ...]] = {
+    "activation": activation.OPS,
+    "along": along.OPS,
+    "arithmetic": arithmetic.OPS,
+    "attention": ATTENTION,
+    "cast": CAST,
+    "convolution": convolution.OPS,
+    "counted": counted.OPS,
+    "deformable": deformable.OPS,
+    "generation": generation.OPS,
+    "global_pooling": global_pooling.OPS,
+    "indexing": indexing.OPS,
+    "integer": integer.OPS,
+    "linear": linear.OPS,
+    "logic": logic.OPS,
+    "loss": loss.OPS,
+    "normalization": normalization.OPS,
+    "ordering": ordering.OPS,
+    "padding": padding.OPS,
+    "pooling": pooling.OPS,
+    "quantization": quantization.OPS,
+    "recurrent": recurrent.OPS,
+    "reduction": reduction.OPS,
+    "regions": regions.OPS,
+    "resampling": resampling.OPS,
+    "response": response.OPS,
+    "rotary": rotary.OPS,
+    "sampling": sampling.OPS,
+    "scatter": scatter.OPS,
+    "selection": selection.OPS,
+    "shape": SHAPE,
+    "signal": signal.OPS,
+    "slicing": slicing.OPS,
+    "softmax": SOFTMAX,
+    "suppression": suppression.OPS,
+}
+"""The ops by family, which is the file that they stand in."""
 
 
 def _table() -> Mapping[str, Op]:
@@ -91,7 +92,7 @@ def _table() -> Mapping[str, Op]:
 def _collect() -> Mapping[str, Op]:
     table: dict[str, Op] = {}
     # Control flow runs bodies made of any op, so its records ask for the table when used.
-    for op in (*(op for family in FAMILIES for op in family), *control.ops(_table)):
+    for op in (*(op for family in FAMILIES.values() for op in family), *control.ops(_table)):
         if op.name in table:
             raise InternalError(f"op {op.name} stands twice in the table")
         table[op.name] = op
