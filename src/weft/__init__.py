@@ -5,6 +5,7 @@ from weft.api import CompiledNet, Net, input, load, net, trace
 from weft.errors import InternalError, UserError, WeftError
 from weft.layers import parallel, residual, sequential
 from weft.ops.values import Value
+from weft.variants import compare
 
 __all__ = [
     "CompiledNet",
@@ -13,6 +14,7 @@ __all__ = [
     "UserError",
     "Value",
     "WeftError",
+    "compare",
     "input",
     "layers",
     "load",

@@ -12,6 +12,7 @@ import click
 from weft.cli import (
     bench,
     cache,
+    compare,
     draw,
     export,
     figures,
@@ -37,6 +38,7 @@ COMMANDS = (
     verify.verify,
     bench.bench,
     tune.tune,
+    compare.compare,
     cache.cache,
     tables.ops,
     tables.rules,

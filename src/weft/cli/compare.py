@@ -1,0 +1,121 @@
+"""``weft compare``: variants of a network side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import click
+
+from weft import api, variants
+from weft.cli.common import (
+    State,
+    exact_option,
+    json_option,
+    parse_shape,
+    table,
+    target_option,
+    working,
+    write_json,
+)
+from weft.cli.files import write_text
+from weft.explore.comparison import COSTS, Comparison, Cost
+from weft.runtime.threads import MOST_THREADS
+
+
+@click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
+@click.argument(
+    "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--input",
+    "shapes",
+    multiple=True,
+    metavar="NAME=SHAPE",
+    help="Shape of an input of all models, as 1x3x224x224; may be given for each.",
+)
+@click.option(
+    "--batch",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Size of a leading dimension that the models leave open.",
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Samples: .npz with an array for each input, and `labels` for accuracy.",
+)
+@target_option
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MOST_THREADS),
+    help="That one run can use.",
+)
+@exact_option
+@click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
+@click.option("--seconds", default=2.0, show_default=True, help="How long to measure in all.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw accuracy (or the difference to the first) against --cost to this file.",
+)
+@click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
+@json_option
+@click.pass_obj
+def compare(
+    state: State,
+    models: Sequence[Path],
+    shapes: Sequence[str],
+    batch: int,
+    data: Path | None,
+    target: str,
+    threads: int,
+    exact: bool,
+    no_run: bool,
+    seconds: float,
+    svg: Path | None,
+    cost: str | None,
+) -> None:
+    """Compares MODELS with the first of them.
+
+    Peak is the most bytes of activations that must exist at once layer by layer; arena what
+    the plan for --target needs, flash its weights. Time is the median of rounds in which all
+    models take turns on this machine; difference is the largest one to the first model's
+    outputs, over their range, on --data or on random inputs.
+    """
+    given = dict(parse_shape(each) for each in shapes)
+    with working("comparing"):
+        found = variants.compare(
+            [api.load(path, given) for path in models],
+            names=[path.stem for path in models],
+            data=data,
+            target=target,
+            batch=batch,
+            threads=threads,
+            exact=exact,
+            run=not no_run,
+            seconds=seconds,
+        )
+    if svg is not None:
+        write_text(svg, found.plot(cast(Cost | None, cost)))
+    if state.json:
+        write_json(found.record())
+        return
+    _write(found)
+    if svg is not None:
+        click.echo(f"plot: {svg}")
+
+
+def _write(found: Comparison) -> None:
+    headings = found.headings()
+    table(headings, list(found.rows()), range(1, len(headings)))
+    click.echo()
+    names = [each.name for each in found.variants]
+    table(("op", *names), list(found.topology()), range(1, len(names) + 1))
+    click.echo()
+    for each in found.variants[1:]:
+        click.echo(f"{each.name} against {names[0]}: {each.changes}")

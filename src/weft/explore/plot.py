@@ -1,0 +1,132 @@
+"""Points in a plane as SVG: what variants cost, and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+from weft.pictures.canvas import cut, frame, quoted, title
+
+WIDTH, HEIGHT = 900, 520
+LEFT, RIGHT, TOP, BOTTOM = 90, 150, 60, 60
+_COLOUR = "#0072b2"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A variant in the plane."""
+
+    name: str
+    x: float
+    y: float
+
+
+def front(points: Sequence[Point], *, rising: bool) -> list[Point]:
+    """The points that no other one beats in both ways, the cheapest first.
+
+    Args:
+        points: all of them; less ``x`` is better.
+        rising: more ``y`` is better, else less.
+    """
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.x, -point.y if rising else point.y)):
+        if not found or (point.y > found[-1].y if rising else point.y < found[-1].y):
+            found.append(point)
+    return found
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers around a range, about so many."""
+    # Not so narrow that numbers beside the axis would look alike.
+    span = max(high - low, 1e-9 * max(abs(low), abs(high)))
+    rough = (span if span > 1e-300 else 1.0) / count
+    unit = 10.0 ** floor(log10(rough))
+    step = next(unit * factor for factor in (1, 2, 5, 10, 20) if unit * factor >= rough)
+    first = int(low // step)
+    found = [first * step]
+    while found[-1] < high:
+        first += 1
+        found.append(first * step)
+    return found
+
+
+def label(value: float) -> str:
+    """A number beside an axis."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class _Plane:
+    across: Sequence[float]
+    up: Sequence[float]
+
+    def x(self, value: float) -> float:
+        low, high = self.across[0], self.across[-1]
+        return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / ((high - low) or 1)
+
+    def y(self, value: float) -> float:
+        low, high = self.up[0], self.up[-1]
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / ((high - low) or 1)
+
+    def axes(self, x_name: str, y_name: str) -> Iterator[str]:
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        for value in self.across:
+            x = self.x(value)
+            yield f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#dddddd"/>'
+            yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label(value)}</text>'
+        for value in self.up:
+            y = self.y(value)
+            yield f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#dddddd"/>'
+            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label(value)}</text>'
+        middle = (LEFT + right) / 2
+        yield f'<text x="{middle:g}" y="{bottom + 38}" text-anchor="middle">{quoted(x_name)}</text>'
+        yield f'<text x="{LEFT}" y="{TOP - 10}" text-anchor="middle">{quoted(y_name)}</text>'
+
+    def line(self, points: Sequence[Point]) -> Iterator[str]:
+        if len(points) > 1:
+            path = "L".join(f"{self.x(point.x):.1f} {self.y(point.y):.1f}" for point in points)
+            yield f'<path d="M{path}" fill="none" stroke="{_COLOUR}" stroke-dasharray="5 4"/>'
+
+    def dots(self, points: Sequence[Point], best: Sequence[Point]) -> Iterator[str]:
+        for point in points:
+            x, y = self.x(point.x), self.y(point.y)
+            fill = _COLOUR if point in best else "#ffffff"
+            text = f"{point.name}: {point.x:,.6g}, {point.y:,.6g}"
+            yield (
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}" stroke="{_COLOUR}">'
+                f"{title(text)}</circle>"
+            )
+            yield f'<text x="{x + 9:.1f}" y="{y - 5:.1f}">{quoted(cut(point.name, 40))}</text>'
+
+
+def scatter(
+    heading: str, x_name: str, y_name: str, points: Sequence[Point], *, rising: bool
+) -> str:
+    """The picture: full dots are those that no other one beats.
+
+    Args:
+        heading: stands above.
+        x_name: what goes across, of which less is better.
+        y_name: what goes up.
+        points: the variants.
+        rising: more of what goes up is better.
+    """
+    xs, ys = [point.x for point in points], [point.y for point in points]
+    plane = _Plane(ticks(min(xs), max(xs), 6), ticks(min(ys), max(ys), 6))
+    best = front(points, rising=rising)
+    return frame(
+        WIDTH,
+        HEIGHT,
+        heading,
+        [
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+            f'<text x="{LEFT}" y="24" font-size="16">{quoted(heading)}</text>',
+            *plane.axes(x_name, y_name),
+            *plane.line(best),
+            *plane.dots(points, best),
+        ],
+    )

@@ -1,0 +1,142 @@
+"""``weft.compare``: variants of a network side by side.
+
+::
+
+    found = weft.compare(["float.onnx", "pruned.onnx"], data="images.npz")
+    for row in found.rows():
+        print(row)
+    Path("front.svg").write_text(found.plot("latency"))
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from weft.api import CompiledNet, Net, load
+from weft.errors import UserError
+from weft.explore.comparison import Comparison, Variant, changes_of, unique
+from weft.explore.trials import Call, Samples, qualities, read_samples, timings
+from weft.export.golden import sample_inputs
+from weft.ir.diff import diff
+from weft.plan.report import report
+
+_RANDOM_SAMPLES = 4
+
+
+def compare(
+    models: Sequence[str | Path | Net],
+    *,
+    names: Sequence[str] = (),
+    data: str | Path | Mapping[str, np.ndarray] | None = None,
+    target: str = "host",
+    batch: int = 1,
+    threads: int = 1,
+    exact: bool = False,
+    run: bool = True,
+    seconds: float = 2.0,
+) -> Comparison:
+    """Compares networks: what they compute and need, how fast and how good they are.
+
+    Args:
+        models: networks or their files; the others are compared with the first.
+        names: what they are called; by default by their files, or by their graphs.
+        data: an ``.npz`` or its arrays, samples along the first axis: one array for each
+            input and perhaps ``labels``, the classes, of which the share that the greatest
+            element of the first output hits is the accuracy.  Without data the outputs for
+            a few random inputs are compared.
+        target: the machine that arena and flash are of; time is measured on this one.
+        batch: size of an open leading dimension.
+        threads: that one run can use.
+        exact: leave out kernels that round otherwise than the definitions do.
+        run: build the networks for this machine and run them.
+        seconds: for how long all of them run for time.
+
+    Returns:
+        The figures, which are rows of a table, a record for JSON, and a plot.
+    """
+    if not models:
+        raise UserError("there must be something to compare", got="no network")
+    if names and len(names) != len(models):
+        raise UserError("names are given to all networks", got=f"{len(names)} for {len(models)}")
+    nets = [(each if isinstance(each, Net) else load(each)).bound(batch) for each in models]
+    called = unique(names or [_name(each) for each in models])
+    variants = [
+        _variant(name, net, nets[0], target, threads, exact)
+        for name, net in zip(called, nets, strict=True)
+    ]
+    if run:
+        samples = _samples(data, nets[0])
+        named = dict(zip(called, nets, strict=True))
+        variants = _tried(variants, named, samples, threads, exact, seconds)
+    elif data is not None:
+        raise UserError("data are for networks that run", got="data, and not to run")
+    return Comparison(target, tuple(variants))
+
+
+def _name(model: str | Path | Net) -> str:
+    return model.graph.name if isinstance(model, Net) else Path(model).stem
+
+
+def _variant(name: str, net: Net, first: Net, target: str, threads: int, exact: bool) -> Variant:
+    counted = net.simplified().stats()
+    planned = report(net.plan(target, threads=threads, exact=exact))
+    return Variant(
+        name=name,
+        nodes=len(net.graph.nodes),
+        ops=dict(Counter(node.op for node in net.graph.nodes)),
+        macs=counted.macs,
+        operations=counted.operations,
+        parameters=counted.parameters,
+        peak=counted.peak_bytes,
+        arena=planned.arena_bytes,
+        flash=planned.weight_bytes,
+        changes=changes_of(diff(first.graph, net.graph)),
+    )
+
+
+def _samples(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Samples:
+    """The data, or random inputs as the first network takes them."""
+    match data:
+        case None:
+            made = [
+                sample_inputs([(type.dtype, type.dims) for type in net.inputs.values()], seed)
+                for seed in range(_RANDOM_SAMPLES)
+            ]
+            arrays = [np.stack(each) for each in zip(*made, strict=True)]
+            return Samples(dict(zip(net.inputs, arrays, strict=True)))
+        case str() | Path():
+            return read_samples(Path(data))
+        case _:
+            arrays = dict(data)
+            labels = arrays.pop("labels", None)
+            return Samples(arrays, None if labels is None else np.asarray(labels).reshape(-1))
+
+
+def _tried(
+    variants: Sequence[Variant],
+    nets: Mapping[str, Net],
+    samples: Samples,
+    threads: int,
+    exact: bool,
+    seconds: float,
+) -> list[Variant]:
+    """The variants with what running them says."""
+    calls: dict[str, Call] = {
+        name: partial(_call, net.compile(threads=threads, exact=exact))
+        for name, net in nets.items()
+    }
+    types = {name: net.inputs for name, net in nets.items()}
+    good = qualities(calls, types, samples)
+    first = {name: samples.inputs(0, types[name], name) for name in nets}
+    fast = timings({name: partial(call, first[name]) for name, call in calls.items()}, seconds)
+    return [replace(each, timing=fast[each.name], quality=good[each.name]) for each in variants]
+
+
+def _call(built: CompiledNet, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    return built.library(*inputs)
