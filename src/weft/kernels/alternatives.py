@@ -5,10 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from weft.kernels.task import Task
 from weft.plan.implementation import Implementation
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """In which order an alternative adds up what its sums are of.
+
+    Alternatives of one task with equal ones make the same bits; others may round otherwise.
+
+    Attributes:
+        loops: whose order it is: a generator's name.
+        sizes: of that generator, what else the order depends on: the outputs of a Winograd
+            tile, the parts of a sum that lanes have, the keys of a chunk.
+    """
+
+    loops: str
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +38,40 @@ class Alternative:
             ``winograd-f4-28``).
         cost: about how many cycles it takes on one core; infinite where nobody knows, which
             puts it behind those that are known.
+        sums: in which order it adds up.
         make: writes the kernel; ``None`` if it turns out that the loops do not apply.
+        known: whether they apply, where that can be known without writing the kernel.
     """
 
     name: str
     cost: float
+    sums: Sums
     make: Callable[[], Implementation | None]
+    known: Callable[[], bool] | None = None
+
+    def applies(self) -> bool:
+        """Whether ``make`` gives a kernel."""
+        return self.make() is not None if self.known is None else self.known()
+
+
+def always() -> bool:
+    """Known of loops that apply wherever they are proposed."""
+    return True
 
 
 Propose: TypeAlias = Callable[[Task], tuple[Alternative, ...]]
 """``propose(task)``: a generator's alternatives; none where it does not apply."""
 
 
-def only(name: str, generate: Callable[[Task], Implementation | None]) -> Propose:
-    """What a generator proposes that knows one way only."""
+def only(
+    name: str,
+    generate: Callable[[Task], Implementation | None],
+    applies: Callable[[Task], bool] | None = None,
+) -> Propose:
+    """What a generator proposes that knows one way only, which applies everywhere by default."""
 
     def propose(task: Task) -> tuple[Alternative, ...]:
-        return (Alternative(name, math.inf, lambda: generate(task)),)
+        make, known = partial(generate, task), partial(applies, task) if applies else always
+        return (Alternative(name, math.inf, Sums(name), make, known),)
 
     return propose

@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative
+from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.attention import Writer, register_tile
 from weft.kernels.attention_streamed import Streamed
 from weft.kernels.task import Task
@@ -50,9 +50,19 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         for span in spans
     }
     return tuple(
-        Alternative(named(rows, span), cost, partial(write, task, rows, span))
+        Alternative(
+            named(rows, span), cost, sums(task, found, rows, span), partial(write, task, rows, span)
+        )
         for (rows, span), cost in costs.items()
     )
+
+
+def sums(task: Task, found: Attention, rows: int, span: int) -> Sums:
+    """In which order it adds up: only chunks matter, of so many panels of so many vectors."""
+    if not span:
+        return Sums("attention")
+    _, vectors = register_tile(task, found, rows)
+    return Sums("attention", (span, vectors))
 
 
 def named(rows: int, span: int) -> str:

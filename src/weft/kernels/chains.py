@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.ir.types import TensorType
-from weft.kernels.alternatives import Alternative
+from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.bands import Bands, chained, goes_by_rows, strip_bytes, strips_of
 from weft.kernels.links import Setting, Stage, Stages
 from weft.kernels.prepare import prepare
-from weft.kernels.table import alternatives, generate
+from weft.kernels.table import alternatives, usual
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
 from weft.plan.group import Group
@@ -139,18 +139,18 @@ class _Chooser:
         least = self.cost(stage)
         # Sums in another order would make results depend on whether a chain is fused, and
         # so on the number of threads.
-        wanted = _sums(self.usual(stage.group))
+        wanted = self.usual(stage.group)
         for each in self.offered(stage):
             extra = each.cost - least if math.isfinite(each.cost) else 0.0
             if extra > least:
                 return None
-            made = each.make() if _sums(each.name) == wanted else None
+            made = each.make() if each.sums == wanted else None
             if made is not None and goes_by_rows(stage, before, made):
                 return _Made(made, extra)
         return None
 
-    def usual(self, group: Group) -> str:
-        """The alternative that a group alone would have."""
+    def usual(self, group: Group) -> Sums:
+        """In which order the kernel that a group alone would have adds up."""
         setting = self.setting
         task = prepare(
             function_name(group),
@@ -160,13 +160,7 @@ class _Chooser:
             setting.constants,
             setting.target,
         )
-        return generate(replace(task, threads=setting.threads, exact=setting.exact)).scheme
-
-
-def _sums(name: str) -> tuple[str, str]:
-    """What tells the order in which an alternative adds up: ``tiled`` and ``2`` of `28x1d2`."""
-    kind, _, form = name.partition("-")
-    return kind, form.split("-")[0].partition("d")[2]
+        return usual(replace(task, threads=setting.threads, exact=setting.exact)).sums
 
 
 @dataclass(frozen=True, slots=True)

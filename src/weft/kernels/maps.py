@@ -19,7 +19,7 @@ from functools import partial
 from itertools import pairwise
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative
+from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import is_costly, step_of
@@ -55,7 +55,9 @@ _OUTER, _INNER = "column", "patch"
 
 def propose(task: Task) -> tuple[Alternative, ...]:
     """These loops, where they apply: nothing that computes the same reads memory better."""
-    return (Alternative("map", 0.0, partial(generate, task)),) if _applies(task) else ()
+    if not _applies(task):
+        return ()
+    return (Alternative("map", 0.0, Sums("map"), partial(generate, task), always),)
 
 
 def _applies(task: Task) -> bool:

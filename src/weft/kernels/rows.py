@@ -6,6 +6,8 @@ the output's fastest axis tells rows apart, each lane has a row of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.kernels import lane_rows, vector_rows
 from weft.kernels.passes import Rows, take_apart
 from weft.kernels.task import Task
@@ -17,20 +19,25 @@ from weft.plan.implementation import Implementation, Operand
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply or gain nothing."""
     rows = take_apart(task)
-    if rows is None:
+    loops = _loops(rows) if rows else None
+    if rows is None or loops is None:
         return None
-    body = _body(rows)
-    if body is None:
-        return None
-    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
+    kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), loops(rows)))
     return Implementation(kernel, tuple(map(Operand, task.values)), "rows")
 
 
-def _body(rows: Rows) -> tuple[Stmt, ...] | None:
+def applies(task: Task) -> bool:
+    """Whether there is a kernel for a task."""
+    rows = take_apart(task)
+    return rows is not None and _loops(rows) is not None
+
+
+def _loops(rows: Rows) -> Callable[[Rows], tuple[Stmt, ...]] | None:
+    """What writes the loops, if anything can and is worth it."""
     if rows.task.target.lanes(rows.task.output.dtype) == 1 and rows.held is None:
         return None
     if lane_rows.applies(rows):
-        return lane_rows.body(rows)
+        return lane_rows.body
     if vector_rows.applies(rows):
-        return vector_rows.body(rows)
+        return vector_rows.body
     return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from weft.errors import InternalError
 from weft.ir.types import TensorType
@@ -22,14 +23,14 @@ GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("attention", attention_choice.propose),
     ("map", maps.propose),
     ("tiled", tiled_choice.propose),
-    ("rows", only("rows", rows.generate)),
+    ("rows", only("rows", rows.generate, rows.applies)),
     ("nest", only("nest", nest.generate)),
 )
 """Best first, where costs are equal or nobody knows them."""
 
 
 def alternatives(task: Task) -> tuple[Alternative, ...]:
-    """All ways to compute a task, by cost; the first whose ``make`` gives a kernel is usual.
+    """All ways to compute a task, by cost.
 
     Every name stands once.  ``make`` of an alternative returns ``None`` where the loops turn
     out not to apply; that of the last one never does.  All kernels compute the task's
@@ -51,12 +52,33 @@ def generate(task: Task, name: str = "") -> Implementation:
         name: of the alternative; the usual one if it is not given or does not apply.
     """
     offered = alternatives(task)
-    wanted = [each for each in offered if each.name == name]
-    for each in (*wanted, *offered):
+    named = [each for each in offered if each.name == name]
+    for each in chain(named, _in_turn(task, offered)):
         made = each.make()
         if made is not None:
             return replace(made, scheme=each.name)
     raise InternalError(f"no generator accepts {task.name}")
+
+
+def usual(task: Task) -> Alternative:
+    """The alternative that a task has if none is named: the first by cost that applies.
+
+    In which order it adds up is decided as for one thread: results do not depend on how many
+    there are.  These choose among the alternatives that add up so.
+    """
+    for each in _in_turn(task, alternatives(task)):
+        if each.applies():
+            return each
+    raise InternalError(f"no generator accepts {task.name}")
+
+
+def _in_turn(task: Task, offered: Sequence[Alternative]) -> Iterator[Alternative]:
+    """Alternatives in the order in which they are tried."""
+    if task.threads == 1:
+        yield from offered
+        return
+    alone = usual(replace(task, threads=1))
+    yield from (each for each in offered if each.sums == alone.sums)
 
 
 def implementer(

@@ -31,8 +31,8 @@ from weft.kernels.deep import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, blocks_of, slender, tile_shape, tiles_of
-from weft.loops.nodes import Buffer, Expr, For, Kernel, Kind, Stmt, Var
+from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.loops.nodes import Axis, Buffer, Expr, For, Kernel, Kind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -184,13 +184,8 @@ class _Writer:
         axis = self.parts.tile
         if axis is None:
             return inside(None, 1, True)
-        reduce = self.parts.reduce
-        taps = {each.var: each.extent for each in reduce.axes} if reduce else {}
         found: list[Stmt] = []
-        tiles = tiles_of(axis.extent, positions, self.parts.tile_guards, taps, MOST_TILES)
-        if len(tiles) > MOST_TILES:
-            raise _TooManyTiles
-        for tile in tiles:
+        for tile in _tiles(self.parts, axis, positions):
             if tile.count == 1:
                 found += inside(integer(tile.start), tile.size, False)
             else:
@@ -221,16 +216,18 @@ class _Writer:
         return cell.statements()
 
 
-class _TooManyTiles(Exception):
-    """Padding so wide that the code of its tiles would go on and on."""
-
-
 def _place(block: Block) -> tuple[Expr, Expr]:
     """The first lane and the number of a block."""
     if block.count == 1:
         return integer(block.start), integer(0)
     counter = Var("block")
     return plus(times(counter, block.width), block.start), counter
+
+
+def _tiles(parts: Parts, axis: Axis, positions: int) -> list[Tile]:
+    """Tiles of so many positions of an axis."""
+    taps = {each.var: each.extent for each in parts.reduce.axes} if parts.reduce else {}
+    return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES)
 
 
 def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
@@ -294,6 +291,17 @@ def applies(parts: Parts) -> bool:
     return parts.lanes is not None or parts.reduce is None
 
 
+def fits(parts: Parts, form: Form) -> bool:
+    """Whether the tiles are few: with very wide padding their code would go on and on."""
+    axis = parts.tile
+    if axis is None:
+        return True
+    sizes = {form.positions}
+    if form.order is not Order.TILES:
+        sizes = {positions_of(parts, form, block) for block in form_blocks(parts, form)}
+    return all(len(_tiles(parts, axis, size)) <= MOST_TILES for size in sizes)
+
+
 def generate(task: Task, form: Form | None = None) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply.
 
@@ -309,10 +317,9 @@ def generate(task: Task, form: Form | None = None) -> Implementation | None:
 
 def write(parts: Parts, form: Form) -> Implementation | None:
     """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
-    writer = _Writer(parts, form)
-    try:
-        kernel = writer.kernel()
-    except _TooManyTiles:
+    if not fits(parts, form):
         return None
+    writer = _Writer(parts, form)
+    kernel = writer.kernel()
     name = form.name if parts.reduce else "tiled"
     return Implementation(kernel, tuple(writer.operands), name)

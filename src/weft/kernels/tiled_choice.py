@@ -15,7 +15,7 @@ from functools import partial
 from math import prod
 
 from weft.kernels import tiled
-from weft.kernels.alternatives import Alternative
+from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts, take_apart
@@ -55,7 +55,7 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         return _of_one_filter(task)
     usual = usual_form(parts)
     if parts.reduce is None:
-        return (Alternative("tiled", 0.0, partial(tiled.write, parts, usual)),)
+        return (replace(_alternative(parts, usual, 0.0), name="tiled"),)
     costs = {form: cycles(parts, form) for form in (usual, *forms(parts))}
     # The usual form comes from measurements that the estimate does not know of; next to
     # other algorithms, which are estimated alike, only its multiply-adds count.
@@ -65,9 +65,16 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         cost = cycles(parts, form)
         costs[form] = min(cost, costs[usual] * cost / shallow)
     return tuple(
-        Alternative(form.name, cost, partial(tiled.write, parts, form))
+        _alternative(parts, form, cost)
         for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
     )
+
+
+def _alternative(parts: Parts, form: Form, cost: float) -> Alternative:
+    """A form; whatever its tiles, every lane adds in the order of the loops."""
+    sums = Sums("tiled", (form.depth,))
+    make, known = partial(tiled.write, parts, form), partial(tiled.fits, parts, form)
+    return Alternative(form.name, cost, sums, make, known)
 
 
 def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
@@ -78,7 +85,7 @@ def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
         return ()
     costs = {form: cycles(parts, form) for form in deep_forms(parts)}
     return tuple(
-        Alternative(form.name, cost, partial(tiled.write, parts, form))
+        _alternative(parts, form, cost)
         for form, cost in sorted(
             costs.items(), key=lambda pair: (pair[1], arithmetic(parts, pair[0]))
         )

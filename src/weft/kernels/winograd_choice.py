@@ -6,7 +6,7 @@ from functools import partial
 
 from weft.dtypes import DType
 from weft.kernels import winograd
-from weft.kernels.alternatives import Alternative
+from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.convolution import Convolution, recognise
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
@@ -112,7 +112,13 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         found[usual] = min(found.values())
         costs |= {(outputs, each): cost for each, cost in found.items()}
     return tuple(
-        Alternative(f"winograd-f{outputs}-{tiles}", cost, partial(_write, conv, outputs, tiles))
+        Alternative(
+            f"winograd-f{outputs}-{tiles}",
+            cost,
+            Sums("winograd", (outputs,)),
+            partial(_write, conv, outputs, tiles),
+            always,
+        )
         for (outputs, tiles), cost in costs.items()
     )
 
