@@ -9,12 +9,15 @@ from weft.compress import fault_nodes, faults, pruning, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
-from weft.rewrite import cleanups, tiling
+from weft.rewrite import adapt, cleanups, explicit, im2col, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
     *tiling.RECIPES,
+    *im2col.RECIPES,
+    *explicit.RECIPES,
+    *adapt.RECIPES,
     *pruning.RECIPES,
     *sparsity.RECIPES,
     *faults.RECIPES,

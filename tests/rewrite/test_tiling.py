@@ -13,32 +13,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.plan.nets import Net
-from tests.rewrite.checks import graph_of, infer
+from tests.rewrite.checks import graph_of
+from tests.rewrite.whole import WholeNet, check, convolutions, windows
 from weft.errors import UserError
 from weft.ir.graph import Graph
-from weft.ir.verify import verify
-from weft.ops.evaluate import evaluate
-from weft.ops.table import OPS
 from weft.recipes import apply
-
-
-class WholeNet(Net):
-    """A net whose constants and inputs are small whole numbers."""
-
-    def numbers(self, shape, scale, dtype):
-        return self.random.integers(-4, 5, shape).astype(dtype.numpy)
-
-
-def check(net: Net, graph: Graph, name: str, **values: object) -> Graph:
-    """Apply a recipe: a sound graph, and equal outputs."""
-    done = apply(graph, name, values)
-    verify(done, infer)
-    assert (done.inputs, done.outputs) == (graph.inputs, graph.outputs)
-    expected, found = (evaluate(each, net.arrays, OPS) for each in (graph, done))
-    for value, array in expected.items():
-        np.testing.assert_array_equal(found[value], array)
-    return done
 
 
 def refusal(graph: Graph, name: str, **values: object) -> str:
@@ -59,38 +38,6 @@ def split(draw, extent: int) -> tuple[int, ...]:
     borders = draw(st.sets(st.integers(1, extent - 1), min_size=1, max_size=4))
     places = [0, *sorted(borders), extent]
     return tuple(stop - start for start, stop in pairwise(places))
-
-
-@st.composite
-def windows(draw, axes: int) -> dict:
-    def each(low: int, high: int) -> tuple[int, ...]:
-        return tuple(draw(st.integers(low, high)) for _ in range(axes))
-
-    return {
-        "kernel": each(1, 4),
-        "strides": each(1, 3),
-        "dilations": each(1, 2),
-        "pads": each(0, 2) + each(0, 2),
-    }
-
-
-@st.composite
-def convolutions(draw):
-    """A convolution, with or without a bias, and its output's shape."""
-    axes = draw(st.sampled_from([1, 2, 2, 2, 3]))
-    window = draw(windows(axes))
-    groups = draw(st.sampled_from([1, 1, 2, 3]))
-    per_group, multiplier = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    net = WholeNet(draw(st.integers(0, 9)))
-    image = tuple(draw(st.integers(3, 9)) for _ in range(axes))
-    x = net.input(draw(st.integers(1, 3)), groups * per_group, *image)
-    w = net.constant(groups * multiplier, per_group, *window["kernel"])
-    inputs = [x, w] + ([net.constant(groups * multiplier)] if draw(st.booleans()) else [])
-    try:
-        y = net.op("Conv", *inputs, groups=groups, **window)
-    except UserError:
-        assume(False)
-    return net, net.graph(y), net.shape(y)
 
 
 @settings(max_examples=150, deadline=None)

@@ -97,7 +97,7 @@ def _not_all(value: float) -> Callable[[Match], str | None]:
     return where
 
 
-_EXACTLY_HELD: Mapping[DType, frozenset[DType]] = {
+EXACTLY_HELD: Mapping[DType, frozenset[DType]] = {
     DType.F16: frozenset({DType.F32, DType.F64}),
     DType.BF16: frozenset({DType.F32, DType.F64}),
     DType.F32: frozenset({DType.F64}),
@@ -113,7 +113,7 @@ _EXACTLY_HELD: Mapping[DType, frozenset[DType]] = {
 
 
 def _loses_bits(match: Match) -> str | None:
-    held = _EXACTLY_HELD.get(match.type("x").dtype, frozenset())
+    held = EXACTLY_HELD.get(match.type("x").dtype, frozenset())
     if match.type("c").dtype in held:
         return None
     return f"{match.type('c').dtype.value} does not hold every {match.type('x').dtype.value}"
