@@ -77,7 +77,7 @@ CASES = {
         }""",
         ["Relu", "Add"],
     ),
-    "prune": (
+    "remove-unused": (
         """(%x: f32[2,3]) -> (%z) {
           %a: f32[2,3] = Neg(%x)
           %z: f32[2,3] = Relu(%x)

@@ -13,7 +13,7 @@ from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
 from weft.ir.verify import bodies
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.table import OPS

@@ -228,7 +228,7 @@ RECIPES: tuple[Recipe, ...] = (
         by_rules(_named("share-equal-nodes")),
     ),
     Recipe(
-        "prune",
+        "remove-unused",
         "What no output depends on goes: nodes and constants.",
         Exactness.BIT_EXACT,
         _prune,

@@ -10,7 +10,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
-from weft.match.matcher import Match
+from weft.match.view import Match
 from weft.ops import activation, arithmetic, convolution, linear, pooling, reduction
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
