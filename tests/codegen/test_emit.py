@@ -370,9 +370,10 @@ def test_register_tiles_are_named_vectors() -> None:
     assert "acc_3_1[v] += x[k * 4 + 3] * w[k * 16 + v + 8];" in plain
 
 
-def doubling(size: int) -> Program:
+def doubling(size: int, *, backwards: bool = True) -> Program:
     """One call that doubles an input of so many numbers."""
-    at = (Var("i"),)
+    i = Var("i")
+    at = (Binary("sub", number(size - 1), i) if backwards else i,)
     double = Store("y", at, Binary("mul", Load("x", at, F32), Const(2.0, F32)))
     loop = For("i", Const(0, DType.I64), Const(size, DType.I64), (double,))
     params = (Buffer("x", F32, (size,)), Buffer("y", F32, (size,), Access.WRITE))
@@ -393,6 +394,11 @@ def test_inputs_that_fit_the_second_cache_are_fetched(
     x = np.arange(size, dtype=np.float32)
     (y,) = build(net, "gnu", cache=Cache(tmp_path))(x)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_inputs_that_are_read_as_they_lie_are_not_fetched() -> None:
+    (_, text), *_ = emit(doubling(10_001, backwards=False), "gnu").sources
+    assert "weft_fetch" not in text
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

@@ -15,6 +15,8 @@ from weft.codegen.layout import comment, wrap_all
 from weft.codegen.literals import storage_of
 from weft.codegen.naming import STORAGE, Names
 from weft.errors import InternalError
+from weft.loops.nodes import Kernel
+from weft.loops.streams import streams
 from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
@@ -173,17 +175,21 @@ def _steps(
 def _fetches(calls: _Calls, steps: Sequence[Step]) -> list[str]:
     """Fetches the inputs of the first call: few loads of a kernel wait for memory at once.
 
-    A kernel walks over its input in rows that are too short for processors to foresee; what
-    was written long before the call, or by another core, would be waited for in each.
+    Most kernels walk over their input in rows that are too short for processors to foresee;
+    what was written long before the call, or by another core, would be waited for in each.
     """
     if not calls.flavour.prefetches or not steps or not isinstance(steps[0], CallStep):
         return []
-    formals = calls.formals[steps[0].function]
+    function = steps[0].function
+    formals = calls.formals[function]
     pairs = zip(steps[0].arguments, formals, strict=True)
+    kernels = (each for each in calls.program.functions if isinstance(each, Kernel))
+    kernel = next((each for each in kernels if each.name == function), None)
     spans = {
         argument(address, formal, calls.base(address), {}): formal.span
         for address, formal in pairs
         if address.region is Region.INPUT and not address.advances
+        if not (kernel and streams(kernel, formal.name))
     }
     if not LEAST_FETCHED <= sum(spans.values()) <= MOST_FETCHED:
         return []
