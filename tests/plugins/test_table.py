@@ -137,7 +137,7 @@ def test_an_op_of_a_plugin_is_a_function(install: Install) -> None:
     assert [node.op for node in net.graph.nodes] == ["Times"]
     (made,) = net.reference(np.array([1, 2], np.float32))
     np.testing.assert_array_equal(made, [3, 6])
-    with pytest.raises(AttributeError, match="no attribute time$"):
+    with pytest.raises(AttributeError, match=r"no attribute time$"):
         weft.ops.time  # noqa: B018
 
 
