@@ -47,6 +47,7 @@ from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
 from weft.recipes import apply
 from weft.rewrite.engine import Log
+from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness
 from weft.runtime.cache import Cache, digest
@@ -204,9 +205,21 @@ class Net:
         done = apply(self.graph, recipe, parameters)
         return self if done is self.graph else Net(done)
 
-    def expanded(self, *, exact: bool = False) -> Net:
-        """The simplified net without composite ops, as it is planned; ``exact`` as there."""
-        return Net(tidy(expand(self.bound().simplified(exact=exact).graph, OPS)))
+    def expanded(
+        self, target: str | Target = "host", *, exact: bool = False, plain: bool = False
+    ) -> Net:
+        """The simplified net without composite ops, as it is planned.
+
+        Args:
+            target: the machine: kernels that users bring may be for some only.
+            exact: leave out those of them that round otherwise than the definitions do.
+            plain: leave out all of them, and rules that are not bit-exact.
+        """
+        graph = self.bound().simplified(exact=plain).graph
+        if not plain:
+            name = target if isinstance(target, str) else target.name
+            graph = use_natives(graph, name, exact=exact)
+        return Net(tidy(expand(graph, OPS)))
 
     def plan(
         self,
@@ -233,7 +246,7 @@ class Net:
         choices = Everywhere() if plain else choices
         implement = implementer(machine, threads=threads, exact=exact, choices=choices)
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
-        graph = self.expanded(exact=plain).graph
+        graph = self.expanded(machine, exact=exact, plain=plain).graph
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def program(
@@ -490,7 +503,7 @@ class Net:
         """What is tuned."""
         dialect = flavour_named(flavour or machine.flavour)
         flags = machine_flags(compiler, dialect, machine)
-        graph = self.bound(batch).expanded().graph
+        graph = self.bound(batch).expanded(machine, exact=exact).graph
         return Setup(graph, OPS, machine, threads, exact, compiler, dialect, flags)
 
     def _bound_later(self, batch: int) -> Net:

@@ -8,13 +8,13 @@ import click
 
 from weft.cli.common import State, json_option, table, write_json
 from weft.frontends.source import PLUGINS as FRONTENDS
-from weft.ops.table import OPS
+from weft.ops.table import KERNELS, OPS
 from weft.plugins import Failed, Loaded, Table
 from weft.recipes import ALL as RECIPES
 from weft.rewrite.recipes import PLUGINS as RULES
 from weft.targets.table import ALL as TARGETS
 
-TABLES: tuple[Table[Any], ...] = (OPS, RULES, RECIPES, TARGETS, FRONTENDS)
+TABLES: tuple[Table[Any], ...] = (OPS, RULES, RECIPES, TARGETS, KERNELS, FRONTENDS)
 """What plugins can add to, one table for each kind."""
 
 

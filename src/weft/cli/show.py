@@ -26,6 +26,7 @@ from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.rewrite.engine import rewrite
+from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import PIPELINE, pipeline, tidy
 
 IMPORTED, EXPANDED, KERNELS, SOURCE = "import", "expand", "kernels", "c"
@@ -33,7 +34,7 @@ GRAPHS = (IMPORTED, *(stage.name for stage in PIPELINE), EXPANDED)
 PASSES = (*GRAPHS, KERNELS, SOURCE)
 
 
-def graphs(graph: Graph) -> Iterator[tuple[str, Graph]]:
+def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     """The graph after each pass, first to last."""
     yield IMPORTED, graph
     graph = prune(graph)
@@ -41,7 +42,7 @@ def graphs(graph: Graph) -> Iterator[tuple[str, Graph]]:
         graph = stage.before(graph) if stage.before is not None else graph
         graph, _ = rewrite(graph, stage.rules)
         yield stage.name, graph
-    yield EXPANDED, tidy(expand(graph, OPS))
+    yield EXPANDED, tidy(expand(use_natives(graph, target), OPS))
 
 
 @click.command(short_help="The graph after any pass, the kernels, the C.")
@@ -83,7 +84,7 @@ def show(
         _show_code(state, model, target, after, flavour)
         return
     with working("applying rules"):
-        found = dict(graphs(model.net.graph))
+        found = dict(graphs(model.net.graph, target))
     graph = found[after]
     if not compare and since is None:
         _write(state, after, show_graph(graph))

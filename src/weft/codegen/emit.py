@@ -12,6 +12,7 @@ from weft.codegen.blob import Blob, pack
 from weft.codegen.block import LANES
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
 from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.foreign import foreign_of
 from weft.codegen.fork import tasks_of
 from weft.codegen.helpers import helper_texts
 from weft.codegen.interface import Interface, header_text, interface_of
@@ -21,6 +22,7 @@ from weft.codegen.naming import Names
 from weft.codegen.run import run_function
 from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
+from weft.ops.record import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
 
 _NUMERIC = tuple("0123456789.-")
@@ -43,6 +45,7 @@ class Files:
         stack_bytes: a bound on the stack that the run function needs.
         interface: the public names.
         threads: that one run can use at the most.
+        foreign: sources and libraries that Weft did not write.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Files:
     stack_bytes: int
     interface: Interface
     threads: int = 1
+    foreign: Foreign = NOTHING_FOREIGN
 
 
 def emit(
@@ -115,6 +119,7 @@ class _Emission:
             stack,
             self._interface,
             self._program.threads,
+            foreign_of(self._program, {name for name, _ in (*private, *sources)}),
         )
 
     def _functions(self, names: Names) -> list[Unit]:

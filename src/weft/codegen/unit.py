@@ -88,4 +88,4 @@ def _extern_unit(
         if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
             body.append(f"    (void){identifier(each.name)};")
     lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
-    return Unit(function.name, name, signature, tuple(lines), 1024, extern=True)
+    return Unit(function.name, name, signature, tuple(lines), function.stack_bytes, extern=True)

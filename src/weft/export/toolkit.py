@@ -14,10 +14,12 @@ import jinja2
 import numpy as np
 
 from weft.codegen.emit import Files
+from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.errors import InternalError, UserError
 from weft.export.golden import Golden, Vector
+from weft.ops.record import Foreign
 from weft.plan.draw import Span, memory_map
 from weft.plan.report import Report, size
 from weft.runtime.threads import pool_texts
@@ -95,6 +97,12 @@ def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
     for name, text in _texts(toolkit):
         _write_text(folder, name, text)
         names.append(name)
+    for name, content in toolkit.files.foreign.files:
+        _check_name(name)
+        if name in names:
+            raise UserError("files that kernels bring must have names of their own", got=name)
+        (folder / name).write_bytes(content)
+        names.append(name)
     blob = toolkit.files.blob
     if blob is not None:
         name = f"{toolkit.files.name}.bin"
@@ -105,9 +113,13 @@ def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
     return sorted(names)
 
 
-def _write_text(folder: Path, name: str, text: str) -> None:
+def _check_name(name: str) -> None:
     if Path(name).name != name:
         raise InternalError(f"a file of a toolkit would be written to {name!r}")
+
+
+def _write_text(folder: Path, name: str, text: str) -> None:
+    _check_name(name)
     (folder / name).write_text(text, newline="\n")
 
 
@@ -157,6 +169,7 @@ def _facts(toolkit: Toolkit) -> dict[str, Any]:
         "flavour": files.flavour,
         "flags": " ".join(toolkit.flags),
         "sources": [name for name, _ in files.sources],
+        "foreign": _foreign(files.foreign),
         "headers": [files.header[0], *(name for name, _ in files.private)],
         "inputs": _ports(files, golden, outputs=False),
         "outputs": _ports(files, golden, outputs=True),
@@ -172,6 +185,24 @@ def _facts(toolkit: Toolkit) -> dict[str, Any]:
         "size": size,
         "arena_bytes": report.arena_bytes,
         "stack_bytes": files.stack_bytes,
+    }
+
+
+def _foreign(foreign: Foreign) -> dict[str, Any]:
+    """What the templates speak of that Weft did not write."""
+    cxx = with_suffix(foreign, CXX)
+    compiled = with_suffix(foreign, (*C, *CXX))
+    libraries = with_suffix(foreign, OBJECTS)
+    names = [name for name, _ in foreign.files]
+    return {
+        "any": bool(foreign.files),
+        "cxx": bool(cxx),
+        "files": names,
+        "sources": [{"name": name, "cxx": name in cxx} for name in compiled],
+        "headers": [name for name in names if name not in (*compiled, *libraries)],
+        "libraries": libraries,
+        "flags": "".join(f"{flag} " for flag in foreign.flags),
+        "link": "".join(f"{flag} " for flag in foreign.link),
     }
 
 

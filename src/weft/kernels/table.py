@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from weft.errors import InternalError
+from weft.errors import InternalError, UserError
 from weft.ir.types import TensorType
 from weft.kernels import attention_choice, maps, nest, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
+from weft.ops.native import Native
+from weft.ops.table import KERNELS
 from weft.plan.group import Group
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.strides import View
@@ -41,7 +43,26 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
         task: from ``prepare``.
     """
     proposed = [each for _, propose in GENERATORS for each in propose(task)]
+    proposed += _of_plugins(task, {each.name for each in proposed})
     return tuple(sorted(proposed, key=lambda each: each.cost))
+
+
+def _of_plugins(task: Task, taken: set[str]) -> list[Alternative]:
+    """What generators of plugins propose; its kernels are checked when they are written."""
+    found: list[Alternative] = []
+    for each in KERNELS.loaded:
+        if isinstance(each.part, Native):
+            continue
+        for alternative in each.part(task):
+            if alternative.name in taken:
+                raise UserError(
+                    f"the {each.plugin} must propose alternatives with names of their own",
+                    got=alternative.name,
+                    fix="Give them the plugin's name as a prefix.",
+                )
+            taken.add(alternative.name)
+            found.append(alternative)
+    return found
 
 
 def generate(task: Task, name: str = "") -> Implementation:

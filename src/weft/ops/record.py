@@ -98,6 +98,25 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """What a C body calls that Weft did not write: it is compiled and linked with it.
+
+    Attributes:
+        files: names and contents: sources in C (``.c``) and C++ (``.cc``, ``.cpp``, ``.cxx``),
+            headers, objects and static libraries (``.o``, ``.a``).
+        flags: for compiling the sources.
+        link: flags for linking.
+    """
+
+    files: tuple[tuple[str, bytes], ...] = ()
+    flags: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+
+
+NOTHING_FOREIGN = Foreign()
+
+
+@dataclass(frozen=True, slots=True)
 class ExternBody:
     """The body of a C function with parameters ``in0``.., ``out0``.. and ``scratch``.
 
@@ -107,10 +126,14 @@ class ExternBody:
     Attributes:
         body: statements, C89 (declarations first), no allocation, no statics.
         scratch_bytes: size of ``scratch`` (``unsigned char *``, 64-byte aligned).
+        stack_bytes: a bound on what it takes of the stack.
+        foreign: what it calls.
     """
 
     body: str
     scratch_bytes: int = 0
+    stack_bytes: int = 1024
+    foreign: Foreign = NOTHING_FOREIGN
 
 
 @dataclass(frozen=True, slots=True)

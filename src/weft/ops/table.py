@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any, TypeAlias, TypeGuard
 
 from weft.errors import InternalError
 from weft.ops import (
@@ -41,10 +43,11 @@ from weft.ops import (
 )
 from weft.ops.attention import OPS as ATTENTION
 from weft.ops.cast import OPS as CAST
+from weft.ops.native import Native, native_op
 from weft.ops.record import Op
 from weft.ops.shape import OPS as SHAPE
 from weft.ops.softmax import OPS as SOFTMAX
-from weft.plugins import Kind, Table, Unusable
+from weft.plugins import Kind, Loaded, Table, Unusable
 
 FAMILIES: Mapping[str, tuple[Op, ...]] = {
     "activation": activation.OPS,
@@ -107,4 +110,56 @@ def _accept(name: str, part: object) -> Op:
     return part
 
 
-OPS: Table[Op] = Table(Kind.OPS, _collect(), _accept)
+class _Ops(Table[Op]):
+    """The ops by name, and what kernels of plugins compute by the names of these."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The record of a name."""
+        found = super().get(name)
+        if found is not None:
+            return found
+        for each in KERNELS.loaded:
+            if isinstance(each.part, Native) and name == native_name(each):
+                return native_op(super().get(each.part.op), each.part, name)
+        return default
+
+    def plain(self, name: str) -> Op | None:
+        """The record of a name that is not a kernel's."""
+        return super().get(name)
+
+
+OPS: _Ops = _Ops(Kind.OPS, _collect(), _accept)
+
+
+Propose: TypeAlias = Callable[[Any], Iterable[Any]]
+"""``weft.kernels.alternatives.Propose``; its types are of a later layer."""
+
+
+def _is_function(part: object) -> TypeGuard[Propose]:
+    return callable(part) and not isinstance(part, type)
+
+
+def _accept_kernel(_: str, part: object) -> Native | Propose:
+    if isinstance(part, Native):
+        if OPS.plain(part.op) is None:
+            raise Unusable(f"it is for the op {part.op}, which does not exist")
+        for file in part.files:
+            if not file.is_file():
+                raise Unusable(f"its file {file} does not exist")
+        return part
+    if not _is_function(part):
+        raise Unusable(
+            "it must be a Native of weft.ops.native or a function that proposes alternatives, "
+            f"but is {type(part).__name__}"
+        )
+    return part
+
+
+KERNELS: Table[Native | Propose] = Table(Kind.KERNELS, {}, _accept_kernel)
+"""Kernels of plugins: functions in C and C++, and generators (see ``weft.kernels.table``)."""
+
+
+def native_name(kernel: Loaded[Native | Propose]) -> str:
+    """The name of the op that a kernel in C or C++ computes."""
+    assert isinstance(kernel.part, Native)
+    return f"{kernel.part.op}_by_{re.sub(r'[^A-Za-z0-9]+', '_', kernel.plugin.name)}"

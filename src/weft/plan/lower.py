@@ -232,7 +232,9 @@ class _Scope:
         if body.scratch_bytes:
             parameters.append(Parameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
-        function = ExternFunction(words(node.op), tuple(parameters), body.body)
+        function = ExternFunction(
+            words(node.op), tuple(parameters), body.body, body.stack_bytes, body.foreign
+        )
         what = f"{node.op} {', '.join(str(self.plan.types[v]) for v in node.inputs if v)}"
         name = self.lowering.function(function, what)
         return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))

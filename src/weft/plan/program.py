@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.loops.nodes import Kernel
+from weft.ops.record import NOTHING_FOREIGN, Foreign
 
 
 class Region(Enum):
@@ -68,6 +69,8 @@ class ExternFunction:
     name: str
     params: tuple[Parameter, ...]
     body: str
+    stack_bytes: int = 1024
+    foreign: Foreign = NOTHING_FOREIGN
 
 
 Function: TypeAlias = Kernel | ExternFunction

@@ -131,11 +131,17 @@ def doubled(kind: Kind) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
-def identity() -> list[str | bytes]:
-    """All of plugins that can change what is built: versions, entry points and files."""
+def identity(*kinds: Kind) -> list[str | bytes]:
+    """All of plugins that can change what is built: versions, entry points and files.
+
+    Args:
+        kinds: of the plugins; all kinds if none is given.
+    """
     parts: list[str | bytes] = []
     roots: set[str] = set()
     for plugin in found():
+        if kinds and plugin.kind not in kinds:
+            continue
         entry = plugin.entry
         parts.append(f"{plugin.distribution} {plugin.version} {entry.group} {entry.name}")
         parts.append(entry.value)

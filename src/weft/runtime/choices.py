@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.errors import UserError
+from weft.plugins import Kind
+from weft.plugins.discover import identity, of_kind
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler
 
@@ -56,9 +58,15 @@ class Choice:
     made: float = 0.0
 
 
-@lru_cache(maxsize=1)
 def _generators() -> str:
     """A hash of the sources that decide what a named alternative is."""
+    own = _own_generators()
+    plugins = identity(Kind.KERNELS) if of_kind(Kind.KERNELS) else []
+    return digest([own, *plugins]) if plugins else own
+
+
+@lru_cache(maxsize=1)
+def _own_generators() -> str:
     root = Path(__file__).parents[1]
     parts: list[str | bytes] = []
     for folder in _FOLDERS:

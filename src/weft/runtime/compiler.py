@@ -147,6 +147,67 @@ def sanitizer_flags(compiler: Compiler) -> list[str]:
     return ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
+_CXX: tuple[tuple[str, str], ...] = (("clang", "clang++"), ("gcc", "g++"), ("cc", "c++"))
+_FOREIGN_C, _FOREIGN_CXX = "-std=gnu11", "-std=gnu++17"
+
+
+def find_cxx(compiler: Compiler) -> Compiler:
+    """The C++ compiler that goes with a C compiler: ``$CXX``, the same under its C++ name, or zig.
+
+    Raises:
+        UserError: there is none.
+    """
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    if wanted and os.sep in wanted[0]:
+        wanted[0] = os.path.abspath(wanted[0])
+    return _find_cxx(tuple(wanted), compiler, os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _find_cxx(wanted: tuple[str, ...], compiler: Compiler, path: str) -> Compiler:
+    candidates = [wanted] if wanted else _cxx_candidates(compiler)
+    for command in candidates:
+        found = _probe(command) if shutil.which(command[0], path=path) else None
+        if found is not None:
+            return found
+    raise UserError(
+        "a kernel in C++ needs a C++ compiler",
+        got=f"none of {', '.join(shlex.join(each) for each in candidates)}",
+        fix="Install one, for example with: pip install ziglang",
+    )
+
+
+def _cxx_candidates(compiler: Compiler) -> list[tuple[str, ...]]:
+    command, found = compiler.command, list[tuple[str, ...]]()
+    folder, name = os.path.split(command[0])
+    if "cc" in command[1:]:  # zig cc
+        found.append(tuple("c++" if part == "cc" else part for part in command))
+    else:
+        for c, cxx in _CXX:
+            if c in name:
+                found.append((os.path.join(folder, name.replace(c, cxx)), *command[1:]))
+                break
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append((sys.executable, "-m", "ziglang", "c++"))
+    return found
+
+
+def compile_foreign(
+    compiler: Compiler, flags: Sequence[str], source: Path, target: Path, cxx: bool
+) -> None:
+    """Compiles a source that Weft did not write, which may be C++."""
+    own = [flag for flag in flags if not flag.startswith("-std=")]
+    standard = _FOREIGN_CXX if cxx else _FOREIGN_C
+    arguments = [standard, *own, "-fPIC", "-c", str(source), "-o", str(target)]
+    done = _started(compiler, arguments, source.parent)
+    if done.returncode != 0:
+        raise UserError(
+            f"{source.name}, which a plugin brings, must compile",
+            got=done.stderr[-4000:].strip(),
+            where=shlex.join([*compiler.command, *arguments]),
+        )
+
+
 def compile_object(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
     """Compiles one source to position-independent object code."""
     _run(compiler, [*flags, "-fPIC", "-c", str(source), "-o", str(target)], source)
@@ -160,15 +221,37 @@ def link_library(
     _run(compiler, arguments, objects[0])
 
 
-def _run(compiler: Compiler, arguments: Sequence[str], source: Path) -> None:
-    done = subprocess.run(
+def link_foreign(
+    compiler: Compiler, objects: Sequence[Path], target: Path, flags: Sequence[str]
+) -> None:
+    """Links objects, some of which Weft did not write, to a shared library."""
+    # What is missing must come up now and with its name, not when the library is loaded.
+    strict = [] if sys.platform == "darwin" else ["-Wl,-z,defs"]
+    arguments = ["-shared", "-o", str(target), *map(str, objects), *flags, *strict, "-lm"]
+    done = _started(compiler, arguments, target.parent)
+    if done.returncode != 0:
+        raise UserError(
+            "the kernels that plugins bring must link",
+            got=done.stderr[-4000:].strip(),
+            fix='A function in C++ must be extern "C" and have the name that is declared.',
+        )
+
+
+def _started(
+    compiler: Compiler, arguments: Sequence[str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [*compiler.command, *arguments],
         capture_output=True,
         text=True,
         timeout=_SECONDS,
         check=False,
-        cwd=source.parent,
+        cwd=folder,
     )
+
+
+def _run(compiler: Compiler, arguments: Sequence[str], source: Path) -> None:
+    done = _started(compiler, arguments, source.parent)
     if done.returncode != 0:
         raise InternalError(
             f"{compiler} failed on generated code",

@@ -15,14 +15,19 @@ import numpy as np
 
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.errors import InternalError, UserError
+from weft.ops.record import Foreign
 from weft.plan.program import Port, Program
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (
     Compiler,
+    compile_foreign,
     compile_object,
     find_compiler,
+    find_cxx,
     host_flags,
+    link_foreign,
     link_library,
 )
 from weft.runtime.memory import MappedFile, Memory, content
@@ -64,6 +69,9 @@ def build(
     files = emit(program, flavour, "blob", parts)
     texts = [files.header, *files.private, *files.sources]
     identity = [part for name, text in texts for part in (name, text)]
+    for name, data in files.foreign.files:
+        identity += name, digest([data])
+    identity += [*files.foreign.flags, *files.foreign.link]
     identity += [*arguments, *compiler.command, compiler.kind, compiler.version, processor()]
     path = cache.get(
         f"{program.name[:40]}-{digest(identity)}.so",
@@ -152,7 +160,27 @@ def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Pat
 
     with ThreadPoolExecutor(_JOBS) as pool:
         list(pool.map(compile_one, zip(sources, objects, strict=True)))
-    link_library(compiler, objects, target)
+    if not files.foreign.files:
+        link_library(compiler, objects, target)
+        return
+    found, linker = _foreign(files.foreign, compiler, flags, folder)
+    link_foreign(linker, [*objects, *found], target, files.foreign.link)
+
+
+def _foreign(
+    foreign: Foreign, compiler: Compiler, flags: Sequence[str], folder: Path
+) -> tuple[list[Path], Compiler]:
+    """Objects and libraries that Weft did not write, and what links with them."""
+    for name, data in foreign.files:
+        (folder / name).write_bytes(data)
+    linker, objects = compiler, list[Path]()
+    for name in with_suffix(foreign, (*C, *CXX)):
+        cxx = name in with_suffix(foreign, CXX)
+        used = find_cxx(compiler) if cxx else compiler
+        linker = used if cxx else linker
+        objects.append(folder / f"{name}.o")
+        compile_foreign(used, [*flags, *foreign.flags], folder / name, objects[-1], cxx)
+    return objects + [folder / name for name in with_suffix(foreign, OBJECTS)], linker
 
 
 def _weights(files: Files, cache: Cache) -> Path | None:

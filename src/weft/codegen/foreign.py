@@ -1,0 +1,45 @@
+"""What programs call that Weft did not write, gathered from their functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import PurePath
+
+from weft.codegen.calls import walk_calls
+from weft.errors import UserError
+from weft.ops.record import Foreign
+from weft.plan.program import ExternFunction, Program
+
+C, CXX = (".c",), (".cc", ".cpp", ".cxx")
+OBJECTS = (".o", ".a")
+
+
+def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
+    """Everything that the functions of a program call, each file once.
+
+    Args:
+        program: the program.
+        taken: names of files that are generated.
+    """
+    called = {call.function for call, _ in walk_calls(program.steps)}
+    files: dict[str, bytes] = {}
+    flags: dict[str, None] = {}
+    link: dict[str, None] = {}
+    for function in program.functions:
+        if not isinstance(function, ExternFunction) or function.name not in called:
+            continue
+        for name, content in function.foreign.files:
+            if name in taken or files.setdefault(name, content) != content:
+                raise UserError(
+                    "files that kernels bring must have names of their own",
+                    got=f"two files {name}",
+                    fix="Rename the one that the plugin brings, or the network.",
+                )
+        flags.update(dict.fromkeys(function.foreign.flags))
+        link.update(dict.fromkeys(function.foreign.link))
+    return Foreign(tuple(sorted(files.items())), tuple(flags), tuple(link))
+
+
+def with_suffix(foreign: Foreign, suffixes: Collection[str]) -> list[str]:
+    """Names of the files that end so."""
+    return [name for name, _ in foreign.files if PurePath(name).suffix in suffixes]
