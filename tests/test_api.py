@@ -126,7 +126,7 @@ def test_looking_inside(digits, images):
     assert compiled(images[0]).shape == (1, 16, 4, 4)
     with pytest.raises(UserError) as caught:
         net.with_outputs(["nothing", "/block/Add_output_0"])
-    assert str(caught.value) == "outputs must be values of the graph; got nothing"
+    assert str(caught.value) == "there is no value nothing (outputs)"
 
 
 def test_exact_simplification_keeps_bits(digits, images):

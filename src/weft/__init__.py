@@ -4,7 +4,7 @@ from weft import layers, ops
 from weft.api import CompiledNet, Net, input, load, net, trace
 from weft.errors import InternalError, UserError, WeftError
 from weft.layers import parallel, residual, sequential
-from weft.ops.values import Value
+from weft.ops.values import Value, constant
 from weft.variants import compare
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Value",
     "WeftError",
     "compare",
+    "constant",
     "input",
     "layers",
     "load",

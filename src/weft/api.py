@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -60,6 +60,7 @@ from weft.runtime.record import remember
 from weft.runtime.threads import thread_count
 from weft.runtime.tune import TUNE_SECONDS, Setup, Tuning
 from weft.runtime.tune import tune as measure
+from weft.surgery.editable import Editable
 from weft.targets.table import host
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
@@ -129,10 +130,10 @@ def trace(
 
 
 @dataclass(frozen=True)
-class Net:
+class Net(Editable):
     """A network: a graph, and what can be done with it.
 
-    Nets are values: ``simplified`` and ``bound`` give new ones.
+    Nets are values: ``simplified``, ``bound`` and the edits of ``Editable`` give new ones.
 
     Attributes:
         origin: the graph, or where it comes from: a network that was built from its file
@@ -149,6 +150,10 @@ class Net:
         if isinstance(self.origin, Graph):
             return self.origin
         return self.loaded or self.origin.read()
+
+    def with_graph(self, graph: Graph) -> Net:
+        """A net of another graph."""
+        return Net(graph)
 
     def __call__(self, *values: Value, name: str = "") -> Value | tuple[Value, ...]:
         """The outputs for values of a network in the making, which this net becomes part of.
@@ -580,13 +585,6 @@ class Net:
     ) -> Mapping[str, np.ndarray]:
         found = evaluate(self.graph, inputs, OPS, keep=True)
         return {name: found[name] for name in values if name in found}
-
-    def with_outputs(self, values: Sequence[str]) -> Net:
-        """The net with other values as its outputs, for looking inside."""
-        missing = [value for value in values if value not in self.graph.types]
-        if missing:
-            raise UserError("outputs must be values of the graph", got=", ".join(missing))
-        return Net(replace(self.graph, outputs=tuple(values)))
 
     @property
     def inputs(self) -> dict[str, TensorType]:

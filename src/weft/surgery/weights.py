@@ -1,0 +1,117 @@
+"""Exchange weights, and move them to and from files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.lib.format import write_array
+
+from weft.errors import UserError
+from weft.ir.edit import set_constants
+from weft.ir.graph import Graph
+from weft.ir.naming import type_of
+from weft.ir.safetensors import read_tensors, write_tensors
+
+_MOST_TOLD = 8
+SAFETENSORS = ".safetensors"
+NPZ = ".npz"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def swap_weights(graph: Graph, arrays: Mapping[str, np.ndarray], *, partial: bool = True) -> Graph:
+    """Exchange weights for others of the same element types and shapes.
+
+    Args:
+        graph: the graph.
+        arrays: by name of the constant.
+        partial: constants without an array stay; else every one needs an array.
+
+    Raises:
+        UserError: names or types do not fit; all that is wrong is told at once.
+    """
+    given = {name: np.asarray(array) for name, array in arrays.items()}
+    wrong = [each for name, array in given.items() if (each := _wrong(graph, name, array))]
+    if not partial:
+        wrong += [f"{name} is not given" for name in graph.constants if name not in given]
+    if wrong:
+        more = [f"and {len(wrong) - _MOST_TOLD} more"] if len(wrong) > _MOST_TOLD else []
+        raise UserError(
+            f"weights: {len(wrong)} of {len(given)} do not fit graph {graph.name}"
+            if partial
+            else f"weights: {len(wrong)} do not fit graph {graph.name}",
+            got="; ".join(wrong[:_MOST_TOLD] + more),
+        )
+    return set_constants(graph, {name: _like(graph, name, given[name]) for name in given})
+
+
+def _wrong(graph: Graph, name: str, array: np.ndarray) -> str:
+    """What keeps an array from being the constant of that name."""
+    if name not in graph.constants:
+        near = get_close_matches(name, list(graph.constants), 1)
+        return f"there is no constant {name}" + (f" (did you mean {near[0]}?)" if near else "")
+    found = type_of(_like(graph, name, array), name)
+    if found != graph.types[name]:
+        return f"{name} is {graph.types[name]}, not {found}"
+    return ""
+
+
+def _like(graph: Graph, name: str, array: np.ndarray) -> np.ndarray:
+    # NumPy's files know no bfloat16: its elements come back as two bytes without a meaning.
+    wanted = graph.types[name].dtype.numpy
+    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
+        return array.view(wanted)
+    return array
+
+
+def save_weights(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write the constants, by their names, to a ``.safetensors`` or ``.npz`` file."""
+    path = Path(path)
+    _suffix(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            if path.suffix == SAFETENSORS:
+                write_tensors(graph.constants, file)
+            else:
+                _write_npz(graph.constants, file)
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot save to {path}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_npz(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
+    # Not numpy.savez, to which a constant called "file" could not be given.
+    with ZipFile(file, "w", ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True) as member:
+                write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def load_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of a ``.safetensors`` or ``.npz`` file, by name; nothing is executed."""
+    path = Path(path)
+    _suffix(path)
+    try:
+        if path.suffix == SAFETENSORS:
+            return read_tensors(path.read_bytes())
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, BadZipFile, EOFError) as error:
+        raise UserError(f"{path} is not a sound file of weights", got=str(error)) from None
+
+
+def _suffix(path: Path) -> None:
+    if path.suffix not in (SAFETENSORS, NPZ):
+        raise UserError(
+            f"weights are kept in {SAFETENSORS} and {NPZ} files", got=path.name or str(path)
+        )
