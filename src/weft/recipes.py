@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 
-from weft.compress import fault_nodes, faults, pruning, sparsity
+from weft.compress import fault_nodes, faults, lowrank, pruning, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
@@ -19,6 +19,7 @@ RECIPES: tuple[Recipe, ...] = (
     *explicit.RECIPES,
     *adapt.RECIPES,
     *pruning.RECIPES,
+    *lowrank.RECIPES,
     *sparsity.RECIPES,
     *faults.RECIPES,
     *fault_nodes.RECIPES,
