@@ -102,6 +102,17 @@ def test_a_chain_by_patches():
     np.testing.assert_allclose(tiled.compile()(x), expected, atol=2e-5)
 
 
+def test_a_chain_by_patches_needs_less_memory():
+    made = HandMade(1)
+    y = made.op("Relu", made.conv(made.input(1, 8, 32, 32), 32, 3))
+    y = made.op("MaxPool", made.op("Relu", made.conv(y, 32, 3)), kernel=(2, 2), strides=(2, 2))
+    graph = made.graph(made.conv(y, 8, 3, stride=2))
+    first, last = graph.nodes[0].name, graph.nodes[-1].name
+    tiled = Net(graph).apply("tile-chain", first=first, last=last, parts=8)
+    whole, parts = (net.plan("generic").arena_bytes for net in (Net(graph), tiled))
+    assert parts < whole / 3
+
+
 @pytest.mark.parametrize("axis", ["rows", "columns"])
 def test_products(axis):
     made = HandMade(4)

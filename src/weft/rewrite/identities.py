@@ -84,7 +84,7 @@ NO_OPS: Mapping[str, Condition] = {
 
 def changes_something(match: Match) -> str | None:
     """A condition: only where the root hands its input ``x`` on as ``y``."""
-    if match.type("x") != match.type("y") or not NO_OPS[match.root.op](match):
+    if not match["y"] or match.type("x") != match.type("y") or not NO_OPS[match.root.op](match):
         return ""
     return None
 

@@ -85,12 +85,22 @@ class _Tiling:
             needed[node.name] = found = needs(node, self.graph.types, wanted[node.outputs[0]])
             for position, value in enumerate(node.inputs):
                 if value in made:
-                    own = self.inside(value, found.get(position, {}))
+                    if not found.get(position):
+                        raise self.whole(value)
+                    own = self.inside(value, found[position])
                     wanted[value] = _hull(wanted[value], own) if value in wanted else own
         names: dict[str, str] = {}
         for node in self.nodes:
             names[node.outputs[0]] = self.copy(node, wanted, needed[node.name], names, number)
         return names[self.nodes[-1].outputs[0]]
+
+    def whole(self, value: str) -> UserError:
+        """That each part would need all of a value that the nodes make."""
+        return UserError(
+            f"tile: every part would compute all of {value} again",
+            where=f"node {self.graph.producers[value].name}",
+            fix="Begin behind it, or cut along another axis.",
+        )
 
     def inside(self, value: str, box: Box) -> Box:
         """What of a box lies in a value; axes that are needed whole are left out."""
