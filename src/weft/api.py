@@ -20,6 +20,7 @@ import numpy as np
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError
+from weft.export.exports import export_named
 from weft.export.golden import golden, sample_inputs
 from weft.export.limits import check_room
 from weft.export.toolkit import Toolkit
@@ -306,6 +307,7 @@ class Net(Editable):
         exact: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
+        also: Sequence[str] = (),
     ) -> Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -320,8 +322,11 @@ class Net(Editable):
             exact: see ``plan``.
             inputs: for the self-test; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
+            also: names of exports of plugins, whose files are written, too.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        for each in also:
+            export_named(each)
         net = self.bound()
         plan = net.plan(machine, threads=thread_count(threads), exact=exact)
         program = lower(plan, name or net.graph.name)
@@ -335,6 +340,7 @@ class Net(Editable):
             model=model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
+            also=tuple(also),
         )
 
     def export(
@@ -352,6 +358,7 @@ class Net(Editable):
         exact: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
+        also: Sequence[str] = (),
     ) -> Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -368,6 +375,7 @@ class Net(Editable):
             exact: see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
+            also: names of exports of plugins.
         """
         made = self.toolkit(
             target,
@@ -379,6 +387,7 @@ class Net(Editable):
             exact=exact,
             inputs=inputs,
             model=model,
+            also=also,
         )
         check_room(made, ram, flash)
         write_toolkit(made, Path(folder))

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.api import CompiledNet, Net, load
+from weft.datasets import DATASETS, data_set, gather
 from weft.errors import UserError
 from weft.explore.comparison import Comparison, Variant, changes_of, unique
 from weft.explore.trials import Call, Samples, qualities, read_samples, timings
@@ -110,12 +111,30 @@ def _samples(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Sa
             ]
             arrays = [np.stack(each) for each in zip(*made, strict=True)]
             return Samples(dict(zip(net.inputs, arrays, strict=True)))
+        case str() if data in DATASETS and not Path(data).exists():
+            return _of_data_set(data, net)
         case str() | Path():
             return read_samples(Path(data))
         case _:
             arrays = dict(data)
             labels = arrays.pop("labels", None)
             return Samples(arrays, None if labels is None else np.asarray(labels).reshape(-1))
+
+
+def _of_data_set(name: str, net: Net) -> Samples:
+    """The samples of a data set, shaped as the first network takes them."""
+    columns, labels = gather(data_set(name))
+    types = list(net.inputs.values())
+    sizes = [column[0].size for column in columns]
+    if [type.size for type in types] != sizes:
+        raise UserError(
+            f"data set {name} must fit the inputs",
+            got=f"{', '.join(map(str, sizes))} elements a sample",
+            where=", ".join(f"{each} {type}" for each, type in net.inputs.items()),
+        )
+    pairs = zip(net.inputs, types, columns, strict=True)
+    arrays = {each: column.reshape(-1, *type.dims) for each, type, column in pairs}
+    return Samples(arrays, labels if labels.size else None)
 
 
 def _tried(

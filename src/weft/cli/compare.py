@@ -44,8 +44,9 @@ from weft.runtime.threads import MOST_THREADS
 )
 @click.option(
     "--data",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Samples: .npz with an array for each input, and `labels` for accuracy.",
+    metavar="FILE|NAME",
+    help="Samples: .npz with an array for each input, and `labels` for accuracy; "
+    "or a data set (`weft datasets`).",
 )
 @target_option
 @click.option(
@@ -71,7 +72,7 @@ def compare(
     models: Sequence[Path],
     shapes: Sequence[str],
     batch: int,
-    data: Path | None,
+    data: str | None,
     target: str,
     threads: int,
     exact: bool,

@@ -52,6 +52,12 @@ from weft.runtime.threads import MOST_THREADS
 )
 @click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
 @click.option("--flash", help="Refuse what has more weights than this, as 1M.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="NAME",
+    help="Write the files of this export, too (`weft exports`); may be given for several.",
+)
 @exact_option
 @json_option
 @click.pass_obj
@@ -68,6 +74,7 @@ def export(
     threads: int,
     ram: str | None,
     flash: str | None,
+    also: tuple[str, ...],
     exact: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
@@ -90,6 +97,7 @@ def export(
             exact=exact,
             inputs=inputs,
             model=model.path.name,
+            also=also,
         )
     names = sorted(each.name for each in output.iterdir())
     figures = {

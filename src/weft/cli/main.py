@@ -44,6 +44,8 @@ COMMANDS = (
     tables.rules,
     recipes.recipes,
     tables.targets,
+    tables.exports,
+    tables.datasets,
     plugin.plugin,
 )
 

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from weft.cli.common import State, json_option, table, write_json
+from weft.datasets import DATASETS
+from weft.export.exports import EXPORTS
 from weft.frontends.source import PLUGINS as FRONTENDS
 from weft.ops.table import KERNELS, OPS
 from weft.plugins import Failed, Loaded, Table
@@ -14,7 +16,16 @@ from weft.recipes import ALL as RECIPES
 from weft.rewrite.recipes import PLUGINS as RULES
 from weft.targets.table import ALL as TARGETS
 
-TABLES: tuple[Table[Any], ...] = (OPS, RULES, RECIPES, TARGETS, KERNELS, FRONTENDS)
+TABLES: tuple[Table[Any], ...] = (
+    OPS,
+    RULES,
+    RECIPES,
+    TARGETS,
+    KERNELS,
+    FRONTENDS,
+    EXPORTS,
+    DATASETS,
+)
 """What plugins can add to, one table for each kind."""
 
 

@@ -1,12 +1,17 @@
-"""``weft ops``, ``weft rules`` and ``weft targets``: what there is."""
+"""``weft ops``, ``weft rules``, ``weft targets``, ``exports``, ``datasets``: what there is."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from weft.cli.common import State, json_option, table, warn_failed, write_json
+from weft.datasets import DATASETS
+from weft.export.exports import EXPORTS
 from weft.ops.record import NoGrad, Op
 from weft.ops.table import OPS
+from weft.plugins import Table
 from weft.rewrite.recipes import PLUGINS, all_rules
 from weft.targets.table import ALL, host
 from weft.targets.target import Target
@@ -55,6 +60,32 @@ def rules(state: State) -> None:
         return
     rows = [(rule.name, rule.exactness.value, rule.doc) for rule in all_rules()]
     table(("rule", "exactness", "what"), rows, ())
+
+
+def _listed(state: State, parts: Table[Any], heading: str) -> None:
+    """A table of names and what they stand for."""
+    warn_failed(parts)
+    found = [{"name": name, "doc": part.doc} for name, part in parts.items()]
+    if state.json:
+        write_json(found)
+        return
+    table((heading, "what"), [(each["name"], each["doc"]) for each in found], ())
+
+
+@click.command(short_help="What `weft export` can write beside the C.")
+@json_option
+@click.pass_obj
+def exports(state: State) -> None:
+    """Lists the exports: `weft export --also NAME` adds the files of one to a toolkit."""
+    _listed(state, EXPORTS, "export")
+
+
+@click.command(short_help="The data sets.")
+@json_option
+@click.pass_obj
+def datasets(state: State) -> None:
+    """Lists the data sets: samples with labels."""
+    _listed(state, DATASETS, "data set")
 
 
 def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:

@@ -7,17 +7,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
-from weft.errors import InternalError, UserError
+from weft.errors import UserError
+from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
 from weft.ops.record import Foreign
 from weft.plan.draw import Span, memory_map
@@ -25,7 +26,6 @@ from weft.plan.report import Report, size
 from weft.runtime.threads import pool_texts
 
 MARKER = "toolkit.json"
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Toolkit:
         model: what was compiled, for people (``resnet18.onnx``).
         target: name of the target.
         flags: compiler flags of the target.
+        also: exports (see ``weft.export.exports``) whose files are written, too.
     """
 
     files: Files
@@ -49,6 +50,7 @@ class Toolkit:
     model: str
     target: str
     flags: Sequence[str] = ()
+    also: Sequence[str] = ()
 
 
 def write(toolkit: Toolkit, folder: Path) -> list[str]:
@@ -94,13 +96,9 @@ def _refuse_foreign(folder: Path) -> None:
 
 def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
     names: list[str] = []
-    for name, text in _texts(toolkit):
-        _write_text(folder, name, text)
-        names.append(name)
-    for name, content in toolkit.files.foreign.files:
-        _check_name(name)
-        if name in names:
-            raise UserError("files that kernels bring must have names of their own", got=name)
+    texts = ((name, text.encode()) for name, text in _texts(toolkit))
+    for name, content in chain(texts, toolkit.files.foreign.files):
+        _check_name(name, names)
         (folder / name).write_bytes(content)
         names.append(name)
     blob = toolkit.files.blob
@@ -113,14 +111,15 @@ def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
     return sorted(names)
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, taken: Sequence[str]) -> None:
     if Path(name).name != name:
-        raise InternalError(f"a file of a toolkit would be written to {name!r}")
-
-
-def _write_text(folder: Path, name: str, text: str) -> None:
-    _check_name(name)
-    (folder / name).write_text(text, newline="\n")
+        raise UserError("files of a toolkit must lie in its folder", got=name)
+    if name in taken:
+        raise UserError(
+            "files of a toolkit must have names of their own",
+            got=f"{name} twice",
+            fix="Rename the one that a plugin brings, or the network.",
+        )
 
 
 def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
@@ -131,23 +130,8 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     if files.threads > 1:
         yield from pool_texts()
     yield f"{files.name}_golden.h", golden_header(toolkit)
-    facts = _facts(toolkit)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    for template, name in (
-        ("test.c.jinja", f"{files.name}_test.c"),
-        ("Makefile.jinja", "Makefile"),
-        ("README.md.jinja", "README.md"),
-        ("report.md.jinja", "report.md"),
-        ("NOTICE.jinja", "NOTICE"),
-    ):
-        yield name, environment.get_template(template).render(facts)
+    made = facts(toolkit)
+    yield from written(TOOLKIT, toolkit, made)
     yield (
         "memory.svg",
         memory_map(
@@ -155,10 +139,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
+    for name in toolkit.also:
+        yield from written(name, toolkit, made)
 
 
-def _facts(toolkit: Toolkit) -> dict[str, Any]:
-    """What the templates speak of."""
+def facts(toolkit: Toolkit) -> dict[str, Any]:
+    """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
     return {
         "name": files.name,

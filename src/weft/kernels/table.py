@@ -42,8 +42,9 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
     Args:
         task: from ``prepare``.
     """
-    proposed = [each for _, propose in GENERATORS for each in propose(task)]
-    proposed += _of_plugins(task, {each.name for each in proposed})
+    own = [each for _, propose in GENERATORS for each in propose(task)]
+    # First where nobody knows costs: who installs a kernel wants it.
+    proposed = [*_of_plugins(task, {each.name for each in own}), *own]
     return tuple(sorted(proposed, key=lambda each: each.cost))
 
 

@@ -1,0 +1,126 @@
+"""Exports and data sets of plugins, and Weft's own beside them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import weft
+from tests.plugins.installed import Install, install
+from weft.cli import main
+from weft.datasets import DATASETS, DataSet, data_set, gather
+from weft.errors import UserError
+from weft.export.exports import EXPORTS
+
+__all__ = ["install"]
+
+EXPORT = """
+from importlib.resources import files
+from weft.export.exports import Export
+HERE = files(__package__)
+def write(toolkit):
+    yield "model.txt", toolkit.model
+MODULE = Export("A CMake module.", {"{{ name }}.cmake": HERE / "module.cmake.jinja"}, write)
+"""
+TEMPLATE = """
+add_library({{ name }} STATIC{% for each in sources %} {{ each }}{% endfor %})
+# {{ arena_bytes }} bytes
+"""
+
+
+def installed(install: Install, template: str = TEMPLATE, more: str = "") -> None:
+    files = {"module/__init__.py": EXPORT + more, "module/module.cmake.jinja": template}
+    install("module", files, {"exports": {"cmake": "module:MODULE"}})
+
+
+def test_an_export_adds_files(install: Install, digits, tmp_path) -> None:
+    installed(install)
+    arguments = ["export", str(digits), "--target", "generic", "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, [*arguments, "--also", "cmake", "--json"])
+    assert result.exit_code == 0, result.output
+    assert {"digits.cmake", "model.txt", "Makefile"} <= set(json.loads(result.stdout)["files"])
+    text = (tmp_path / "out" / "digits.cmake").read_text()
+    assert "add_library(digits STATIC digits.c)" in text
+    listed = CliRunner().invoke(main, ["exports", "--json"])
+    assert [each["name"] for each in json.loads(listed.stdout)] == ["toolkit", "cmake"]
+
+
+@pytest.mark.parametrize(
+    ("template", "more", "told"),
+    [
+        ("{{ nothing }}", "", "'nothing' is undefined"),
+        ("x", "MODULE = Export('', {'../out': HERE / 'module.cmake.jinja'})", "must lie in its"),
+        ("x", "MODULE = Export('', {'Makefile': HERE / 'module.cmake.jinja'})", "Makefile twice"),
+        ("{% for", "", "template module.cmake.jinja, line 1"),
+        ("x", "MODULE = Export('')", "it must have templates, or a function that writes"),
+        ("x", "MODULE = Export('', {'a': HERE / 'b'})", "b does not exist"),
+    ],
+)
+def test_an_export_that_is_wrong(
+    install: Install, digits, tmp_path, template: str, more: str, told: str
+) -> None:
+    installed(install, template, more)
+    with pytest.raises(UserError) as caught:
+        weft.load(digits).export(tmp_path / "out", "generic", also=["cmake"])
+    assert told in str(caught.value)
+    assert not (tmp_path / "out").exists()
+    weft.load(digits).export(tmp_path / "out", "generic")
+
+
+def test_an_export_that_does_not_exist(digits, tmp_path) -> None:
+    with pytest.raises(UserError, match=r"got toolkits\. Did you mean toolkit"):
+        weft.load(digits).export(tmp_path, "generic", also=["toolkits"])
+    assert list(EXPORTS) == ["toolkit"]
+
+
+SAMPLES = """
+import numpy as np
+from weft.datasets import DataSet
+def samples():
+    for label in range(10):
+        yield (np.full((1, 8, 8), label / 10, np.float32),), label
+GREY = DataSet("Grey squares.", samples)
+"""
+
+
+def test_a_data_set_by_name(install: Install, digits) -> None:
+    install("grey", {"grey.py": SAMPLES}, {"datasets": {"grey": "grey:GREY"}})
+    assert list(DATASETS) == ["digits", "grey"]
+    (images,), labels = gather(data_set("grey"), 3)
+    assert images.shape == (3, 1, 8, 8)
+    assert labels.tolist() == [0, 1, 2]
+    arguments = ["compare", str(digits), "--data", "grey", "--json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "accuracy" in result.stdout
+    with pytest.raises(UserError, match=r"got gray\. Did you mean grey"):
+        data_set("gray")
+
+
+def test_the_digits_of_scikit_learn(digits) -> None:
+    pytest.importorskip("sklearn")
+    (images,), labels = gather(data_set("digits"))
+    assert images.shape == (1797, 1, 8, 8)
+    assert images.dtype == np.float32
+    found = weft.compare([weft.load(digits)], data="digits", seconds=0.01)
+    quality = found.variants[0].quality
+    assert quality is not None
+    assert quality.accuracy > 0.97
+    assert labels.size == 1797
+
+
+def test_samples_that_do_not_fit() -> None:
+    def of(*rows) -> DataSet:
+        return DataSet("", lambda: rows)
+
+    one, two = np.zeros(1), np.zeros(2)
+    with pytest.raises(UserError, match="must have samples"):
+        gather(of())
+    with pytest.raises(UserError, match="the same shapes and types"):
+        gather(of(((one,), 1), ((two,), 1)))
+    with pytest.raises(UserError, match="must have labels, or none"):
+        gather(of(((one,), 1), ((one,), None)))
+    assert gather(of(((one,), None)))[1].size == 0
