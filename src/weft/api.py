@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from weft.export.limits import check_room
 from weft.export.toolkit import Toolkit
 from weft.export.toolkit import write as write_toolkit
 from weft.frontends.source import NATIVE, Source, note_built, open_file
+from weft.ir.buffers import ArrayLike
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
@@ -621,11 +622,17 @@ class CompiledNet:
     net: Net
     library: Library
 
-    def __call__(self, *inputs: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+    def __call__(
+        self, *inputs: ArrayLike, out: ArrayLike | Sequence[ArrayLike] | None = None
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
         """Runs the net; one array if it has one output, else a tuple.
 
         Args:
-            inputs: C-contiguous arrays of the inputs' types, in order; not copied.
+            inputs: of the inputs' types, in order, packed in row-major order; not copied.
+                Arrays, tensors that DLPack can give (PyTorch's, say), or buffers.
+            out: what to write the outputs into, likewise; new arrays if not given.
         """
-        outputs = self.library(*inputs)
+        if out is not None and not isinstance(out, list | tuple):
+            out = (cast(ArrayLike, out),)
+        outputs = self.library(*inputs, out=out)
         return outputs[0] if len(outputs) == 1 else outputs

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numpy as np
-
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.naming import type_of
 from weft.ir.types import Symbol, TensorType
 from weft.ops.values import Initial, Value, constant, weight
 
-Array: TypeAlias = np.ndarray
+Array: TypeAlias = ArrayLike
 Sizes: TypeAlias = int | tuple[int, ...]
 
 
@@ -36,7 +35,8 @@ def parameter(
     """
     if given is None:
         return weight(type, initial, fans, role=what)
-    found = type_of(np.asarray(given), what)
+    given = as_array(given, f"{word}: {what}")
+    found = type_of(given, what)
     if found != type:
         raise UserError(f"{word}: {what} must be {type}", got=str(found))
     return constant(given, role=what)

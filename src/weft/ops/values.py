@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, Literal, TypeAlias, assert_never, cast
+from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.buffers import ArrayLike, GivesArray, GivesDLPack, as_array
 from weft.ir.graph import NO_ATTRIBUTES, Graph
 from weft.ir.naming import type_of
 from weft.ir.types import TensorType
@@ -196,7 +197,7 @@ class Value:
         )
 
 
-Input: TypeAlias = Value | np.ndarray | np.generic | float | int | bool
+Input: TypeAlias = Value | ArrayLike | float | int | bool
 """What op functions take: values, arrays as constants, and numbers as constants of the element
 type of the values beside them."""
 
@@ -206,9 +207,9 @@ def input_value(name: str, type: TensorType) -> Value:
     return Value(type, Given(name), name=name)
 
 
-def constant(array: np.ndarray | np.generic, name: str = "", role: str = "") -> Value:
+def constant(array: ArrayLike, name: str = "", role: str = "") -> Value:
     """A constant, as ``Fixed`` has it; the array is shared, not copied."""
-    array = np.asarray(array)
+    array = as_array(array, f"constant {name}".rstrip())
     return Value(type_of(array, name or "of a network in the making"), Fixed(array, name, role))
 
 
@@ -245,10 +246,10 @@ def as_values(word: str, inputs: tuple[Input | None, ...]) -> tuple[Value | None
 
 
 def _held(word: str, given: object) -> Value | int | float:
-    if isinstance(given, np.ndarray | np.generic):
-        return constant(cast(np.ndarray, given))
-    if isinstance(given, int | float):
+    if isinstance(given, int | float) and not isinstance(given, np.generic):
         return given
+    if isinstance(given, GivesDLPack | GivesArray):
+        return constant(given)
     raise UserError(
         f"{word}: inputs must be values, arrays or numbers",
         got=type(given).__name__,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.errors import InternalError, UserError
+from weft.ir.buffers import ArrayLike, as_array
 from weft.ops.record import Foreign
 from weft.plan.program import Port, Program
 from weft.runtime.cache import Cache, digest, processor
@@ -271,21 +273,22 @@ class Library:
         return self._make()
 
     def __call__(
-        self, *inputs: np.ndarray, out: Sequence[np.ndarray] | None = None
+        self, *inputs: ArrayLike, out: Sequence[ArrayLike] | None = None
     ) -> tuple[np.ndarray, ...]:
         """Runs the network.
 
         Args:
-            inputs: one array for each input port, in order; read in place.
-            out: arrays to write, one for each output port; new ones if not given.
+            inputs: one array, tensor or buffer for each input port, in order; read in place.
+            out: what to write into, one for each output port; new arrays if not given.
 
         Returns:
             The outputs, in order.
         """
+        inputs = self._arrays(inputs, self._inputs, self.built.inputs, "input")
         if out is None:
             outputs = tuple([np.empty(shape, dtype) for dtype, shape in self._outputs])
         else:
-            outputs = tuple(out)
+            outputs = self._arrays(tuple(out), self._outputs, self.built.outputs, "output")
             self._check(outputs, self._outputs, self.built.outputs, "output")
             for port, array in zip(self.built.outputs, outputs, strict=True):
                 if not array.flags.writeable:
@@ -297,6 +300,34 @@ class Library:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
 
+    def _arrays(
+        self,
+        given: tuple[ArrayLike, ...],
+        wanted: Sequence[tuple[np.dtype, tuple[int, ...]]],
+        ports: Sequence[Port],
+        word: str,
+    ) -> tuple[np.ndarray, ...]:
+        """What is given as arrays over the same memory."""
+        for each in given:
+            if type(each) is not np.ndarray:
+                break
+        else:  # by far the most calls
+            return cast(tuple[np.ndarray, ...], given)
+        if len(given) != len(wanted):
+            raise self._miscounted(len(given), ports, word)
+        return tuple(
+            as_array(
+                each, f"{word} {port.name}", dtype=dtype, shape=shape, writable=word == "output"
+            )
+            for each, (dtype, shape), port in zip(given, wanted, ports, strict=True)
+        )
+
+    def _miscounted(self, count: int, ports: Sequence[Port], word: str) -> UserError:
+        names = ", ".join(port.name for port in ports)
+        return UserError(
+            f"{self.built.name} has {len(ports)} {word}s: {names}", got=f"{count} arrays"
+        )
+
     def _check(
         self,
         arrays: Sequence[np.ndarray],
@@ -305,11 +336,7 @@ class Library:
         word: str,
     ) -> None:
         if len(arrays) != len(wanted):
-            names = ", ".join(port.name for port in ports)
-            raise UserError(
-                f"{self.built.name} has {len(wanted)} {word}s: {names}",
-                got=f"{len(arrays)} arrays",
-            )
+            raise self._miscounted(len(arrays), ports, word)
         for array, (dtype, shape), port in zip(arrays, wanted, ports, strict=True):
             if array.dtype != dtype or array.shape != shape:
                 raise UserError(

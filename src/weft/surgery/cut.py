@@ -9,6 +9,7 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.errors import UserError
+from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.compose import bind_symbols, extract
 from weft.ir.edit import read_only
 from weft.ir.graph import Graph
@@ -85,7 +86,7 @@ def _reads(graph: Graph, nodes: set[str], value: str) -> bool:
     return any(user.name in nodes for user in graph.users[value])
 
 
-def freeze(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+def freeze(graph: Graph, arrays: Mapping[str, ArrayLike]) -> Graph:
     """Make constants of graph inputs.
 
     Args:
@@ -100,7 +101,7 @@ def freeze(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
                 f"freeze: graph {graph.name} has no input {name}",
                 got=", ".join(graph.inputs) or "no inputs",
             )
-        array = np.asarray(given)
+        array = as_array(given, f"input {name}")
         found[name] = (array, type_of(array, name))
         for dim, size in zip(graph.types[name].shape, array.shape, strict=False):
             if isinstance(dim, Symbol):

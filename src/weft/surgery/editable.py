@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 
+from weft.ir.buffers import ArrayLike
 from weft.ir.compose import extract
 from weft.ir.edit import set_outputs
 from weft.ir.graph import Graph
@@ -112,7 +113,7 @@ class Editable(ABC):
         """
         return self.with_graph(with_shapes(self.graph, shapes))
 
-    def freeze(self, arrays: Mapping[str, np.ndarray]) -> Self:
+    def freeze(self, arrays: Mapping[str, ArrayLike]) -> Self:
         """With constants in the place of inputs."""
         return self.with_graph(freeze(self.graph, arrays))
 
@@ -123,7 +124,7 @@ class Editable(ABC):
 
     def with_weights(
         self,
-        weights: Mapping[str, np.ndarray] | str | os.PathLike[str],
+        weights: Mapping[str, ArrayLike] | str | os.PathLike[str],
         *,
         partial: bool = True,
     ) -> Self:

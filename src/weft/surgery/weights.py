@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.format import write_array
 
 from weft.errors import UserError
+from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
 from weft.ir.naming import type_of
@@ -24,7 +25,7 @@ NPZ = ".npz"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def swap_weights(graph: Graph, arrays: Mapping[str, np.ndarray], *, partial: bool = True) -> Graph:
+def swap_weights(graph: Graph, arrays: Mapping[str, ArrayLike], *, partial: bool = True) -> Graph:
     """Exchange weights for others of the same element types and shapes.
 
     Args:
@@ -35,7 +36,7 @@ def swap_weights(graph: Graph, arrays: Mapping[str, np.ndarray], *, partial: boo
     Raises:
         UserError: names or types do not fit; all that is wrong is told at once.
     """
-    given = {name: np.asarray(array) for name, array in arrays.items()}
+    given = {name: as_array(array, f"weight {name}") for name, array in arrays.items()}
     wrong = [each for name, array in given.items() if (each := _wrong(graph, name, array))]
     if not partial:
         wrong += [f"{name} is not given" for name in graph.constants if name not in given]
