@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 
-from weft.compress import fault_nodes, faults, lowrank, pruning, sparsity
+from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
@@ -20,6 +20,7 @@ RECIPES: tuple[Recipe, ...] = (
     *adapt.RECIPES,
     *pruning.RECIPES,
     *lowrank.RECIPES,
+    *palette.RECIPES,
     *sparsity.RECIPES,
     *faults.RECIPES,
     *fault_nodes.RECIPES,

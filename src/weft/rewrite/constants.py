@@ -6,6 +6,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, same_array
 from weft.ir.history import noted
@@ -53,6 +54,8 @@ def _not_foldable(match: Match) -> str | None:
         return ""
     if _is_quantized_operand(match):
         return "integer kernels want the quantized constant"
+    if _numbers_a_palette(match):
+        return "a palette and its numbers are smaller than what they stand for"
     made = [match.view.types[value] for value in node.outputs if value]
     if not all(type.is_static for type in made):
         return "the size of the result is not known"
@@ -79,6 +82,22 @@ def _is_quantized_operand(match: Match) -> bool:
     makers = [view.producers[value] for value in others if value in view.producers]
     return any(
         maker.op == "DequantizeLinear" and maker.inputs[0] not in view.constants for maker in makers
+    )
+
+
+def _numbers_a_palette(match: Match) -> bool:
+    """Whether this widens bytes by which values are looked up in a table of fewer values."""
+    node, view = match.root, match.view
+    if node.op != "Cast" or view.types[node.inputs[0]].dtype is not DType.U8:
+        return False
+    count = view.constants[node.inputs[0]].size
+    users = list(view.readers(node.outputs[0]))
+    if len(users) == 1 and users[0].op == "Add":
+        # Where groups have palettes of their own, numbers are counted from the group's.
+        users = list(view.readers(users[0].outputs[0]))
+    tables = [view.constants.get(user.inputs[0]) for user in users if user.op == "Gather"]
+    return len(tables) == len(users) > 0 and all(
+        table is not None and table.ndim == 1 and table.size < count for table in tables
     )
 
 

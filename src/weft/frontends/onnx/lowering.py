@@ -34,6 +34,8 @@ IGNORED = frozenset({"consumed_inputs", "momentum", "stash_type", "storage_order
 
 FOLD_ELEMENTS = 1 << 16
 """Values larger than this are not computed on the way: constant folding does that later."""
+PALETTE_ELEMENTS = 256
+"""More bytes than these are left to constant folding, which knows palettes."""
 FOLD_BYTES = 32 << 20
 """All values together that are computed on the way."""
 FOLD_ELEMENTS_SLOW = 1 << 12
@@ -220,6 +222,8 @@ class Lowering:
         limit = min(limit, self._budget)
         if sum(value.array.size for value in values if value is not None) > limit:
             return None
+        if op.name == "Cast" and _are_numbers(values):
+            return None
         rows: list[Sequence[np.ndarray]] = []
         for sample in range(count):
             arrays = [None if value is None else value.sample(sample) for value in values]
@@ -236,6 +240,14 @@ class Lowering:
         if any(result is None for result in results):
             return None
         return tuple(result for result in results if result is not None)
+
+
+def _are_numbers(values: Sequence[Known | None]) -> bool:
+    """Whether these are bytes, too many for a shape: numbers of a palette's values, as a rule."""
+    return any(
+        value is not None and value.array.dtype == np.uint8 and value.array.size > PALETTE_ELEMENTS
+        for value in values
+    )
 
 
 def _evaluate(
