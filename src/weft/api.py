@@ -415,7 +415,8 @@ class Net(Editable):
             simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions;
                 by default the widest that this machine has.
             threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
-                process may use.  The results do not depend on it unless ``tune`` is given.
+                process may use.  The results do not depend on it unless ``tune`` is given, whose
+                choices may add up in another order.
             exact: see ``plan``.
             plain: see ``plan``; compiled so that products and sums round on their own.  The
                 bits of a value then depend neither on kernels nor on the parts that a layer is

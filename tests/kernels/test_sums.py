@@ -6,16 +6,25 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.kernels.tasks import all_tasks_of, computed, memory_of, tasks_of
 from tests.kernels.test_attention import attending
 from tests.plan.nets import Net
+from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
 from weft.kernels import table
 from weft.kernels.alternatives import Alternative, Sums, always, only
-from weft.kernels.table import alternatives, generate, usual
+from weft.kernels.table import alternatives, generate, implementer, usual
 from weft.kernels.task import Task
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.lower import lower
+from weft.plan.plan import make
+from weft.runtime.cache import Cache
+from weft.runtime.library import build
+from weft.targets.table import target
 
 Made = tuple[Net, str]
 SEVERAL = (2, 3, 4, 6, 8, 16)
@@ -216,3 +225,26 @@ def test_what_only_one_generator_knows_has_its_name() -> None:
     (found,) = only("rows", lambda _: None)(tasks_of(*softmax())[0])
     assert (found.name, found.sums, found.cost) == ("rows", Sums("rows"), math.inf)
     assert found.applies()
+
+
+# --- compiled -------------------------------------------------------------------------------
+
+
+def bits(made: Made, threads: int, cache: Cache) -> bytes:
+    """The output of a network built for so many threads."""
+    net, value = made
+    implement = implementer(target("x86-avx512"), threads=threads)
+    plan = make(expand(net.graph(value), OPS), OPS, implement, threads, spread=True)
+    library = build(lower(plan), flavour_named("gnu"), cache=cache)
+    (found,) = library(*net.arrays.values())
+    assert np.isfinite(found).all()
+    return found.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(128, 32, 14), (16, 24, 9), (3, 16, 40, 3, 2), (32, 48, 14, 1)])
+def test_two_threads_give_the_bits_of_one(
+    shape: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cache = Cache(tmp_path_factory.mktemp("cache"))
+    alone, both = (bits(convolution(*shape), threads, cache) for threads in (1, 2))
+    assert alone == both

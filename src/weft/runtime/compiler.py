@@ -108,6 +108,11 @@ def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
     if compiler.kind == "other":
         return flags
     flags += ["-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+    if compiler.kind == "gcc":
+        # It would move products that branches share in front of them, where they are not
+        # contracted; whether it does depends on the code around them, so that the bits of
+        # results would depend on how kernels are cut for threads.
+        flags.append("-fno-tree-pre")
     if compiler.kind == "zig":  # which turns sanitizers on by itself
         flags += ["-fno-sanitize=all", "-g0", "-Wno-unused-command-line-argument"]
     return flags
