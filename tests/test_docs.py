@@ -81,7 +81,9 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("page", "least"), [("tutorial.md", 8), ("compression.md", 7)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("tutorial.md", 8), ("graphs.md", 10), ("compression.md", 7)]
+)
 def test_what_pages_show(page, least, tmp_path, environment, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

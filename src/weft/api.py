@@ -25,6 +25,7 @@ from weft.export.golden import golden, sample_inputs
 from weft.export.limits import check_room
 from weft.export.toolkit import Toolkit
 from weft.export.toolkit import write as write_toolkit
+from weft.frontends.onnx import save as save_onnx
 from weft.frontends.source import NATIVE, Source, note_built, open_file
 from weft.ir.buffers import ArrayLike
 from weft.ir.compose import bind_symbols
@@ -536,8 +537,11 @@ class Net(Editable):
         return tuple(found[name] for name in self.graph.outputs)
 
     def save(self, path: str | Path) -> None:
-        """Writes the graph and its weights to a ``.weft`` file, which ``load`` reads."""
-        save_native(self.graph, path)
+        """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""
+        if Path(path).suffix == ".onnx":
+            save_onnx(self.graph, path)
+        else:
+            save_native(self.graph, path)
 
     def draw(
         self,
