@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -34,6 +35,7 @@ from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType, parse_type
 from weft.kernels.chains import fuser
 from weft.kernels.nest import Everywhere
+from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
@@ -256,6 +258,36 @@ class Net(Editable):
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
         graph = self.expanded(machine, exact=exact, plain=plain).graph
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+
+    def implementations(
+        self,
+        target: str | Target = "host",
+        *,
+        node: str = "",
+        threads: int = 1,
+        exact: bool = False,
+    ) -> list[Layer]:
+        """Who could compute each layer, who refuses and why, and what the plan chose.
+
+        Args:
+            target: the machine.
+            node: only the layers that this node, of the simplified graph or of the model, is in.
+            threads: that one run can use at the most.
+            exact: see ``plan``.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        graph = self.expanded().graph
+        plan = self.plan(machine, threads=threads, exact=exact)
+        found = layers_of(graph, OPS, machine, plan, threads=threads, exact=exact, node=node)
+        if node and not found:
+            names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
+            near = get_close_matches(node, sorted(names), 1)
+            raise UserError(
+                "a layer is asked for by a node of it",
+                got=node,
+                fix=f"Did you mean {near[0]}?" if near else "",
+            )
+        return found
 
     def program(
         self,

@@ -65,6 +65,15 @@ def sums(task: Task, found: Attention, rows: int, span: int) -> Sums:
     return Sums("attention", (span, vectors))
 
 
+def why_not(task: Task) -> str:
+    """Why nothing is proposed; nothing if something is."""
+    if attention_of(task.compute) is None:
+        return "it is no sum of values weighted by the softmax of products"
+    if not any(each.applies() for each in propose(task)):
+        return "its scores cannot be computed row by row"
+    return ""
+
+
 def named(rows: int, span: int) -> str:
     """What the alternative is called."""
     return f"attention-{rows}x{span}" if span else f"attention-{rows}"

@@ -62,10 +62,18 @@ def propose(task: Task) -> tuple[Alternative, ...]:
 
 def _applies(task: Task) -> bool:
     """Whether vectors can run along the output and nothing is reduced."""
-    if not task.compute.axes or task.output.steps[-1] != 1:
-        return False
-    reduces = any(isinstance(node, Reduce) for node in walk(task.compute.value))
-    return not reduces and _lane_count(task) > 1
+    return not why_not(task)
+
+
+def why_not(task: Task) -> str:
+    """Why these loops do not apply; nothing if they do."""
+    if not task.compute.axes:
+        return "the output is one element"
+    if task.output.steps[-1] != 1:
+        return "the output's fastest axis is not contiguous"
+    if any(isinstance(node, Reduce) for node in walk(task.compute.value)):
+        return "something is reduced"
+    return "" if _lane_count(task) > 1 else "the target has no vectors for its elements"
 
 
 def _lane_count(task: Task) -> int:

@@ -106,27 +106,33 @@ class Parts:
 
 def take_apart(task: Task) -> Parts | None:
     """The parts of a task that these loops can compute, or ``None``."""
+    found = parts_or_why(task)
+    return found if isinstance(found, Parts) else None
+
+
+def parts_or_why(task: Task) -> Parts | str:
+    """The parts of a task, or why these loops cannot compute it."""
     reduces = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
     if len(reduces) > 1:
-        return None
+        return f"it has {len(reduces)} reductions"
     reduce = reduces.pop() if reduces else None
     axes = task.compute.axes
     names = frozenset(axis.var for axis in axes)
     value, guards = None, ()
     if reduce is not None:
-        if not names <= free_vars(reduce) or any(
-            isinstance(node, Reduce) for node in walk(reduce.value)
-        ):
-            return None
+        if not names <= free_vars(reduce):
+            return "what is reduced is the same along an axis of the output"
+        if any(isinstance(node, Reduce) for node in walk(reduce.value)):
+            return "what is reduced holds a reduction itself"
         bare = unguarded(reduce)
         if bare is None:
-            return None
+            return "a condition in the reduction is no border of a window"
         value, guards = bare
     lanes = axes[-1] if axes and task.output.steps[-1] == 1 else None
-    if lanes and (
-        any(lanes.var in guard.outs for guard in guards) or not _streams(task, value, lanes.var)
-    ):
-        return None
+    if lanes and any(lanes.var in guard.outs for guard in guards):
+        return "the window's borders lie along the output's fastest axis"
+    if lanes and not _streams(task, value, lanes.var):
+        return "what the reduction reads is neither contiguous nor one along the fastest axis"
     rest = axes[:-1] if lanes else axes
     tile = _tile(value, rest, lanes)
     if tile and reduce and not _static(reduce, guards, tile):

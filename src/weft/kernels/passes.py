@@ -182,17 +182,23 @@ def step_of(load: Load, var: str, steps: Sequence[int]) -> int | None:
 
 def take_apart(task: Task) -> Rows | None:
     """The rows of a task, or ``None`` where its reductions do not run over a common one."""
+    found = rows_or_why(task)
+    return found if isinstance(found, Rows) else None
+
+
+def rows_or_why(task: Task) -> Rows | str:
+    """The rows of a task, or why it has none."""
     reduces = _reductions(task.compute.value)
     names = frozenset(axis.var for axis in task.compute.axes)
     if not reduces:
-        return None
+        return "nothing is reduced"
     rows = free_vars(reduces[0])
     if not rows <= names or any(free_vars(each) != rows for each in reduces):
-        return None
+        return "its reductions do not run over a common row"
     if any(axis.extent == 0 for each in reduces for axis in each.axes):
-        return None
+        return "a row is empty"
     if not all(_safe(task, each) for each in reduces):
-        return None
+        return "a reduction is under a condition without which it would read outside of its inputs"
     outer = tuple(axis for axis in task.compute.axes if axis.var in rows)
     inner = tuple(axis for axis in task.compute.axes if axis.var not in rows)
     passes = _once(_passes(task, reduces, inner))

@@ -18,7 +18,7 @@ from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.guards import Guard
-from weft.kernels.parts import Parts, take_apart
+from weft.kernels.parts import Parts, parts_or_why, take_apart
 from weft.kernels.task import Task
 from weft.kernels.tiled import (
     MOST_DEEP,
@@ -70,6 +70,14 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     )
 
 
+def why_not(task: Task) -> str:
+    """Why nothing is proposed; nothing if something is."""
+    if propose(task):
+        return ""
+    parts = parts_or_why(task)
+    return parts if isinstance(parts, str) else "the output's fastest axis is not contiguous"
+
+
 def _alternative(parts: Parts, form: Form, cost: float) -> Alternative:
     """A form; whatever its tiles, every lane adds in the order of the loops."""
     sums = Sums("tiled", (form.depth,))
@@ -117,8 +125,10 @@ def deep_forms(parts: Parts) -> Iterator[Form]:
         return
     usual = usual_form(parts)
     for depth in dict.fromkeys((2, lanes)):
+        if not 1 < depth <= min(lanes, axis.extent):
+            continue
         deep = deep_blocks(parts.lane_extent, lanes, depth, MOST_DEEP)
-        if not deep or not 1 < depth <= min(lanes, axis.extent):
+        if not deep:
             continue
         if deep[0].start == 0:
             only = replace(usual, vectors=vectors_of(deep[0], lanes), ahead=False, depth=depth)

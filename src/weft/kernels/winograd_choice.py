@@ -7,7 +7,7 @@ from functools import partial
 from weft.dtypes import DType
 from weft.kernels import winograd
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.convolution import Convolution, recognise
+from weft.kernels.convolution import Convolution, convolution_or_why, recognise
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
 from weft.plan.implementation import Implementation
@@ -95,10 +95,8 @@ def even_tiles(conv: Convolution, outputs: int, most: int) -> int:
 
 def propose(task: Task) -> tuple[Alternative, ...]:
     """Sizes of tiles, and how many tiles at once."""
-    if task.exact or not task.target.caches:
-        return ()
-    conv = recognise(task)
-    if conv is None:
+    conv = _wanted(task)
+    if isinstance(conv, str):
         return ()
     lanes = task.target.lanes(DType.F32)
     costs: dict[tuple[int, int], float] = {}
@@ -121,6 +119,21 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         )
         for (outputs, tiles), cost in costs.items()
     )
+
+
+def why_not(task: Task) -> str:
+    """Why nothing is proposed; nothing if something is."""
+    found = _wanted(task)
+    return found if isinstance(found, str) else ""
+
+
+def _wanted(task: Task) -> Convolution | str:
+    """The convolution, if it is one and may round more, or why not."""
+    if task.exact:
+        return "it rounds more than the definition, and exact kernels were asked for"
+    if not task.target.caches:
+        return "the target has no caches, and its memory is short for the transforms"
+    return convolution_or_why(task)
 
 
 def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:

@@ -1,0 +1,201 @@
+"""``weft impls``: who could compute an op or a model's layers, and who refuses, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from weft import api
+from weft.cli.common import (
+    State,
+    exact_option,
+    json_option,
+    parse_shape,
+    table,
+    target_option,
+    working,
+    write_json,
+)
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.types import parse_type
+from weft.kernels.descriptions import DESCRIPTIONS
+from weft.kernels.examples import example_graph, op_named, parse_attributes
+from weft.kernels.offers import Answer, Layer
+from weft.ops.table import OPS
+from weft.runtime.threads import MOST_THREADS
+
+
+def element_type(text: str) -> DType:
+    """``f32`` or ``float32``."""
+    try:
+        return DType(text)
+    except ValueError:
+        pass
+    try:
+        return DType.of(np.dtype(text))
+    except (TypeError, KeyError, UserError):
+        names = ", ".join(each.value for each in DType)
+        raise UserError(f"an element type is one of {names}", got=text) from None
+
+
+def _model(what: str) -> tuple[Path, str] | None:
+    """``MODEL`` or ``MODEL:NODE``: the file and the node; nothing if there is no such file."""
+    if Path(what).is_file():
+        return Path(what), ""
+    for place, letter in enumerate(what):
+        if letter == ":" and Path(what[:place]).is_file():
+            return Path(what[:place]), what[place + 1 :]
+    return None
+
+
+def _of_op(
+    what: str, attributes: Sequence[str], inputs: Sequence[str], dtype: str | None
+) -> api.Net:
+    op = op_named(what, OPS)
+    if inputs and dtype is not None:
+        raise UserError("--dtype is for inputs that are not given", got=f"{dtype} and --input")
+    types = [parse_type(each) for each in inputs]
+    element = element_type(dtype or "f32")
+    return api.Net(example_graph(op, element, types, parse_attributes(attributes)))
+
+
+@click.command(short_help="Who could compute an op or a layer; who refuses, and why.")
+@click.argument("what", required=False)
+@click.argument("attributes", nargs=-1, metavar="[KEY=VALUE]...")
+@target_option
+@click.option("--dtype", help="Of an op's inputs: f32 (float32), i8, ... [default: f32].")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="TYPE|NAME=SHAPE",
+    help="Of an op: type of an input, as f32[1,64,56,56]; of a model as for other commands.",
+)
+@click.option(
+    "--batch",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Size of a leading dimension that the model leaves open.",
+)
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MOST_THREADS),
+    help="That one run can use.",
+)
+@exact_option
+@json_option
+@click.pass_obj
+def impls(
+    state: State,
+    what: str | None,
+    attributes: Sequence[str],
+    target: str,
+    dtype: str | None,
+    inputs: Sequence[str],
+    batch: int,
+    threads: int,
+    exact: bool,
+) -> None:
+    """Lists the implementations of WHAT: an op, MODEL, or MODEL:NODE.
+
+    Of an op (with KEY=VALUE for its attributes) or of a node: every alternative with its
+    estimated cycles on one core, the one that is chosen, and the generators that refuse, with
+    the reason. Of a model: one line for each layer. Without WHAT: the generators, and what
+    each needs.
+    """
+    if what is None:
+        _generators(state)
+        return
+    model = _model(what)
+    with working("planning"):
+        if model is None:
+            net, node = _of_op(what, attributes, inputs, dtype), ""
+        else:
+            if attributes or dtype is not None:
+                raise UserError(
+                    "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
+                )
+            shapes = dict(parse_shape(each) for each in inputs)
+            net, node = api.load(model[0], shapes).bound(batch), model[1]
+        layers = net.implementations(target, node=node, threads=threads, exact=exact)
+    if state.json:
+        write_json({"target": target, "layers": [each.record() for each in layers]})
+    elif model is not None and not node:
+        _overview(layers)
+    else:
+        for each in layers:
+            _layer(each)
+
+
+def _generators(state: State) -> None:
+    if state.json:
+        write_json(
+            [
+                {"generator": name, "doc": each.doc, "needs": each.needs}
+                for name, each in DESCRIPTIONS.items()
+            ]
+        )
+        return
+    for name, each in DESCRIPTIONS.items():
+        click.echo(f"{name}: {each.doc}")
+        for need in each.needs:
+            click.echo(f"  needs: {need}")
+
+
+def _cycles(cycles: float | None) -> str:
+    return "unknown" if cycles is None else f"{cycles:,.0f}"
+
+
+def _overview(layers: Sequence[Layer]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for layer in layers:
+        offered = [each for answer in layer.answers for each in answer.alternatives]
+        chosen = next((each for each in offered if each.chosen), None)
+        refusing = [each.generator for each in layer.answers if each.refusal]
+        rows.append(
+            (
+                layer.nodes[-1],
+                " + ".join(layer.ops),
+                layer.type,
+                layer.scheme,
+                _cycles(chosen.cycles) if chosen else "",
+                str(len(offered)),
+                ", ".join(refusing),
+            )
+        )
+    headings = ("node", "does", "makes", "chosen", "cycles", "alternatives", "refused by")
+    table(headings, rows, (4, 5))
+
+
+def _layer(layer: Layer) -> None:
+    click.echo(f"{layer.name} {layer.type}: {' + '.join(layer.ops)}")
+    click.echo(f"nodes: {', '.join(layer.nodes)}")
+    click.echo(f"chosen: {layer.scheme}")
+    if not layer.answers:
+        click.echo("no loops to choose")
+    rows = [row for answer in layer.answers for row in _answer(answer)]
+    if rows:
+        table(("generator", "alternative", "cycles", "adds up as", ""), rows, (2,))
+    click.echo()
+
+
+def _answer(answer: Answer) -> list[tuple[str, ...]]:
+    if answer.refusal:
+        return [(answer.generator, "", "", "", f"refused: {answer.refusal}")]
+    return [
+        (
+            answer.generator,
+            each.name,
+            _cycles(each.cycles),
+            each.sums,
+            "chosen" if each.chosen else "" if each.applies else "loops do not apply",
+        )
+        for each in answer.alternatives
+    ]

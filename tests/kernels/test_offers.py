@@ -1,0 +1,97 @@
+"""Who could compute a layer: alternatives as the table has them, and the plan's choice."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from weft.api import Net, load
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.types import TensorType
+from weft.kernels.examples import EXAMPLES, example_graph, op_named, parse_attributes, typical
+from weft.ops.table import OPS
+from weft.plan.report import report
+
+
+@pytest.fixture(scope="module")
+def net(digits) -> Net:
+    return load(digits)
+
+
+def test_layers_are_those_of_the_plan(net):
+    layers = net.implementations("x86-avx512")
+    rows = report(net.plan("x86-avx512")).rows
+    assert [(each.nodes, each.scheme) for each in layers] == [
+        (row.nodes, row.scheme) for row in rows
+    ]
+    for layer in layers:
+        chosen = [each for answer in layer.answers for each in answer.alternatives if each.chosen]
+        assert [each.name for each in chosen] == [layer.scheme]
+        assert chosen[0].applies
+
+
+def test_a_node_of_the_model_is_found_in_what_it_became(net):
+    (layer,) = net.implementations("x86-avx2", node="/stem/stem.1/BatchNormalization")
+    assert layer.nodes == ("/stem/stem.0/Conv",)
+    costs = [
+        math.inf if each.cycles is None else each.cycles
+        for answer in layer.answers
+        for each in answer.alternatives
+    ]
+    (chosen,) = [e for answer in layer.answers for e in answer.alternatives if e.chosen]
+    assert chosen.cycles == min(costs)
+    assert {each.generator: bool(each.refusal) for each in layer.answers} == {
+        "winograd": True, "attention": True, "map": True, "tiled": False, "rows": False,
+        "nest": False,
+    }  # fmt: skip
+
+
+def test_no_such_node(net):
+    with pytest.raises(UserError) as error:
+        net.implementations(node="/stem/stem.0/Con")
+    assert str(error.value) == (
+        "a layer is asked for by a node of it; got /stem/stem.0/Con. "
+        "Did you mean /stem/stem.0/Conv?"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_can_be_computed(name):
+    layers = Net(example_graph(OPS[name])).implementations("x86-avx2")
+    assert layers
+    assert all(each.scheme for each in layers)
+
+
+def test_an_op_without_an_example_has_inputs_of_one_shape():
+    assert typical(OPS["Where"]).shapes == ((1, 64, 56, 56),) * 3
+    assert len(typical(OPS["Max"]).shapes) == 2
+
+
+def test_types_take_the_place_of_the_example():
+    types = [TensorType(DType.F32, shape) for shape in ((1, 2, 5, 5), (3, 2, 3, 3))]
+    graph = example_graph(OPS["Conv"], types=types, attributes={"strides": (2, 2)})
+    assert [str(graph.types[each]) for each in (*graph.inputs, *graph.outputs)] == [
+        "f32[1,2,5,5]",
+        "f32[1,3,2,2]",
+    ]
+    assert len(graph.constants) == 1
+
+
+def test_attributes_as_text():
+    assert parse_attributes(["a=1", "b=2,3", "c=(1, 2)", "d=same", "e=0.5"]) == {
+        "a": 1, "b": (2, 3), "c": (1, 2), "d": "same", "e": 0.5,
+    }  # fmt: skip
+    with pytest.raises(UserError) as error:
+        parse_attributes(["strides"])
+    assert str(error.value) == "attributes are given as KEY=VALUE; got strides"
+
+
+def test_ops_by_name():
+    assert op_named("maxpool", OPS).name == "MaxPool"
+    with pytest.raises(UserError) as error:
+        op_named("Clp", OPS)
+    assert str(error.value) == (
+        "implementations are asked for an op, or for a model's file; got Clp. Did you mean Clip?"
+    )
