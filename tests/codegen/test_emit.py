@@ -31,7 +31,6 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.text import parse
 from weft.plan.program import (
     Address,
     Advance,
@@ -465,28 +464,6 @@ def test_writing_to_what_is_constant_is_our_bug() -> None:
     bad = CallStep("tile", (*net.steps[0].arguments[:2], Address(Region.INPUT, "x")))
     with pytest.raises(InternalError, match="y is written, but Address"):
         emit(Program(net.name, net.inputs, net.outputs, net.functions, (bad,), {}, 0))
-
-
-@pytest.mark.parametrize("flavour", ["c89", "gnu"])
-def test_registers_of_two_locals_have_names_of_their_own(flavour: str, tmp_path: Path) -> None:
-    """``acc_2_0`` is the third register of the first local, or the first of one ``acc_2``."""
-    kernel = parse(
-        """kernel registers(x: f32[3] read, y: f32[4] write) {
-          local acc: f32[3, 1] {
-            for p in 0..3 unroll {
-              acc[p, 0] = x[p]
-            }
-            for p in 0..3 unroll {
-              y[p] = acc[p, 0]
-            }
-          }
-          local acc: f32[1] {
-            acc[0] = x[1] + x[2]
-            y[3] = acc[0]
-          }
-        }"""
-    )
-    check([Case(kernel, {"x": np.arange(3, dtype=np.float32)})], flavour, tmp_path)
 
 
 def lanes_kernel(count: int) -> Kernel:

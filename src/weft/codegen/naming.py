@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from weft.dtypes import DType
+from weft.errors import InternalError
 
 _KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
@@ -82,6 +83,12 @@ class Names:
             name = f"{base}_{count}"
         self._taken.add(name)
         return name
+
+    def take(self, name: str) -> None:
+        """Hand out exactly this identifier, which must be one that nobody has."""
+        if name in self._taken:
+            raise InternalError(f"the identifier {name} has two meanings")
+        self._taken.add(name)
 
     def has(self, name: str) -> bool:
         """Whether an identifier was handed out, or must not be."""

@@ -263,7 +263,7 @@ class Writer:
         for point in slot.points():
             name = slot.register(point)
             if name != slot.name:
-                name = self._names.fresh(name)
+                self._names.take(name)  # to the letter: that is how it is read
                 block.names.append(name)
             array = "" if slot.registers else self._array(slot)
             block.pending[f"{name}{array}"] = kind
