@@ -671,7 +671,8 @@ class Search:
             case Distinguish.EVERY:
                 entries = tuple(entries_in(way.entries))
                 nodes = frozenset(entry.node.name for entry in entries if entry.node)
-                rounds = tuple((each.name, each.value) for each in entries if not each.node)
+                rounds = tuple(sorted((e.name, e.value) for e in entries if e.node is None))
+                self.budget.spend(len(entries))
                 return (way.place, way.start, nodes, rounds, _items(way.bound), way.pending)
             case Distinguish.FIRM:
                 return (way.place, way.start, way.fixed, _items(way.bound), way.pending)

@@ -226,5 +226,14 @@ def _match(view: View, program: Program, way: Completion) -> Match:
     for entry in entries:
         if entry.node is None and entry.name in lists:
             lists[entry.name] = (*lists[entry.name], entry.value)
+    for name, values in lists.items():
+        places = {value: _place(view, value, name in program.captures) for value in values}
+        lists[name] = tuple(sorted(values, key=places.__getitem__))
     root = nodes.get(way.start)
     return Match(view, root, dict(sorted(told.items())), tuple(ordered), named, lists)
+
+
+def _place(view: View, name: str, node: bool) -> tuple[int, int]:
+    """Where a node stands, or the one that makes a value."""
+    found = view.nodes[name] if node else view.producers.get(name)
+    return (-1, 0) if found is None else view.place(found)
