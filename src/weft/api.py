@@ -37,6 +37,9 @@ from weft.kernels.chains import fuser
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer
+from weft.match.conditions import Predicate
+from weft.match.query import SECONDS, Matches, Overlaps, Weight
+from weft.match.query import query as ask
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
@@ -574,6 +577,38 @@ class Net(Editable):
             save_onnx(self.graph, path)
         else:
             save_native(self.graph, path)
+
+    def query(
+        self,
+        text: str,
+        *,
+        overlaps: Overlaps = "all",
+        predicates: Mapping[str, Predicate] | None = None,
+        seconds: float = SECONDS,
+        weight: Weight | None = None,
+    ) -> Matches:
+        """Where the graph is as a query says.
+
+        Args:
+            text: the query, in the language of ``docs/query.md``.
+            overlaps: ``all``, ``every``, ``greedy`` or ``best``: which matches are wanted where
+                they overlap.
+            predicates: conditions in Python, ``predicate(subject, *arguments)``, by the names
+                that the query calls them.
+            seconds: for how long ``best`` looks for the best set.
+            weight: of a match for ``best``; by default the number of its nodes.
+
+        Returns:
+            The matches, in the order of the graph.
+        """
+        return ask(
+            self.graph,
+            text,
+            overlaps=overlaps,
+            predicates=predicates,
+            seconds=seconds,
+            weight=weight,
+        )
 
     def draw(
         self,

@@ -7,15 +7,18 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.match.brute import Brute, Meaning
+from tests.match.test_matcher import graph_of
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
-from weft.match.query import Match, query
+from weft.match.pattern import Expression, Look, Repeat, children
+from weft.match.query import Matches, query
+from weft.match.view import Match
 from weft.ops.table import OPS
 
 TYPE = TensorType(DType.F32, (1, 4))
@@ -132,9 +135,9 @@ RELAXED = settings(
 )
 
 
-def asked(graph: Graph, text: str, **options: object) -> list[Match]:
+def asked(graph: Graph, text: str, **options: object) -> Matches:
     try:
-        return list(query(graph, text, **options))  # type: ignore[arg-type]
+        return query(graph, text, **options)  # type: ignore[arg-type]
     except UserError:
         # Names that are not given elsewhere, and the like: there is a test of each.
         assume(False)
@@ -149,3 +152,104 @@ def test_every_match_is_found_and_no_other(graph: Graph, text: str) -> None:
     found = asked(graph, text, overlaps="every")
     assert {told(match) for match in found} == {meant(each) for each in brute.meanings()}
     assert len({told(match) for match in found}) == len(found)
+
+
+def starts(meanings: set[Meaning]) -> dict[str, list[Meaning]]:
+    found: dict[str, list[Meaning]] = defaultdict(list)
+    for each in meanings:
+        found[each.nodes[0]].append(each)
+    return found
+
+
+@RELAXED
+@given(graphs(), chains())
+def test_all_are_the_longest_of_their_kind(graph: Graph, text: str) -> None:
+    brute = Brute(graph, text)
+    assume(len(brute.total) < 3 and "(?<" not in text)
+    found = asked(graph, text)
+    meanings = brute.meanings()
+    assume(all(each.nodes for each in meanings))
+    firm = set(names_outside_of_repetitions(brute))
+    kinds: dict[object, int] = defaultdict(int)
+    for each in meanings:
+        names = frozenset(pair for pair in each.names if pair[0] in firm)
+        kind = (each.nodes[0], each.fixed | {each.nodes[0]}, names)
+        kinds[kind] = max(kinds[kind], len(each.nodes))
+    everything = {meant(each)[:2] for each in meanings}
+    assert {told(match)[:2] for match in found} <= everything
+    best = {(kind[0], size) for kind, size in kinds.items()}  # type: ignore[index]
+    assert {(match.root.name, len(match.nodes)) for match in found} == best
+    assert len(found) <= len(kinds)
+
+
+def names_outside_of_repetitions(brute: Brute) -> list[str]:
+    def outside(expression: Expression) -> list[str]:
+        if isinstance(expression, Repeat | Look):
+            return []
+        name = getattr(expression, "capture", getattr(expression, "name", ""))
+        return [name, *(n for each in children(expression) for n in outside(each))]
+
+    return [name for s in brute.query.statements for name in outside(s.expression)]
+
+
+@RELAXED
+@given(graphs(), chains())
+def test_greedy_takes_the_longest_that_is_left(graph: Graph, text: str) -> None:
+    brute = Brute(graph, text)
+    assume(len(brute.total) < 3 and "(?<" not in text)
+    found = asked(graph, text, overlaps="greedy")
+    meanings = brute.meanings()
+    assume(all(each.nodes for each in meanings))
+    by_start = starts(meanings)
+    place = {node.name: number for number, node in enumerate(graph.nodes)}
+    taken: set[str] = set()
+    chosen: list[tuple[str, int]] = []
+    mine = iter(found)
+    for start in sorted(by_start, key=place.__getitem__):
+        free = [each for each in by_start[start] if taken.isdisjoint(each.nodes)]
+        if not free:
+            continue
+        size = max(len(each.nodes) for each in free)
+        chosen.append((start, size))
+        match = next(mine)
+        assert (match.root.name, len(match.nodes)) == chosen[-1]
+        # Several may be the longest: go on with the one that was taken.
+        own = frozenset(node.name for node in match.nodes)
+        assert own in {frozenset(each.nodes) for each in free}
+        taken |= own
+    assert next(mine, None) is None
+
+
+@RELAXED
+@given(graphs(), chains())
+def test_best_is_the_best(graph: Graph, text: str) -> None:
+    brute = Brute(graph, text)
+    assume(len(brute.total) < 2)
+    found = asked(graph, text, overlaps="best")
+    sets = {frozenset(each.nodes) for each in brute.meanings()} - {frozenset()}
+    assume(len(sets) < 10)
+    best = 0
+    for count in range(len(sets) + 1):
+        for some in combinations(sets, count):
+            nodes = [name for each in some for name in each]
+            if len(nodes) == len(set(nodes)):
+                best = max(best, len(nodes))
+    taken = [node.name for match in found for node in match.nodes]
+    assert len(taken) == len(set(taken)) == best
+    assert found.cut == ""
+
+
+def test_sub_patterns_are_what_they_stand_for() -> None:
+    graph = graph_of(
+        """(%x: f32[4]) -> (%d) {
+            %a: f32[4] = Relu(%x)
+            %b: f32[4] = Neg(%a)
+            %c: f32[4] = Relu(%b)
+            %d: f32[4] = Neg(%c)
+        }"""
+    )
+    short = query(graph, "def pair = Relu -> Neg\npair -> pair", overlaps="every")
+    long = query(graph, "(Relu -> Neg) -> (Relu -> Neg)", overlaps="every")
+    assert list(map(told, short)) == list(map(told, long))
+    with pytest.raises(UserError):
+        query(graph, "def pair = Relu -> pear\npair")

@@ -125,7 +125,8 @@ from weft.match.compile import compile_query, compile_rule
         ),
         (
             "y = Add(z, x); z = Relu(y)",
-            "query: statements need one another in a circle; got y and z",
+            "query: statements need one another in a circle; got y needs z needs y "
+            "(line 1, column 1\n    y = Add(z, x); z = Relu(y)\n    ^)",
         ),
         (
             "Conv; a != b",

@@ -18,6 +18,7 @@ from weft.cli import (
     figures,
     impls,
     plugin,
+    query,
     recipes,
     run,
     show,
@@ -31,6 +32,7 @@ from weft.errors import InternalError, UserError
 COMMANDS = (
     show.show,
     draw.draw,
+    query.query,
     recipes.apply_command,
     figures.stats,
     figures.plan,

@@ -84,7 +84,6 @@ class _Compiler:
         self.scopes = scopes
         self.conditions = conditions
         self.bodies: dict[int, Step] = {}
-        self.busy: list[str] = []
 
     def error(self, at: int, rule: str, *, got: str = "", fix: str = "") -> UserError:
         """An error that shows the place."""
@@ -93,9 +92,7 @@ class _Compiler:
     def program(self, statements: tuple[Statement, ...]) -> Program:
         """All statements, those first that begin where earlier ones have been."""
         roots = [each for each in statements if not set(each.names) & self.scopes.used]
-        if not roots:
-            way = " and ".join(name for each in statements for name in each.names)
-            raise UserError("query: statements need one another in a circle", got=way)
+        self.bodies_of(statements)
         known: set[str] = set()
         ordered: list[tuple[Statement, bool]] = []
         while roots:
@@ -227,24 +224,40 @@ class _Compiler:
             raise self.error(pattern.at, f"{name} is a node and takes no conditions here")
         if statement is None:
             return ValueStep(name, pattern.kind, pattern.optional, check, after, own | after.names)
-        body = self.body(statement, pattern.at)
+        body = self.bodies[id(statement)]
         step = RefStep(name, body, after, own | body.names | after.names)
         if check is None and not pattern.kind:
             return step
         # The value's own conditions come first.
         return ValueStep("", pattern.kind, False, check, step, step.names)
 
-    def body(self, statement: Statement, at: int) -> Step:
-        """The steps of a statement that another one uses, back from what it makes."""
-        name = statement.names[0]
-        if name in self.busy:
-            way = " needs ".join((*self.busy[self.busy.index(name) :], name))
-            raise self.error(at, "statements need one another in a circle", got=way)
-        if id(statement) not in self.bodies:
-            self.busy.append(name)
-            self.bodies[id(statement)] = self.statement(statement, False, DONE)
-            self.busy.pop()
-        return self.bodies[id(statement)]
+    def bodies_of(self, statements: tuple[Statement, ...]) -> None:
+        """Make the steps of statements that others use, those first that use none.
+
+        Long queries use one another deeper than Python's stack is.
+        """
+        assigned = self.scopes.assigned
+        for first in statements:
+            way = [first]
+            while way:
+                statement = way[-1]
+                names = [n for n in sorted(_names_in(statement.expression)) if n in assigned]
+                open_ = [n for n in names if id(assigned[n]) not in self.bodies]
+                if open_:
+                    if assigned[open_[0]] in way:
+                        self.circle(way, open_[0])
+                    way.append(assigned[open_[0]])
+                    continue
+                way.pop()
+                if set(statement.names) & self.scopes.used:
+                    self.bodies[id(statement)] = self.statement(statement, False, DONE)
+
+    def circle(self, way: list[Statement], name: str) -> None:
+        """Refuse statements that use one another."""
+        names = [each.names[0] for each in way]
+        first = self.scopes.assigned[name]
+        got = " needs ".join((*names[way.index(first) :], name))
+        raise self.error(first.at, "statements need one another in a circle", got=got)
 
     def node(
         self,

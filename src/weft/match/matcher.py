@@ -20,6 +20,7 @@ from weft.match.conditions import Subject, input_places, output_places
 from weft.match.program import (
     ANYWHERE,
     DONE,
+    ROUND,
     ArrangeStep,
     Done,
     LinkStep,
@@ -100,6 +101,10 @@ class Distinguish(Enum):
     """Those that begin at different nodes."""
 
 
+class TooManyWays(UserError):
+    """A query that would take too long."""
+
+
 _STEPS = 200_000
 _STEPS_PER_NODE = 200
 
@@ -123,7 +128,7 @@ class Budget:
         """Note steps, and give up when there have been too many."""
         self.left -= count
         if self.left < 0:
-            raise UserError(
+            raise TooManyWays(
                 "query: it can match in too many ways",
                 got=f"no end after {self.most:,} steps",
                 fix="Say more about what stands in its repetitions, or ask for greedy overlaps.",
@@ -210,7 +215,9 @@ class Search:
             if isinstance(step, Done):
                 agenda = config.agenda
                 if agenda is None:
-                    yield Found(config.place, config.bound, config.entries, None, config.pending)
+                    # Only the end of a round is a place from which anything goes on.
+                    place = config.place if step is ROUND else ANYWHERE
+                    yield Found(place, config.bound, config.entries, None, config.pending)
                     continue
                 after, place, parent, rest = agenda
                 stack.append(config._replace(step=after, place=place, parent=parent, agenda=rest))

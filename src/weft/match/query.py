@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
@@ -12,7 +13,7 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
-from weft.match.matcher import Budget, Completion, Distinguish, Search, entries_in
+from weft.match.matcher import Budget, Completion, Distinguish, Search, TooManyWays, entries_in
 from weft.match.parse import nearest
 from weft.match.program import Program
 from weft.match.view import GraphView, Match, View
@@ -119,9 +120,17 @@ class Query:
             case "greedy":
                 return Matches(view, self.program, _greedy(view, self.program))
             case "best":
-                ways = _distinct(Search(view, self.program, Distinguish.EVERY))
+                ways, left = self._candidates(view)
                 chosen, cut = _best(view, self.program, ways, seconds, weight)
-                return Matches(view, self.program, chosen, cut)
+                return Matches(view, self.program, chosen, "; ".join(filter(None, (left, cut))))
+
+    def _candidates(self, view: View) -> tuple[list[Completion], str]:
+        """Matches to choose from, and what is not among them."""
+        try:
+            return _distinct(Search(view, self.program, Distinguish.EVERY)), ""
+        except TooManyWays:
+            ways = _distinct(Search(view, self.program, Distinguish.FIRM))
+            return ways, "of matches that differ in repetitions only the longest were considered"
 
     def _found(self, view: View, distinguish: Distinguish) -> Matches:
         ways = _distinct(Search(view, self.program, distinguish))
@@ -147,14 +156,32 @@ def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
     found: dict[Any, Completion] = {}
     for each in search.matches(node):
         search.keep(found, search.completion(each, {}), whole=True)
-    return sorted(found.values(), key=lambda way: _order(search.view, way))
+    every = search.distinguish is Distinguish.EVERY
+    ways = sorted(found.values(), key=lambda way: _order(search.view, way, every))
+    return ways if every else _without_twins(ways)
 
 
-def _order(view: View, way: Completion) -> Any:
+def _order(view: View, way: Completion, every: bool) -> Any:
     nodes = view.nodes
     start = view.place(nodes[way.start]) if way.start else (-1, 0)
-    fixed = sorted(view.place(nodes[name]) for name in way.fixed)
-    return (start, fixed, -way.size, sorted(way.bound.items()))
+    names = _names(way) if every else way.fixed
+    places = sorted(view.place(nodes[name]) for name in names)
+    return (start, places, -way.size, sorted(way.bound.items()))
+
+
+def _without_twins(ways: Sequence[Completion]) -> list[Completion]:
+    """One of those that have the same nodes: alternatives may repeat what others do not."""
+
+    def kind(way: Completion) -> Any:
+        return (way.start, way.size, frozenset(way.bound.items()))
+
+    counts = Counter(map(kind, ways))
+    found: dict[Any, Completion] = {}
+    for way in ways:
+        # Nodes are put together only where there is something to compare them with.
+        nodes = frozenset(_names(way)) if counts[kind(way)] > 1 else frozenset[str]()
+        found.setdefault((kind(way), nodes), way)
+    return list(found.values())
 
 
 def _greedy(view: View, program: Program) -> list[Completion]:

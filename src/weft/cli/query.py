@@ -1,0 +1,115 @@
+"""``weft query``: where a network is as a query says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast, get_args
+
+import click
+
+from weft.cli.common import Model, State, clean, json_option, model_options, working, write_json
+from weft.cli.draw import format_of
+from weft.cli.files import write_text
+from weft.cli.show import GRAPHS, IMPORTED, graphs
+from weft.ir.graph import Graph
+from weft.ir.printer import show_node
+from weft.match.query import SECONDS, Matches, Overlaps, Query
+from weft.match.view import Match
+from weft.pictures.picture import draw
+
+_MOST_MARKS = 8
+
+
+def _record(match: Match) -> dict[str, object]:
+    return {
+        "nodes": [node.name for node in match.nodes],
+        "inputs": match.inputs,
+        "outputs": match.outputs,
+        "values": dict(match.values),
+        "named": {name: node.name for name, node in match.named.items()},
+        "lists": dict(match.lists),
+    }
+
+
+def _names(match: Match) -> str:
+    """What the names of a query stand for, on one line."""
+    told = {name: node.name for name, node in match.named.items()}
+    told |= {name: value or "nothing" for name, value in match.values.items()}
+    told |= {name: ", ".join(found) or "nothing" for name, found in match.lists.items()}
+    return "; ".join(f"{name}: {told[name]}" for name in sorted(told))
+
+
+@click.command(short_help="Where the graph is as a query says.")
+@model_options
+@click.argument("text")
+@click.option(
+    "--overlaps",
+    type=click.Choice(get_args(Overlaps)),
+    default="all",
+    show_default=True,
+    help="all: the longest of those that differ only in what repetitions took; every: really "
+    "all; greedy: none that shares a node with an earlier one; best: the most nodes without "
+    "sharing any.",
+)
+@click.option("--seconds", default=SECONDS, show_default=True, help="For how long best may look.")
+@click.option(
+    "--after",
+    type=click.Choice(GRAPHS),
+    default=IMPORTED,
+    show_default=True,
+    help="The pass after which to look, as for `weft show`.",
+)
+@click.option(
+    "--draw",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a picture with the matches marked: .svg, .html or .dot.",
+)
+@json_option
+@click.pass_obj
+def query(
+    state: State,
+    model: Model,
+    text: str,
+    overlaps: str,
+    seconds: float,
+    after: str,
+    picture: Path | None,
+) -> None:
+    """Prints where MODEL is as the query TEXT says (see docs/query.md)."""
+    asked = Query.read(text)
+    format = None if picture is None else format_of(picture)
+    with working("matching"):
+        graph = model.net.graph
+        if after != IMPORTED:
+            graph = dict(graphs(graph))[after]
+        found = asked.matches(graph, overlaps=cast(Overlaps, overlaps), seconds=seconds)
+    if picture is not None and format is not None:
+        with working("drawing"):
+            write_text(picture, draw(graph, highlight=_marked(found, text), format=format))
+    if state.json:
+        write_json({"matches": [_record(match) for match in found], "cut": found.cut})
+        return
+    _print(found, graph)
+    if picture is not None:
+        click.echo(f"picture: {picture}")
+
+
+def _marked(found: Matches, text: str) -> dict[str, list[str]]:
+    """What a picture marks: every match by itself if there are few."""
+    names = [[node.name for node in match.nodes] for match in found]
+    if len(names) <= _MOST_MARKS:
+        return {f"match {place}": each for place, each in enumerate(names, 1) if each}
+    return {" ".join(text.split()): [name for each in names for name in each]}
+
+
+def _print(found: Matches, graph: Graph) -> None:
+    lines: list[str] = []
+    for place, match in enumerate(found, 1):
+        told = _names(match)
+        lines.append(f"match {place}{': ' if told else ''}{told}")
+        lines += [f"  {show_node(node, graph)}" for node in match.nodes]
+    lines.append("1 match" if len(found) == 1 else f"{len(found)} matches")
+    if found.cut:
+        lines.append(found.cut)
+    click.echo(clean("\n".join(lines)))
