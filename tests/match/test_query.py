@@ -63,7 +63,7 @@ def found(text: str, graph: Graph = RESIDUAL, overlaps: str = "all") -> list[str
         ("s = Add{Clip(c), r}; r -> Conv -> c", ["cds"]),
         ("a: Conv; b: Conv; a != b", ["ac", "ac"]),
         ("!Conv[users=1] -> !Add -> *", ["bcd", "set"]),
-        ("*[family=activation]", ["b", "d", "t"]),
+        ("*[family=activation]", ["b", "t"]),
         ("Conv[w.shape=(2,...), #0.rank=3]", ["a", "c"]),
         ("Conv[#0.input]", ["a"]),
         ("Mul[const, dtype=f32, shape=(_,2,4)]", ["e"]),

@@ -1,0 +1,98 @@
+"""``weft query``: matches as text, as JSON and in pictures."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import weft
+from weft.api import Net
+from weft.cli import main
+from weft.ir.text import parse
+from weft.ops.table import OPS
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    graph = parse(
+        """graph g(%x: f32[1,2,4]) -> (%s) {
+            const %w: f32[2,2,1] = [1.0, 2.0, 3.0, 4.0]
+            %a: f32[1,2,4] = Conv(%x, %w)
+            %b: f32[1,2,4] = Relu(%a)
+            %c: f32[1,2,4] = Conv(%b, %w)
+            %s: f32[1,2,4] = Add(%c, %b)
+        }""",
+        lambda op: OPS[op].attributes,
+    )
+    Net(graph).save(tmp_path / "net.weft")
+    return tmp_path / "net.weft"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["query", *map(str, arguments)])
+
+
+def test_text(model: Path) -> None:
+    result = run(model, "c: Conv -> (r: Relu)* -> Add(_, y)")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        "match 1: c: a; r: b; y: b",
+        "  %a: f32[1,2,4] = Conv(%x, %w)",
+        "  %b: f32[1,2,4] = Relu(%a)",
+        "  %s: f32[1,2,4] = Add(%c, %b)",
+        "match 2: c: c; r: nothing; y: b",
+        "  %c: f32[1,2,4] = Conv(%b, %w)",
+        "  %s: f32[1,2,4] = Add(%c, %b)",
+        "2 matches",
+    ]
+
+
+def test_json(model: Path) -> None:
+    result = run(model, "c: Conv -> Add", "--json", "--overlaps", "best")
+    assert json.loads(result.stdout) == {
+        "matches": [
+            {
+                "nodes": ["c", "s"],
+                "inputs": ["b"],
+                "outputs": ["s"],
+                "values": {},
+                "named": {"c": "c"},
+                "lists": {},
+            }
+        ],
+        "cut": "",
+    }
+
+
+def test_pictures(model: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "net.svg"
+    result = run(model, "Conv", "--draw", picture)
+    assert result.stdout.endswith(f"2 matches\npicture: {picture}\n")
+    text = picture.read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert "match 1" in text
+    assert "match 2" in text
+
+
+def test_errors_show_the_place(model: Path) -> None:
+    result = run(model, "Conv -> Rellu")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "error: query: Rellu is not an op of Weft",
+        "  at: line 1, column 9",
+        "    Conv -> Rellu",
+        "            ^",
+        "  fix: Did you mean Relu or PRelu or Elu?",
+    ]
+
+
+def test_nets_are_asked(model: Path) -> None:
+    net = weft.load(model)
+    matches = net.query("Conv[rank3]", predicates={"rank3": lambda s: len(s.type.shape) == 3})
+    assert [match.root.name for match in matches] == ["a", "c"]
+    marked = {"matches": [node.name for match in matches for node in match.nodes]}
+    assert "matches" in net.draw(highlight=marked)
