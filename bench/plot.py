@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from weft.plan.draw import COLOURS
+from weft.pictures.canvas import COLOURS
 
 BAR, GAP, LEFT, TOP, HEIGHT, BOTTOM = 9, 14, 50, 60, 320, 110
 

@@ -18,9 +18,8 @@ from weft.errors import UserError
 from weft.export.golden import golden, sample_inputs, tolerance
 from weft.export.toolkit import MARKER, Toolkit, remove, write
 from weft.loops.nodes import Access, Binary, Buffer, Cast, Const, For, Kernel, Load, Store, Var
-from weft.plan.draw import Span
 from weft.plan.program import Address, CallStep, Port, Program, Region
-from weft.plan.report import Place, Report, Row
+from weft.plan.report import Place, Report, Row, Span
 from weft.runtime.compiler import find_compiler, sanitizer_flags
 
 I64 = DType.I64

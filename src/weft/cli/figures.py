@@ -17,7 +17,7 @@ from weft.cli.common import (
     write_json,
 )
 from weft.cli.files import write_text
-from weft.plan.draw import memory_map
+from weft.pictures.memory import memory_map
 from weft.plan.report import HEADINGS, cells, report, size, spans, summary
 from weft.plan.stats import LayerStats
 

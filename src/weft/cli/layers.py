@@ -13,9 +13,9 @@ from weft.cli.files import random_inputs, write_text
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
+from weft.pictures.roofline import Dot, Roof, roofline
 from weft.plan.lower import lower
 from weft.plan.report import size
-from weft.plan.roofline import Dot, Roof, roofline
 from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits

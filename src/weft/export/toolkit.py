@@ -21,8 +21,8 @@ from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
 from weft.ops.record import Foreign
-from weft.plan.draw import Span, memory_map
-from weft.plan.report import Report, size
+from weft.pictures.memory import memory_map
+from weft.plan.report import Report, Span, size
 from weft.runtime.threads import pool_texts
 
 MARKER = "toolkit.json"

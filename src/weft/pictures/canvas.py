@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
+# Okabe and Ito's colours, which colour-blind people can tell apart, and tints of them.
+COLOURS = (
+    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
+    "#a6d8f4", "#f3cf80", "#80cfb9", "#f8f2a1", "#80b9d9", "#eaaf80", "#e6bcd3",
+)  # fmt: skip
 # Dark enough to be seen as a frame, and told apart by colour-blind people.
 MARKS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8b5a00", "#6a3d9a", "#000000")
 
@@ -34,7 +39,9 @@ def title(text: str) -> str:
     return f"<title>{quoted(text)}</title>"
 
 
-def frame(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+def frame(
+    width: float, height: float, label: str, parts: Iterable[str], *, natural: bool = True
+) -> str:
     """A whole picture of some size.
 
     Args:
@@ -42,10 +49,12 @@ def frame(width: float, height: float, label: str, parts: Iterable[str]) -> str:
         height: as well.
         label: for those who cannot see it.
         parts: what is in it, bottom first.
+        natural: shown at that size; else as large as there is room.
     """
+    size = f'width="{width:g}" height="{height:g}" ' if natural else ""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img" aria-label={quoteattr(clean(label))} '
+        f'{size}role="img" aria-label={quoteattr(clean(label))} '
         'font-family="sans-serif" font-size="11" fill="#333333">'
     )
     return "\n".join([head, *parts, "</svg>"]) + "\n"

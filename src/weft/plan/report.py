@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from weft.plan.draw import Span
 from weft.plan.group import Group
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that lies in the arena for a while.
+
+    Attributes:
+        name: of the buffer.
+        kind: what it is coloured by.
+        first: the first step in which it is live; last: the last one.
+        offset: in bytes; bytes: its size.
+        label: what the tooltip says beside name, place and time.
+    """
+
+    name: str
+    kind: str
+    first: int
+    last: int
+    offset: int
+    bytes: int
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that lies in the arena for a while.
-
-    Attributes:
-        name: of the buffer.
-        kind: what it is coloured by.
-        first: the first step in which it is live; last: the last one.
-        offset: in bytes; bytes: its size.
-        label: what the tooltip says beside name, place and time.
-    """
-
-    name: str
-    kind: str
-    first: int
-    last: int
-    offset: int
-    bytes: int
-    label: str = ""
-
+from weft.pictures.canvas import COLOURS, frame, quoted
+from weft.pictures.canvas import title as tooltip
+from weft.plan.report import Span
 
 WIDTH, HEIGHT = 1000, 480
 LEFT, RIGHT, TOP, BOTTOM = 90, 20, 60, 70
-# Okabe and Ito's colours, which colour-blind people can tell apart, and tints of them.
-COLOURS = (
-    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
-    "#a6d8f4", "#f3cf80", "#80cfb9", "#f8f2a1", "#80b9d9", "#eaaf80", "#e6bcd3",
-)  # fmt: skip
 SCRATCH = "#999999"
 
 
@@ -76,7 +52,7 @@ class _Map:
             yield (
                 f'<rect x="{left:.2f}" y="{top:.2f}" width="{right - left:.2f}" '
                 f'height="{bottom - top:.2f}" fill="{colours[span.kind]}" stroke="#ffffff" '
-                f'stroke-width="0.5"><title>{escape(title)}</title></rect>'
+                f'stroke-width="0.5">{tooltip(title)}</rect>'
             )
 
     def axes(self) -> Iterator[str]:
@@ -95,7 +71,7 @@ class _Map:
         y = self.y(lower_bound)
         yield (
             f'<path d="M{LEFT} {y:.2f}H{self.x(self.steps):.2f}" stroke="#cc0000" '
-            f'stroke-dasharray="6 4"><title>lower bound: {lower_bound:,} bytes</title></path>'
+            f'stroke-dasharray="6 4">{tooltip(f"lower bound: {lower_bound:,} bytes")}</path>'
         )
 
     def legend(self) -> Iterator[str]:
@@ -105,7 +81,7 @@ class _Map:
             if x + width > WIDTH - RIGHT:
                 x, y = LEFT, y + 16
             yield f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{x + 14}" y="{y + 9}">{escape(kind)}</text>'
+            yield f'<text x="{x + 14}" y="{y + 9}">{quoted(kind)}</text>'
             x += width
 
 
@@ -134,16 +110,12 @@ def memory_map(
     drawing = _Map(spans, steps, arena_bytes)
     over = f"arena {arena_bytes:,} bytes, lower bound {lower_bound:,} bytes"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'role="img" aria-label={quoteattr(f"memory map of {title}")} '
-        'font-family="sans-serif" font-size="11" fill="#333333">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="24" font-size="16">{escape(title)}</text>',
-        f'<text x="{LEFT}" y="42">{escape(over)}; steps across, addresses up</text>',
+        f'<text x="{LEFT}" y="24" font-size="16">{quoted(title)}</text>',
+        f'<text x="{LEFT}" y="42">{quoted(over)}; steps across, addresses up</text>',
         *drawing.boxes(),
         *drawing.axes(),
         *drawing.bound(lower_bound),
         *drawing.legend(),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return frame(WIDTH, HEIGHT, f"memory map of {title}", parts, natural=False)

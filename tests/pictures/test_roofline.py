@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from weft.plan.roofline import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Dot, Roof, roofline
+from weft.pictures.roofline import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Dot, Roof, roofline
 
 SVG = "{http://www.w3.org/2000/svg}"
 DOTS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10, sqrt
-from xml.sax.saxutils import escape, quoteattr
 
-from weft.plan.draw import COLOURS
+from weft.pictures.canvas import COLOURS, frame, quoted
+from weft.pictures.canvas import title as tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,13 @@ class _Plot:
             a, b = (self.x(first), self.y(first * roof.gbytes)), self.x(last)
             yield (
                 f'<path d="M{a[0]:.2f} {a[1]:.2f}L{b:.2f} {self.y(last * roof.gbytes):.2f}" '
-                f'stroke="#333333"><title>{escape(roof.name)}: {roof.gbytes:,.1f} GB/s</title>'
-                "</path>"
+                f'stroke="#333333">{tooltip(f"{roof.name}: {roof.gbytes:,.1f} GB/s")}</path>'
             )
-            yield f'<text x="{a[0] + 4:.2f}" y="{a[1] - 4:.2f}">{escape(roof.name)}</text>'
+            yield f'<text x="{a[0] + 4:.2f}" y="{a[1] - 4:.2f}">{quoted(roof.name)}</text>'
         y = self.y(self.peak)
         yield (
             f'<path d="M{self.x(max(start, 10.0**low)):.2f} {y:.2f}H{WIDTH - RIGHT}" '
-            f'stroke="#333333"><title>{self.peak:,.1f} GFLOP/s</title></path>'
+            f'stroke="#333333">{tooltip(f"{self.peak:,.1f} GFLOP/s")}</path>'
         )
         yield (
             f'<text x="{WIDTH - RIGHT}" y="{y - 6:.2f}" text-anchor="end">'
@@ -132,14 +131,14 @@ class _Plot:
             yield (
                 f'<circle cx="{self.x(dot.intensity):.2f}" cy="{self.y(dot.gflops):.2f}" '
                 f'r="{radius:.2f}" fill="{colours[dot.kind]}" fill-opacity="0.7" '
-                f'stroke="#333333" stroke-width="0.5"><title>{escape(text)}</title></circle>'
+                f'stroke="#333333" stroke-width="0.5">{tooltip(text)}</circle>'
             )
 
     def legend(self) -> Iterator[str]:
         x = LEFT
         for kind, colour in self.colours().items():
             yield f'<rect x="{x}" y="{HEIGHT - 26}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{x + 14}" y="{HEIGHT - 17}">{escape(kind)}</text>'
+            yield f'<text x="{x + 14}" y="{HEIGHT - 17}">{quoted(kind)}</text>'
             x += 30 + 7 * len(kind)
 
 
@@ -157,16 +156,12 @@ def roofline(
     """
     plot = _Plot(dots, peak, roofs)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'role="img" aria-label={quoteattr(f"roofline of {title}")} '
-        'font-family="sans-serif" font-size="11" fill="#333333">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="22" font-size="16">{escape(title)}</text>',
-        f'<text x="{LEFT}" y="38">{escape(caption)}</text>',
+        f'<text x="{LEFT}" y="22" font-size="16">{quoted(title)}</text>',
+        f'<text x="{LEFT}" y="38">{quoted(caption)}</text>',
         *plot.axes(),
         *plot.limits(),
         *plot.points(),
         *plot.legend(),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return frame(WIDTH, HEIGHT, f"roofline of {title}", parts, natural=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
-from weft.plan.draw import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Span, memory_map
+from weft.pictures.memory import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, memory_map
+from weft.plan.report import Span
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPANS = [
