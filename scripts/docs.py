@@ -124,7 +124,11 @@ def recipes_page() -> Iterator[str]:
         "`weft apply model.onnx fuse-batch-norm -o fused.onnx` or "
         '`net.apply("fuse-batch-norm")`. Several are applied in order; the parameters of each '
         "follow its name, as in `weft apply model.onnx NAME key=value NAME key=value`. A recipe "
-        "whose precondition does not hold refuses with the reason and changes nothing."
+        "whose precondition does not hold refuses with the reason and changes nothing.\n\n"
+        "*Bit-exact* means of sums that they have the same terms in the same order, as the ops' "
+        "definitions have them. Networks compiled with `compile(plain=True)` add up in that order "
+        "and give equal bits; the fast kernels choose an order for each shape, and NumPy's for "
+        "each layout, so that they may differ in the last bits."
     )
     for recipe in RECIPES:
         yield _recipe(recipe)

@@ -9,7 +9,7 @@ from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsi
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
-from weft.rewrite import adapt, cleanups, explicit, im2col, tiling
+from weft.rewrite import adapt, cleanups, explicit, im2col, layout, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe, nearest
 
 RECIPES: tuple[Recipe, ...] = (
@@ -17,6 +17,7 @@ RECIPES: tuple[Recipe, ...] = (
     *tiling.RECIPES,
     *im2col.RECIPES,
     *explicit.RECIPES,
+    *layout.RECIPES,
     *adapt.RECIPES,
     *pruning.RECIPES,
     *lowrank.RECIPES,

@@ -10,6 +10,7 @@ from weft.ops import (
     activation,
     along,
     arithmetic,
+    channels_last,
     convolution,
     counted,
     deformable,
@@ -50,7 +51,7 @@ OUTPUT: Final = "output"
 
 KINDS: Mapping[str, tuple[Op, ...]] = MappingProxyType(
     {
-        "convolution": (*convolution.OPS, *deformable.OPS),
+        "convolution": (*convolution.OPS, *deformable.OPS, *channels_last.OPS),
         "matrix product": (*linear.OPS, *ATTENTION),
         "activation": (*activation.OPS, *SOFTMAX),
         "arithmetic": (*arithmetic.OPS, *logic.OPS),

@@ -51,7 +51,8 @@ def by_rules(rules: Sequence[Rule]) -> Apply:
 # --- what hands its input on ------------------------------------------------------------------
 
 
-def _removal(op: str) -> Rule:
+def removal(op: str) -> Rule:
+    """The rule that removes an op where it hands its input on."""
     return Rule(
         name=f"remove-{op.lower()}",
         before=f"y = {op}(x, ...)",
@@ -185,19 +186,19 @@ RECIPES: tuple[Recipe, ...] = (
         "after a global mean the mean drops the axes itself. Where a fully connected layer "
         "reads an image, its Flatten stays: it moves no data.",
         Exactness.REASSOCIATING,
-        by_rules((_removal("Flatten"), _POOL_AND_FLATTEN, *_named("merge-views"))),
+        by_rules((removal("Flatten"), _POOL_AND_FLATTEN, *_named("merge-views"))),
     ),
     Recipe(
         "remove-dropout",
         "Dropout goes: at inference it hands its input on.",
         Exactness.BIT_EXACT,
-        by_rules((_removal("Dropout"),)),
+        by_rules((removal("Dropout"),)),
     ),
     Recipe(
         "remove-identity",
         "Identity goes, except where an input of the graph, or a constant, is its output.",
         Exactness.BIT_EXACT,
-        by_rules((_removal("Identity"),)),
+        by_rules((removal("Identity"),)),
     ),
     Recipe(
         "remove-no-ops",
