@@ -167,6 +167,19 @@ def average_pool(
 ) -> Value:
     """The mean of each window, over the input alone or over the padding too."""
 
+def average_pool_channels_last(
+    x: Input,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """AveragePool of images whose channels are the last axis; weights are as there."""
+
 @overload
 def batch_normalization(
     x: Input,
@@ -198,6 +211,20 @@ def batch_normalization(
     name: str = "",
 ) -> tuple[Value, ...]:
     """Channels normalized by given statistics, or by those of the batch in training."""
+
+def batch_normalization_channels_last(
+    x: Input,
+    scale: Input,
+    b: Input,
+    input_mean: Input,
+    input_var: Input,
+    epsilon: float = 1e-05,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """BatchNormalization of images whose channels are the last axis; weights are as there."""
 
 def bit_cast(
     x: Input,
@@ -356,6 +383,20 @@ def conv(
 ) -> Value:
     """Sums windows of all channels of a group times a weight, for any number of axes."""
 
+def conv_channels_last(
+    x: Input,
+    w: Input,
+    b: Input | None = None,
+    *,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    groups: int = 1,
+    name: str = "",
+) -> Value:
+    """Conv of images whose channels are the last axis; weights are as there."""
+
 def conv_integer(
     x: Input,
     w: Input,
@@ -385,6 +426,21 @@ def conv_transpose(
     name: str = "",
 ) -> Value:
     """The transpose of a convolution: every input element adds a scaled window."""
+
+def conv_transpose_channels_last(
+    x: Input,
+    w: Input,
+    b: Input | None = None,
+    *,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    output_padding: Sequence[int] = (),
+    groups: int = 1,
+    name: str = "",
+) -> Value:
+    """ConvTranspose of images whose channels are the last axis; weights are as there."""
 
 def cos(
     x: Input,
@@ -445,6 +501,15 @@ def depth_to_space(
     name: str = "",
 ) -> Value:
     """Moves blocks of channels into height and width."""
+
+def depth_to_space_channels_last(
+    x: Input,
+    blocksize: int,
+    mode: str = "DCR",
+    *,
+    name: str = "",
+) -> Value:
+    """DepthToSpace of images whose channels are the last axis; weights are as there."""
 
 def dequantize_linear(
     x: Input,
@@ -633,6 +698,13 @@ def global_average_pool(
 ) -> Value:
     """The mean of each channel."""
 
+def global_average_pool_channels_last(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """GlobalAveragePool of images whose channels are the last axis; weights are as there."""
+
 def global_lp_pool(
     x: Input,
     p: int = 2,
@@ -647,6 +719,13 @@ def global_max_pool(
     name: str = "",
 ) -> Value:
     """The largest element of each channel."""
+
+def global_max_pool_channels_last(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """GlobalMaxPool of images whose channels are the last axis; weights are as there."""
 
 def greater(
     a: Input,
@@ -767,6 +846,16 @@ def instance_normalization(
 ) -> Value:
     """Zero mean and unit variance of each channel of each image, then scaled and shifted."""
 
+def instance_normalization_channels_last(
+    x: Input,
+    scale: Input,
+    b: Input,
+    epsilon: float = 1e-05,
+    *,
+    name: str = "",
+) -> Value:
+    """InstanceNormalization of images whose channels are the last axis; weights are as there."""
+
 def isinf(
     x: Input,
     detect_negative: int = 1,
@@ -872,6 +961,19 @@ def lp_pool(
 ) -> Value:
     """The p-norm of each window."""
 
+def lp_pool_channels_last(
+    x: Input,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    ceil_mode: int = 0,
+    p: int = 2,
+    *,
+    name: str = "",
+) -> Value:
+    """LpPool of images whose channels are the last axis; weights are as there."""
+
 def lrn(
     x: Input,
     size: int,
@@ -959,6 +1061,19 @@ def max_pool(
     name: str = "",
 ) -> tuple[Value, ...]:
     """The largest element of each window, and its number in the whole input."""
+
+def max_pool_channels_last(
+    x: Input,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    ceil_mode: int = 0,
+    storage_order: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """MaxPool of images whose channels are the last axis; weights are as there."""
 
 def max_roi_pool(
     x: Input,
@@ -1576,6 +1691,15 @@ def space_to_depth(
     name: str = "",
 ) -> Value:
     """Moves blocks of height and width into channels."""
+
+def space_to_depth_channels_last(
+    x: Input,
+    blocksize: int,
+    mode: str = "DCR",
+    *,
+    name: str = "",
+) -> Value:
+    """SpaceToDepth of images whose channels are the last axis; weights are as there."""
 
 def split(
     x: Input,
