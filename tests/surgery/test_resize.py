@@ -153,18 +153,52 @@ def test_loops_get_bodies_of_the_new_shapes() -> None:
     np.testing.assert_allclose(found[1], np.maximum(sums, 0), rtol=1e-5, atol=1e-6)
 
 
+def test_constants_of_one_row_are_repeated() -> None:
+    token = image(1, 1, 6, seed=3)
+
+    def function(x: weft.Value) -> weft.Value:
+        return weft.ops.concat(weft.ops.neg(token), weft.ops.relu(x), axis=1)
+
+    for batch in (4, "N"):
+        net = weft.trace(function, "f32[1,5,6]").with_shapes({"x": (batch, 5, 6)})
+        check(net.graph)
+        assert str(net.outputs["concat_out"]) == f"f32[{batch},6,6]"
+        x = image(4, 5, 6)
+        wanted = np.concatenate([np.repeat(-token, 4, 0), np.maximum(x, 0)], 1)
+        np.testing.assert_array_equal(net.bound(4).reference(x)[0], wanted)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+def test_first_states_of_recurrent_layers(expanded: bool) -> None:
+    w, r, h = image(1, 8, 3), image(1, 8, 2, seed=1), image(1, 1, 2, seed=2)
+
+    def function(x: weft.Value) -> weft.Value:
+        y, _, _ = weft.ops.lstm(x, w, r, None, None, h, h * 2, hidden_size=2)
+        return y
+
+    net = weft.trace(function, "f32[5,1,3]")
+    net = net.expanded() if expanded else net
+    x = image(5, 3, 3)
+    done = net.with_shapes({"x": (5, 3, 3)})
+    check(done.graph)
+    parts = [run(net.graph, x[:, n : n + 1])[0] for n in range(3)]
+    np.testing.assert_allclose(run(done.graph, x)[0], np.concatenate(parts, 2), rtol=1e-5)
+
+
 REFUSALS: list[tuple[Function, tuple[object, ...], str]] = [
     (
         lambda x: weft.ops.reshape(x, (2, 4, 2, 18)),
         (2, 4, 9, 8),
         "shapes: reshape: size 36 is split, and it cannot be told how 72 should be; "
-        "got f32[2,4,6,6] -> f32[2,4,2,18], now f32[2,4,9,8] (node reshape)",
+        "got f32[2,4,6,6] -> f32[2,4,2,18], now f32[2,4,9,8] (node reshape). "
+        "Export the network with that size instead.",
     ),
     (
         lambda x: weft.ops.reshape(x, (8, 36)),
         ("N", 4, 6, 6),
         "shapes: reshape: the open size is merged with others; "
-        "got f32[2,4,6,6] -> f32[8,36], now f32[N,4,6,6] (node reshape)",
+        "got f32[2,4,6,6] -> f32[8,36], now f32[N,4,6,6] (node reshape). "
+        "Export the network with that size instead.",
     ),
     (
         lambda x: layers.Linear(3)(weft.ops.flatten(x)),
@@ -183,7 +217,8 @@ REFUSALS: list[tuple[Function, tuple[object, ...], str]] = [
         lambda x: weft.ops.resize(x, sizes=(7, 7), axes=(2, 3)),
         (2, 4, 5, 5),
         "shapes: resize: size 7 does not grow with the input's; "
-        "got f32[2,4,6,6] -> f32[2,4,7,7], now f32[2,4,5,5] (node resize)",
+        "got f32[2,4,6,6] -> f32[2,4,7,7], now f32[2,4,5,5] (node resize). "
+        "Export the network with that size instead.",
     ),
     (
         lambda x: x,
@@ -203,6 +238,49 @@ def test_refusals(function: Function, shape: tuple[object, ...], message: str) -
         net.with_shapes({"x": shape})  # type: ignore[dict-item]
     assert str(caught.value) == message
     assert net.graph is before
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "after", "reason"),
+    [
+        # A transpose once, perhaps: the batch could be either 1.
+        ("1,5,6", (5, 1, 6), (2, 5, 6), "it cannot be told which size of 1 is the batch"),
+        # Rows of all members, or all members in a row.
+        ("5,1,6", (5, 6), (5, 2, 6), "it cannot be told which sizes follow the input's"),
+        ("5,1,6", (5, 2, 3), (5, 2, 6), "it cannot be told which sizes follow the input's"),
+    ],
+)
+def test_what_is_not_certain_is_refused(
+    before: str, target: tuple[int, ...], after: tuple[int, ...], reason: str
+) -> None:
+    net = weft.trace(lambda x: weft.ops.reshape(x, target), f"f32[{before}]")
+    with pytest.raises(UserError) as caught:
+        net.with_shapes({"x": after})
+    goal, now = ",".join(map(str, target)), ",".join(map(str, after))
+    assert str(caught.value) == (
+        f"shapes: reshape: {reason}; got f32[{before}] -> f32[{goal}], now f32[{now}] "
+        "(node reshape). Export the network with that size instead."
+    )
+
+
+def test_a_view_that_was_undone() -> None:
+    def function(x: weft.Value) -> weft.Value:
+        return weft.ops.reshape(weft.ops.reshape(x, (1, 2, 72)) * 2, (1, 4, 6, 6))
+
+    net = weft.trace(function, "f32[1,4,6,6]").with_shapes({"x": (3, 4, 5, 7)})
+    check(net.graph)
+    x = image(3, 4, 5, 7)
+    np.testing.assert_array_equal(run(net.graph, x)[0], 2 * x)
+
+
+def test_a_transpose_of_one_row_that_was_undone_is_not_certain() -> None:
+    def function(x: weft.Value) -> weft.Value:
+        rows = weft.ops.transpose(weft.ops.softmax(x, axis=-1), (1, 0, 2))
+        return weft.ops.reshape(weft.ops.softmax(rows, axis=-1), (5, 1, 6))
+
+    net = weft.trace(function, "f32[5,1,6]")
+    with pytest.raises(UserError, match="it cannot be told which size of 1 is the batch"):
+        net.with_shapes({"x": (5, 2, 6)})
 
 
 def test_an_input_that_is_not_there() -> None:

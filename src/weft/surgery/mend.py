@@ -49,6 +49,7 @@ class Resized:
         return UserError(
             f"shapes: {self.node.op.lower()}: {rule}",
             got=f"{self.before[0]} -> {self.made[0]}, now {self.after[0]}",
+            fix="Export the network with that size instead.",
             where=f"node {self.node.name}",
         )
 
@@ -67,13 +68,20 @@ def _reshape(resized: Resized, retype: Retype) -> Any:
         # A view that was undone: [n,c,h,w] -> [n,g,s] -> [n,c,h,w].
         sizes = prod(_int(dim) for dim in resized.new)
         fitting = [s for s in resized.earlier() if prod(_int(dim) for dim in s) == sizes]
-        if len(fitting) != 1:
+        if len(fitting) != 1 or _moves_ones(resized):
             raise
         (found,) = fitting
     given = tuple(0 if isinstance(dim, Symbol) else dim for dim in found)
     if 0 in given[1:] or (given[:1] == (0,) and found[0] != resized.new[0]):
         raise resized.refuse("the open size is merged with others")
     return changed(resized.node.attributes, shape=given, allowzero=0)
+
+
+def _moves_ones(resized: Resized) -> bool:
+    """Whether a size that was 1 changes that may stand anywhere in the target."""
+    target = resized.made[0].shape
+    sizes = enumerate(zip(resized.old, resized.new, strict=True))
+    return any(old == 1 != new and (place or target[:1] != (1,)) for place, (old, new) in sizes)
 
 
 def _followed(resized: Resized) -> tuple[Dim, ...]:
@@ -112,6 +120,9 @@ def _leading(
         if target[0] != first:
             raise resized.refuse("the open size is merged with others")
         return last, old, (first, *new[1:])
+    if first == 1 != target[0] and 1 in target:
+        # Perhaps a transpose once, which a batch of 1 allowed to be written as a reshape.
+        raise resized.refuse("it cannot be told which size of 1 is the batch")
     size = target[0]
     if isinstance(size, Symbol) or size * last % first:
         raise resized.refuse("the leading size of the target does not grow with the input's")
@@ -225,8 +236,8 @@ def _scan(resized: Resized, retype: Retype) -> Any:
     types: dict[str, TensorType] = {}
     for place, (name, type) in enumerate(zip(attributes.body.inputs, resized.after, strict=True)):
         assert type is not None
-        whole = place < attributes.num_states
-        types[name] = type if whole else TensorType(type.dtype, type.shape[1:])
+        sliced = 0 <= place - attributes.num_states < attributes.num_scan_inputs
+        types[name] = TensorType(type.dtype, type.shape[1:]) if sliced else type
     return changed(attributes, body=retype(attributes.body, types))
 
 

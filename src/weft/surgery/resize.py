@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
 from weft.errors import UserError
 from weft.ir.compose import bind_symbols, symbols
 from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
-from weft.ir.naming import listed
+from weft.ir.naming import fresh, listed
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.evaluate import call_of
+from weft.ops.ordering import ExpandAttributes
 from weft.ops.table import OPS
 from weft.surgery.mend import MENDERS, Resized
+from weft.surgery.stretch import stretched
 
 
 def with_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim | str]]) -> Graph:
@@ -76,42 +79,108 @@ def _bound(graph: Graph, wanted: Mapping[str, tuple[Dim, ...]]) -> Graph:
 
 def retyped(graph: Graph, inputs: Mapping[str, TensorType]) -> Graph:
     """The graph with other types of its inputs, all others inferred from them."""
-    types: dict[str, TensorType] = {name: graph.types[name] for name in graph.constants}
-    types.update(inputs)
-    nodes: list[Node] = []
+    work = _Work(graph, {name: graph.types[name] for name in graph.constants})
+    work.types.update(inputs)
+    work.fixed.update(graph.constants)
     for node in graph.nodes:
-        if all(types[value] == graph.types[value] for value in node.inputs if value):
-            types.update((value, graph.types[value]) for value in node.outputs if value)
-            nodes.append(node)
-            continue
-        node = changed(node, attributes=_attributes(graph, node, types))
+        work.retype(node)
+    return changed(graph, nodes=tuple(work.nodes), types=work.types)
+
+
+@dataclass
+class _Work:
+    """A graph whose nodes get other types, one after another.
+
+    Attributes:
+        graph: as it was.
+        types: of the values so far.
+        nodes: so far.
+        fixed: values that no graph input has a part in.
+        wide: names of repeated values, by the value and its shape.
+    """
+
+    graph: Graph
+    types: dict[str, TensorType]
+    nodes: list[Node] = field(default_factory=list[Node])
+    fixed: set[str] = field(default_factory=set[str])
+    wide: dict[tuple[str, tuple[Dim, ...]], str] = field(
+        default_factory=dict[tuple[str, tuple[Dim, ...]], str]
+    )
+
+    def retype(self, node: Node) -> None:
+        """Adds the node, its attributes mended, and its outputs' types."""
+        read = [value for value in node.inputs if value]
+        if all(value in self.fixed for value in read):
+            self.fixed.update(node.outputs)
+        if all(self.types[value] == self.graph.types[value] for value in read):
+            self._add(node, [self.graph.types[value] if value else None for value in node.outputs])
+            return
+        mended = changed(node, attributes=self._attributes(node, node))
         try:
-            made = OPS[node.op].infer(call_of(node, types))
+            made = OPS[node.op].infer(call_of(mended, self.types))
         except UserError as error:
-            raise UserError(
-                f"shapes: {error.rule}", got=error.got, fix=_FIX, where=f"node {node.name}"
-            ) from None
-        types.update((v, type) for v, type in zip(node.outputs, made, strict=False) if v)
-        nodes.append(node)
-    return changed(graph, nodes=tuple(nodes), types=types)
+            mended, made = self._stretched(node, mended, error)
+        self._add(mended, made)
+
+    def _add(self, node: Node, made: Sequence[TensorType | None]) -> None:
+        for value, type in zip(node.outputs, made, strict=False):
+            if value and type is not None:
+                self.types[value] = type
+        self.nodes.append(node)
+
+    def _stretched(
+        self, node: Node, mended: Node, error: UserError
+    ) -> tuple[Node, tuple[TensorType, ...]]:
+        """The node with constants of one row repeated, if that is what it lacks."""
+        given = [self.types[value] if value else None for value in mended.inputs]
+        inputs = list(mended.inputs)
+        for place, shape in stretched(mended.op, mended.attributes, given).items():
+            if inputs[place] in self.fixed:
+                inputs[place] = self._repeated(inputs[place], shape)
+        if tuple(inputs) != mended.inputs:
+            wide = changed(node, inputs=tuple(inputs))
+            wide = changed(wide, attributes=self._attributes(node, wide))
+            try:
+                return wide, OPS[node.op].infer(call_of(wide, self.types))
+            except UserError as other:
+                error = other
+        raise UserError(
+            f"shapes: {error.rule}", got=error.got, fix=_FIX, where=f"node {node.name}"
+        ) from None
+
+    def _repeated(self, value: str, shape: tuple[Dim, ...]) -> str:
+        """A value repeated along sizes of 1."""
+        name = self.wide.get((value, shape))
+        if name is None:
+            taken = {*self.graph.types, *self.types}
+            name = self.wide[value, shape] = fresh(f"{value}_wide", taken)
+            nodes = {*self.graph.by_name, *(node.name for node in self.nodes)}
+            repeat = Node(
+                fresh(f"{value}_expand", nodes),
+                "Expand",
+                (value,),
+                (name,),
+                ExpandAttributes(shape),
+            )
+            self._add(repeat, [TensorType(self.types[value].dtype, shape)])
+        return name
+
+    def _attributes(self, before: Node, node: Node) -> object:
+        """The node's attributes, sizes in them mended; ``before`` is how it was."""
+        mend = MENDERS.get(node.op)
+        if mend is None:
+            return node.attributes
+        resized = Resized(
+            node,
+            tuple(self.graph.types[value] if value else None for value in before.inputs),
+            tuple(self.graph.types[value] for value in node.outputs if value),
+            tuple(self.types[value] if value else None for value in node.inputs),
+            lambda: _earlier(self.graph, before, self.types),
+        )
+        return mend(resized, retyped)
 
 
 _FIX = "A weight, a constant or an attribute holds the old size."
-
-
-def _attributes(graph: Graph, node: Node, types: Mapping[str, TensorType]) -> object:
-    """The node's attributes, sizes in them mended."""
-    mend = MENDERS.get(node.op)
-    if mend is None:
-        return node.attributes
-    resized = Resized(
-        node,
-        tuple(graph.types[value] if value else None for value in node.inputs),
-        tuple(graph.types[value] for value in node.outputs if value),
-        tuple(types[value] if value else None for value in node.inputs),
-        lambda: _earlier(graph, node, types),
-    )
-    return mend(resized, retyped)
 
 
 def _earlier(graph: Graph, node: Node, types: Mapping[str, TensorType]) -> set[tuple[Dim, ...]]:
