@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from tests.pictures.chromium import Page, browser, find
-from weft.api import load
+from weft.api import Net, load
 from weft.dtypes import DType
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
+from weft.kernels.examples import example_graph
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 from weft.pictures import draw
@@ -85,6 +86,16 @@ def test_everything_is_in_the_data():
     assert wires["constructor"]["type"] == "f32[1,64]"
     assert len(wires["constructor"]["bends"]) == 4
     assert sum(data["constants"]["w"]["bins"]) == 64 * 64
+
+
+def test_bodies_of_control_flow_are_printed():
+    graph = Net(example_graph(OPS["LSTM"])).expanded().graph
+    data = data_of(draw(graph, format="html"))
+    (scan,) = [box for box in data["boxes"] if box["op"] == "Scan"]
+    body = next(text for name, text in scan["attributes"] if name == "body")
+    assert body.startswith("graph ")
+    assert "= MatMul(" in body or "= Gemm(" in body
+    assert "nodes" in " ".join(scan["lines"])
 
 
 def test_the_policy_lets_only_the_pages_own_script_and_style_act():

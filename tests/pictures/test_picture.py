@@ -84,6 +84,14 @@ def test_marks_are_frames_with_a_legend():
     assert {"first", "second"} <= set(texts(picture))
 
 
+def test_a_legend_of_very_many_marks_is_cut():
+    highlight = {f"match {place}": ["act"] for place in range(45)}
+    found = texts(draw(block(), highlight=highlight))
+    assert "match 39" in found
+    assert "match 40" not in found
+    assert "and 5 more" in found
+
+
 def test_only_nodes_of_the_graph_can_be_marked():
     with pytest.raises(UserError) as error:
         draw(block(), highlight={"these": ["scle"]})

@@ -17,6 +17,8 @@ from math import isfinite
 from string import Template
 from typing import Any
 
+from weft.ir.graph import Graph
+from weft.ir.printer import show
 from weft.pictures.canvas import clean, cut
 from weft.pictures.families import FILLS
 from weft.pictures.marks import Mark
@@ -25,12 +27,20 @@ from weft.pictures.scopes import scopes_of
 from weft.pictures.weights import summaries
 
 _MOST_LETTERS = 400
+_MOST_BODY_LETTERS = 8000
 _PARTS = files("weft.pictures") / "page"
 
 
 def _text(text: str) -> str:
     """Text of the model, of bounded length."""
     return cut(clean(text), _MOST_LETTERS)
+
+
+def _attribute(value: Any) -> str:
+    """An attribute's value; of a body graph, its printed lines."""
+    if isinstance(value, Graph):
+        return cut(clean(show(value)), _MOST_BODY_LETTERS)
+    return _text(attribute_text(value))
 
 
 def _box(what: Placed, place: int, box: Box, scope: int, kinds: Sequence[str]) -> dict[str, Any]:
@@ -48,9 +58,7 @@ def _box(what: Placed, place: int, box: Box, scope: int, kinds: Sequence[str]) -
         "x": round(what.x[place], 1),
         "width": box.width,
         "height": box.height,
-        "attributes": [
-            [name, _text(attribute_text(value))] for name, value, _ in attributes_of(node)
-        ]
+        "attributes": [[name, _attribute(value)] for name, value, _ in attributes_of(node)]
         if node
         else [],
         "inputs": [_text(value) for value in node.inputs] if node else [],

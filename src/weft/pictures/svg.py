@@ -15,6 +15,7 @@ from weft.pictures.scene import LINE, Box, Placed, type_text
 MARGIN = 24.0
 _TOP = 46.0
 _KEY = 20.0
+_MOST_KEYS = 40
 _MOST_TOOLTIP = 600
 _HEAD = 5.0
 
@@ -46,9 +47,12 @@ class _Picture:
             *((kind, f'fill="{FILLS[kind]}" stroke="#777777"') for kind in self.names),
             *(
                 (cut(mark.caption, 60), f'fill="none" stroke="{mark.colour}" stroke-width="3"')
-                for mark in self.marks
+                for mark in self.marks[:_MOST_KEYS]
             ),
         ]
+        if len(self.marks) > _MOST_KEYS:
+            rest = len(self.marks) - _MOST_KEYS
+            entries.append((f"and {rest} more", 'fill="none" stroke="none"'))
         for text, style in entries:
             width = 30 + 6.3 * len(text)
             if x > MARGIN and x + width > self.width - MARGIN:
