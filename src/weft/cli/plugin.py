@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from weft.cli.common import State, json_option, table, write_json
 from weft.datasets import DATASETS
+from weft.errors import UserError
 from weft.export.exports import EXPORTS
 from weft.frontends.source import PLUGINS as FRONTENDS
 from weft.ops.table import KERNELS, OPS
 from weft.plugins import Failed, Loaded, Table
+from weft.plugins.skeletons import SKELETONS, entry_name, write_skeleton
 from weft.recipes import ALL as RECIPES
 from weft.rewrite.recipes import PLUGINS as RULES
 from weft.targets.table import ALL as TARGETS
@@ -72,3 +75,37 @@ def list_plugins(state: State) -> None:
         for each in found
     ]
     table(("kind", "name", "from", "state"), rows, ())
+
+
+@plugin.command(short_help="Begin a plugin that works and is tested.")
+@click.argument("name")
+@click.option(
+    "--kind", required=True, type=click.Choice(tuple(SKELETONS)), help="What it is to bring."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The folder, absent or empty [default: NAME].",
+)
+@json_option
+@click.pass_obj
+def new(state: State, name: str, kind: str, output: Path | None) -> None:
+    """Writes a package that brings one part of Weft, with its tests.
+
+    NAME is what it will be installed as, words joined by hyphens: `weft plugin new my-op
+    --kind op`. `kernel` is one in C++, `generator` one in Python.
+    """
+    entry = entry_name(name, kind)
+    taken = next(each for each in TABLES if each.kind is SKELETONS[kind].kind)
+    if entry in taken.builtin:
+        word = SKELETONS[kind].kind.word
+        raise UserError(f"Weft itself has the {word} {entry}", got=name, fix="Take another name.")
+    folder = output or Path(name)
+    written = write_skeleton(name, kind, folder)
+    if state.json:
+        write_json({"folder": folder, "files": [str(each) for each in written]})
+        return
+    click.echo(f"{folder}: {', '.join(map(str, written))}")
+    click.echo(f"install it with: pip install -e '{folder}[test]'")
+    click.echo(f"test it with: pytest {folder}")
