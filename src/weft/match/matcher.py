@@ -81,12 +81,12 @@ class Config(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The end of a search: ``before`` runs back from the end, ``after`` on from there."""
+    """The end of a search: ``before`` runs back to the beginning, ``rest`` on to the end."""
 
     place: Place
     bound: Bindings
     before: Entries
-    after: Entries
+    rest: Completion | None
     pending: Pending
 
 
@@ -552,7 +552,7 @@ class Search:
             bound = {**config.bound, **each.bound} if each.bound else config.bound
             place = each.place or ANYWHERE
             pending = config.pending + each.pending
-            yield Found(place, bound, config.entries, each.entries, pending)
+            yield Found(place, bound, config.entries, each, pending)
 
     def _key(
         self,
@@ -599,7 +599,7 @@ class Search:
         begin = Config(step.body, place, dict(known), parent="" if started else None)
         found: list[_Round] = []
         for each in self.run(begin):
-            entries = list(_in_order(each.before, each.after))
+            entries = list(entries_of(each))
             bound = dict(each.bound)
             for name in step.locals:
                 if name in bound:
@@ -648,10 +648,13 @@ class Search:
 
     def completion(self, end: Found, given: Bindings) -> Completion:
         """The end of a search as a way there; ``given`` was bound before."""
-        entries = tuple(_in_order(end.before, end.after))
-        start, fixed, size = _summary(entries)
-        listed: Entries = end.after
-        before: Entries = end.before
+        # Entries that a repetition has summed up are not looked at again.
+        start, fixed, size = _summary(entries_in(end.before))
+        listed: Entries = None
+        if end.rest is not None:
+            listed, size = end.rest.entries, size + end.rest.size
+            start, fixed = start or end.rest.start, fixed | end.rest.fixed
+        before = end.before
         while before is not None:
             listed = (before[0], listed)
             before = before[1]
@@ -763,14 +766,10 @@ def entries_in(entries: Entries) -> Iterator[Entry]:
         entries = entries[1]
 
 
-def _in_order(before: Entries, after: Entries) -> Iterator[Entry]:
-    yield from reversed(list(entries_in(before)))
-    yield from entries_in(after)
-
-
 def entries_of(found: Found) -> tuple[Entry, ...]:
     """What a search found, in the order of the steps."""
-    return tuple(_in_order(found.before, found.after))
+    before = reversed(list(entries_in(found.before)))
+    return (*before, *entries_in(found.rest.entries if found.rest else None))
 
 
 def _summary(entries: Iterable[Entry]) -> tuple[str, frozenset[str], int]:

@@ -1,0 +1,202 @@
+"""How long queries take: on networks, on ever longer chains, and where they could take forever.
+
+    python -m bench.queries             all three tables
+    python -m bench.queries --quick     networks of the zoo's folder are not needed
+
+Networks are exported with random weights into a temporary folder.  Times are the least of a few
+runs of the processor time of one thread, without reading the query, which has a column of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import weft
+from bench.figures import markdown, number, slope
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.graph import Graph, Node
+from weft.ir.types import TensorType
+from weft.match.query import Overlaps, Query
+from weft.ops.table import OPS
+
+Result = TypeVar("Result")
+
+VISION = (
+    "Conv -> BatchNormalization? -> Relu",
+    "Conv[kernel=(1,1), strides=(1,1)] -> BatchNormalization? -> (Relu | Clip[min=0, max=6])",
+    "(Conv -> BatchNormalization? -> Relu?){3}",
+    "def layer = Conv -> BatchNormalization? -> Relu?\nx: * -> layer+ -> a: Add; x -> a",
+    "a: Conv -> BatchNormalization? -> s: Add; b: * -> s; a != b",
+    "c: Concat -> (* -> (?! Concat))* -> d: Concat",
+    "*[users>=2] -> (?= Conv) -> !Conv",
+    "input -> *{1,5} -> MaxPool",
+    "y = Conv(x, const w[shape=(_,_,3,3)], ...); y -> Relu -> Conv[kernel=(1,1)]",
+    "Conv -> ** -> Gemm -> output",
+)
+LANGUAGE = (
+    "MatMul -> Add{_, const}",
+    "MatMul[#1.const] -> Add -> (Relu | Gelu | Erf)",
+    "q: * -> MatMul -> Mul? -> Softmax -> MatMul",
+    "s = Add{x, MatMul}; s -> LayerNormalization",
+    "x: LayerNormalization -> ** -> a: Add; x -> a",
+    "MatMul -> Reshape -> Transpose -> (MatMul | Mul)",
+    "(Reshape | Transpose | Unsqueeze | Squeeze){2,}",
+    "*[users>=3] -> MatMul",
+    "(?<= LayerNormalization) -> MatMul -> (?! Softmax) -> *",
+    "input -> ** -> output",
+)
+CHAIN = (
+    "Conv -> Relu",
+    "Conv -> Relu -> *",
+    "Conv -> Relu*",
+    "Conv -> Relu -> **",
+    "(Conv -> Relu)+",
+    "(Conv -> Relu?)* -> output",
+    "Conv -> ** -> output",
+)
+LENGTHS = (100, 300, 1000, 3000, 10_000)
+PATHOLOGICAL = (
+    "input -> ** -> output",
+    "(* | * -> *)* -> output",
+    "((*?)*)* -> Gemm",
+    "(*{1,3}){1,300} -> Gemm",
+    "** -> ** -> ** -> ** -> Gemm",
+    "a: * -> ** -> b: *",
+    "a: *; b: *; c: *; a != b",
+    "a: * -> ** -> b: *; a -> ** -> c: *; c -> ** -> b",
+    "((?= ** -> Gemm) -> *)* -> output",
+    "(a: * -> b: *)* -> (?! a: Relu -> ** -> Gemm) -> output",
+)
+
+
+def least(job: Callable[[], Result], seconds: float = 0.3) -> tuple[float, Result]:
+    """The least processor time of some runs, in milliseconds, and what came out."""
+    best, result, end = float("inf"), job(), time.perf_counter() + seconds
+    while True:
+        start = time.thread_time()
+        result = job()
+        best = min(best, time.thread_time() - start)
+        if time.perf_counter() > end:
+            return best * 1000, result
+
+
+def chain(count: int) -> Graph:
+    """Convolutions and Relus, in turns."""
+    image = TensorType(DType.F32, (1, 1, 4, 4))
+    types = {"v0": image, "w": TensorType(DType.F32, (1, 1, 3, 3))}
+    nodes: list[Node] = []
+    for place in range(count):
+        types[f"v{place + 1}"] = image
+        op, inputs = ("Relu", (f"v{place}",)) if place % 2 else ("Conv", (f"v{place}", "w"))
+        nodes.append(Node(f"n{place}", op, inputs, (f"v{place + 1}",), OPS[op].attributes()))
+    return Graph("chain", ("v0", "w"), (f"v{count}",), tuple(nodes), types)
+
+
+def ladder(count: int) -> Graph:
+    """Two ways at every step, so that there are more paths than can be listed."""
+    type = TensorType(DType.F32, (4,))
+    types = {"v0": type}
+    nodes: list[Node] = []
+    for place in range(count // 2):
+        side, last, new = f"l{place}", f"v{place}", f"v{place + 1}"
+        types[side] = types[new] = type
+        nodes.append(Node(side, "Relu", (last,), (side,)))
+        nodes.append(Node(new, "Add", (last, side), (new,)))
+    return Graph("ladder", ("v0",), (f"v{count // 2}",), tuple(nodes), types)
+
+
+def networks() -> Iterator[tuple[str, Graph, Sequence[str]]]:
+    """Deep networks, batch norms left in."""
+    from bench.zoo import Encoder, entry, export_torchscript, sequences  # noqa: PLC0415
+
+    encoder = (lambda: Encoder(256, 4, 24), sequences(64, 256))
+    vision = [(name, entry(name)) for name in ("resnet152", "densenet161")]
+    made = [(name, (what.build, what.inputs), VISION) for name, what in vision]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (build, inputs), asked in [*made, ("transformer-24", encoder, LANGUAGE)]:
+            path = Path(folder) / f"{name}.onnx"
+            export_torchscript(build().eval(), inputs(1), path, norms=asked is VISION)
+            yield name, weft.load(path).graph, asked
+
+
+def network_rows() -> Iterator[list[str]]:
+    """Realistic queries on deep networks."""
+    for name, graph, asked in networks():
+        for text in asked:
+            reading, query = least(partial(Query.read, text), 0.1)
+            all_time, found = least(partial(query.matches, graph))
+            greedy_time, greedy = least(partial(query.matches, graph, overlaps="greedy"))
+            yield [
+                f"{name} ({len(graph.nodes)})",
+                f"`{shown(text)}`",
+                number(reading),
+                number(all_time),
+                str(len(found)),
+                number(greedy_time),
+                str(len(greedy)),
+            ]
+
+
+def shown(text: str) -> str:
+    """A query on one line of a table."""
+    return text.replace("\n", "; ").replace("|", "\\|")
+
+
+def chain_rows(overlaps: Overlaps) -> Iterator[list[str]]:
+    """Milliseconds on ever longer chains, and the power of the length that they grow with."""
+    graphs = [chain(count) for count in LENGTHS]
+    for text in CHAIN:
+        query = Query.read(text)
+        times = [least(partial(query.matches, g, overlaps=overlaps))[0] for g in graphs]
+        growth = slope(LENGTHS[1:], times[1:])
+        yield [f"`{shown(text)}`", *map(number, times), f"{growth:.2f}"]
+
+
+def pathological_rows() -> Iterator[list[str]]:
+    """Seconds until a result, or until the query is refused."""
+    for name, graph in (("chain", chain(1000)), ("ladder", ladder(1000))):
+        for text in PATHOLOGICAL:
+            query = Query.read(text)
+            cells: list[str] = []
+            modes: tuple[Overlaps, ...] = ("all", "every", "greedy")
+            for overlaps in modes:
+                start = time.thread_time()
+                try:
+                    said = f"{len(query.matches(graph, overlaps=overlaps))} found"
+                except UserError as error:
+                    said = f"refused ({error.got})"
+                cells.append(f"{time.thread_time() - start:.2f} s, {said}")
+            yield [name, f"`{shown(text)}`", *cells]
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="leave the networks out")
+    lengths = [str(each) for each in LENGTHS]
+    tables: list[tuple[str, Sequence[str], Iterator[list[str]]]] = []
+    if not parser.parse_args().quick:
+        heads = ("network (nodes)", "query", "read ms", "all ms", "found", "greedy ms", "found")
+        tables.append(("Realistic queries", heads, network_rows()))
+    modes: tuple[Overlaps, ...] = ("all", "greedy")
+    for overlaps in modes:
+        heads = (f"{overlaps}, ms on a chain of", *lengths, "grows with the power")
+        tables.append((f"Growth, overlaps {overlaps}", heads, chain_rows(overlaps)))
+    heads = ("graph of 1000", "query", "all", "every", "greedy")
+    tables.append(("Pathological queries", heads, pathological_rows()))
+    for title, heads, rows in tables:
+        sys.stdout.write(f"\n{title}\n\n" + "\n".join(markdown(heads, rows)) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
