@@ -1,11 +1,17 @@
 """Weft: neural networks into plain, readable, dependency-free C for a named machine."""
 
-from weft import layers, ops
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from weft import ops
 from weft.api import CompiledNet, Net, input, load, net, trace
 from weft.errors import InternalError, UserError, WeftError
-from weft.layers import parallel, residual, sequential
 from weft.ops.values import Value, constant
-from weft.variants import compare
+
+if TYPE_CHECKING:
+    from weft import layers
+    from weft.layers import parallel, residual, sequential
+    from weft.variants import compare
 
 __all__ = [
     "CompiledNet",
@@ -26,3 +32,24 @@ __all__ = [
     "sequential",
     "trace",
 ]
+
+# What a program that loads and runs networks need not wait for is imported when it is asked for.
+_LATER = {
+    "compare": "weft.variants",
+    "parallel": "weft.layers",
+    "residual": "weft.layers",
+    "sequential": "weft.layers",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Parts of the interface that are imported at their first use."""
+    if name == "layers":
+        return import_module("weft.layers")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

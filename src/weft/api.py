@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -46,14 +46,12 @@ from weft.ops.table import OPS
 from weft.ops.trace import call_graph, graph_of
 from weft.ops.trace import trace as trace_graph
 from weft.ops.values import Value, input_value
-from weft.pictures.picture import Format, draw
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
-from weft.recipes import apply
 from weft.rewrite.engine import Log
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import simplify, tidy
@@ -72,6 +70,9 @@ from weft.surgery.editable import Editable
 from weft.targets.table import host
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
+
+if TYPE_CHECKING:
+    from weft.pictures.picture import Format
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
 """``oracle(inputs, values)``: what those of the values that it knows should be."""
@@ -215,6 +216,9 @@ class Net(Editable):
         Raises:
             UserError: there is no such recipe or parameter, or its precondition does not hold.
         """
+        # Recipes take 0.1 s to import, which nobody else should pay; pictures likewise.
+        from weft.recipes import apply  # noqa: PLC0415
+
         done = apply(self.graph, recipe, parameters)
         return self if done is self.graph else Net(done)
 
@@ -625,6 +629,8 @@ class Net(Editable):
                 searches and shows all details.
             title: stands above; the graph's name if not given.
         """
+        from weft.pictures.picture import draw  # noqa: PLC0415
+
         return draw(self.graph, highlight=highlight, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from weft.errors import UserError
 from weft.match.conditions import Conditions, Predicate, input_places, output_places
-from weft.match.parse import error_at, nearest, parse
+from weft.match.messages import error_at, nearest
 from weft.match.pattern import (
     Either,
     Expression,
@@ -56,6 +56,9 @@ def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) 
     Raises:
         UserError: what is wrong with it, and where.
     """
+    # The parser takes 0.05 s to import, which nothing that matches no pattern should pay.
+    from weft.match.parse import parse  # noqa: PLC0415
+
     query = parse(text)
     statements = Expander(query).statements()
     scopes = ScopeFinder(query, statements).scopes()

@@ -15,7 +15,7 @@ import numpy as np
 from weft.errors import InternalError
 from weft.ir.graph import Node
 from weft.ir.types import Symbol, TensorType
-from weft.match.parse import error_at, nearest
+from weft.match.messages import error_at, nearest
 from weft.match.pattern import NONE, REST, WILDCARD, AnyOf, Compared, Condition, Fact, Not
 from weft.match.view import View
 from weft.ops.record import Control

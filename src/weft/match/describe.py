@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
-from weft.match.parse import nearest
+from weft.match.messages import nearest
 from weft.ops.table import OPS
 
 _RESERVED = frozenset({"def", "const", "input", "output"})

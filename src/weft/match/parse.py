@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from weft.errors import UserError
+from weft.match.messages import error_at
 from weft.match.pattern import (
     NONE,
     REST,
@@ -41,23 +41,6 @@ GRAMMAR = (Path(__file__).parent / "grammar.lark").read_text(encoding="utf-8")
 
 MOST_REPEATS = 1000
 """How often a counted repetition may ask for its body."""
-
-
-def error_at(text: str, at: int, rule: str, *, got: str = "", fix: str = "") -> UserError:
-    """An error that shows the line and the place in it."""
-    start = text.rfind("\n", 0, at) + 1
-    end = text.find("\n", at)
-    line = text[start : end if end >= 0 else len(text)].expandtabs(1)
-    number = text.count("\n", 0, at) + 1
-    where = f"line {number}, column {at - start + 1}\n    {line}\n    {' ' * (at - start)}^"
-    return UserError(f"query: {rule}", got=got, fix=fix, where=where)
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """The sentence that asks whether another name is meant, if one is near."""
-    lower = {each.lower(): each for each in sorted(known)}
-    near = [lower[each] for each in get_close_matches(name.lower(), lower, 3)]
-    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def parse(text: str) -> QueryText:

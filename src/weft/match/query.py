@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
-from ortools.sat.python import cp_model
-
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
 from weft.match.matcher import Budget, Completion, Distinguish, Search, TooManyWays, entries_in
-from weft.match.parse import nearest
+from weft.match.messages import nearest
 from weft.match.program import Program
 from weft.match.view import GraphView, Match, View
 
@@ -215,6 +213,9 @@ def _best(
     weight: Weight | None,
 ) -> tuple[list[Completion], str]:
     """Disjoint matches of the largest weight, and what is not known about them."""
+    # OR-tools takes 0.6 s to import, which nothing else that uses queries should pay.
+    from ortools.sat.python import cp_model  # noqa: PLC0415
+
     model = cp_model.CpModel()
     taken = [model.new_bool_var("") for _ in ways]
     sharing: dict[str, list[cp_model.IntVar]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.errors import UserError
-from weft.match.parse import error_at, nearest
+from weft.match.messages import error_at, nearest
 from weft.match.pattern import (
     Either,
     Expression,

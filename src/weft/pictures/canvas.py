@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, and tints of them.
 COLOURS = (
@@ -21,7 +21,7 @@ def clean(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Text as XML's content."""
-    return escape(clean(text))
+    return escape(clean(text), quote=False)
 
 
 def shortened(text: str, most: int) -> str:
@@ -54,7 +54,7 @@ def frame(
     size = f'width="{width:g}" height="{height:g}" ' if natural else ""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        f'{size}role="img" aria-label={quoteattr(clean(label))} '
+        f'{size}role="img" aria-label="{escape(clean(label))}" '
         'font-family="sans-serif" font-size="11" fill="#333333">'
     )
     return "\n".join([head, *parts, "</svg>"]) + "\n"
