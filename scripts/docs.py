@@ -1,6 +1,6 @@
 """Write the pages that come from tables: ``docs/ops.md``, ``rules.md``, ``recipes.md``,
-``targets.md``, and from generated C: ``kernels.md``.
-    ("src/weft/ops/__init__.pyi", stub),
+``targets.md``; from generated C: ``kernels.md``; the stub of ``weft.ops``; and the picture of
+the grammar of the query language, ``query.svg``.
 
 python scripts/docs.py           writes them
 python scripts/docs.py --check   fails if one is not what would be written
@@ -17,6 +17,7 @@ from typing import assert_never
 
 from kernels_page import kernels_page
 from ops_stub import stub
+from query_picture import query_picture
 
 from weft.dtypes import DType
 from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
@@ -156,6 +157,7 @@ PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
     ("docs/recipes.md", recipes_page),
     ("docs/targets.md", targets_page),
     ("docs/kernels.md", kernels_page),
+    ("docs/query.svg", query_picture),
     ("src/weft/ops/__init__.pyi", stub),
 )
 

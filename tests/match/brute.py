@@ -55,6 +55,14 @@ class Meaning:
     rounds: frozenset[tuple[str, str]]
 
 
+MOST = 100_000
+"""How many paths are looked at before an example counts as too long."""
+
+
+class TooLongError(Exception):
+    """An example that brute force would take too long for."""
+
+
 def names_of(expression: Expression) -> list[str]:
     found = [getattr(e, "capture", getattr(e, "name", "")) for e in walk(expression)]
     return [name for name in found if name not in ("", "_")]
@@ -63,6 +71,8 @@ def names_of(expression: Expression) -> list[str]:
 class Brute:
     def __init__(self, graph: Graph, text: str) -> None:
         self.graph = graph
+        self.cache: dict[Any, set[Path]] = {}
+        self.work = 0
         self.view = GraphView(graph)
         self.query = parse(text)
         self.conditions = Conditions(text, {})
@@ -124,6 +134,7 @@ class Brute:
         roots = [s for s in self.query.statements if not set(s.names) & used]
         found: set[Meaning] = set()
         for env in self.assignments(names):
+            self.work += 10
             if any(a in env and env[a] == env.get(b) for a, b, _ in self.query.distinct):
                 continue
             ways = [list(self.whole(root, env)) for root in roots]
@@ -173,6 +184,18 @@ class Brute:
         return len(node.outputs) >= count and (rest or unread)
 
     def paths(self, e: Expression, env: dict[str, str], fixed: bool) -> set[Path]:
+        names = None if self.assigned else set(names_of(e))
+        known = frozenset(item for item in env.items() if names is None or item[0] in names)
+        key = (id(e), known, fixed)
+        if key not in self.cache:
+            found = self.new_paths(e, env, fixed)
+            self.work += 1 + len(found)
+            if self.work > MOST:
+                raise TooLongError
+            self.cache[key] = found
+        return self.cache[key]
+
+    def new_paths(self, e: Expression, env: dict[str, str], fixed: bool) -> set[Path]:
         match e:
             case Sequence(parts):
                 found = self.paths(parts[0], env, fixed)
@@ -184,8 +207,11 @@ class Brute:
             case Repeat():
                 return self.repeated(e, env)
             case Look():
+                seen = self.seen(e, env)
                 return {
-                    self.here(point, e, env) for point in self.points if self.seen(e, point, env)
+                    Path(point, point, (), *[frozenset()] * 3)
+                    for point in self.points
+                    if (point[0] in seen) != e.negative
                 }
             case Link(source, target):
                 return {
@@ -202,13 +228,13 @@ class Brute:
     def nothing(self) -> set[Path]:
         return {Path(p, p, (), *[frozenset()] * 3) for p in self.points}
 
-    def here(self, point: Point, e: Look, env: dict[str, str]) -> Path:
-        return Path(point, point, (), *[frozenset()] * 3)
-
     def joined(self, left: set[Path], right: set[Path]) -> set[Path]:
         begins: dict[Point, list[Path]] = {}
         for b in right:
             begins.setdefault(b.before, []).append(b)
+        self.work += sum(len(begins.get(a.after, ())) for a in left)
+        if self.work > MOST:
+            raise TooLongError
         return {
             Path(
                 a.before,
@@ -254,15 +280,15 @@ class Brute:
             for each in walk(body)
         )
 
-    def seen(self, e: Look, point: Point, env: dict[str, str]) -> bool:
+    def seen(self, e: Look, env: dict[str, str]) -> set[str]:
+        """The values at which the body of a look is found."""
         names = [n for n in dict.fromkeys(names_of(e.body)) if n not in env]
-        start = (point[0], frozenset[Any]())
+        found: set[str] = set()
         for more in self.assignments(names):
             for path in self.paths(e.body, {**env, **more}, False):
-                side = path.before == start if e.ahead else path.after[0] == point[0]
-                if side and path.before[1] == frozenset() and more.keys() <= path.touched:
-                    return not e.negative
-        return e.negative
+                if path.before[1] == frozenset() and more.keys() <= path.touched:
+                    found.add(path.before[0] if e.ahead else path.after[0])
+        return found
 
     def leaves(self, value: str, port: str | int | None) -> bool:
         if port is None:

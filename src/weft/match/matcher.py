@@ -105,8 +105,8 @@ class TooManyWays(UserError):
     """A query that would take too long."""
 
 
-_STEPS = 200_000
-_STEPS_PER_NODE = 200
+_STEPS = 30_000
+_STEPS_PER_NODE = 40
 
 
 @dataclass
