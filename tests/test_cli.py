@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
@@ -554,6 +555,18 @@ def test_apply_as_json_and_to_the_own_format(digits, tmp_path):
     assert found["steps"][0]["changed"] is False
     assert found["steps"][1]["parameters"] == {"allow": "bit-exact"}
     assert str(load(out).graph.history[-1]) == "simplify allow=bit-exact"
+
+
+def test_what_apply_writes_runs_elsewhere(digits, tmp_path):
+    x = np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)
+    out = tmp_path / "tiled.onnx"
+    steps = ["fuse-batch-norm", "tile-conv", "axis=2", "parts=3", "conv-to-matmul"]
+    good("apply", digits, *steps, "-o", out)
+    found = []
+    for path in (digits, out):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        found.append(session.run(None, {session.get_inputs()[0].name: x})[0])
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4)
 
 
 def test_apply_refuses(digits, tmp_path):

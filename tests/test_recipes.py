@@ -54,3 +54,17 @@ def test_from_python():
     assert done.apply("remove-dropout") is done
     x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
     np.testing.assert_array_equal(done.reference(x)[0], np.maximum(x, 0))
+
+
+def test_weights_that_nothing_reads_any_more_go():
+    graph = graph_of("""(%x: f32[1,2,6,6]) -> (%y, %z) {
+      const %w: f32[4,2,3,3]
+      const %v: f32[4,2,1,1]
+      %y: f32[1,4,4,4] = Conv(%x, %w)
+      %z: f32[1,4,6,6] = Conv(%x, %v)
+    }""")
+    done = apply(graph, "tile-conv", {"axis": "out", "parts": 2, "nodes": graph.nodes[0].name})
+    assert "w" not in done.constants
+    assert "v" in done.constants
+    assert len(done.constants) == 3
+    assert set(done.constants) <= set(done.types)

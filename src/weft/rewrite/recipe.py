@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import replace as changed
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
@@ -74,7 +75,7 @@ class Parameter:
 
 
 def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> Graph:
-    """Apply a recipe; the graph's history tells.
+    """Apply a recipe; constants that it leaves unused go, and the graph's history tells.
 
     Args:
         graph: the graph, which stays as it is.
@@ -88,7 +89,20 @@ def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> 
     done = recipe.apply(graph, parameters)
     if done is graph:
         return graph
-    return noted(done, recipe.name, given_text(recipe, parameters))
+    return noted(_without_unused(done), recipe.name, given_text(recipe, parameters))
+
+
+def _without_unused(graph: Graph) -> Graph:
+    """The graph without constants that nothing reads: weights of what was replaced."""
+    used = {value for node in graph.nodes for value in node.inputs} | set(graph.outputs)
+    unused = graph.constants.keys() - used
+    if not unused:
+        return graph
+    return changed(
+        graph,
+        types={value: type for value, type in graph.types.items() if value not in unused},
+        constants={v: array for v, array in graph.constants.items() if v not in unused},
+    )
 
 
 def given_text(recipe: Recipe, parameters: Any) -> str:
