@@ -283,7 +283,7 @@ class Net(Editable):
             exact: see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        graph = self.expanded().graph
+        graph = self.expanded(machine, exact=exact).graph
         plan = self.plan(machine, threads=threads, exact=exact)
         found = layers_of(graph, OPS, machine, plan, threads=threads, exact=exact, node=node)
         if node and not found:

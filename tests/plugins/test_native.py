@@ -208,6 +208,46 @@ def test_layouts_scratch_and_conditions(install: Install) -> None:
     np.testing.assert_array_equal(weft.Net(done).reference(*inputs)[0], net.reference(*inputs)[0])
 
 
+def test_a_condition_that_fails(install: Install) -> None:
+    text = plugin("relu.c", more="where=lambda call: 1 / 0")
+    install("mine", {"mine/__init__.py": text, "mine/relu.c": C_SOURCE}, ENTRY)
+    with pytest.raises(UserError, match=r"the kernel my-relu of mine 1\.0 must not fail; got Zero"):
+        weft.Net(relu_of(5)).compile()
+
+
+GENERATOR = """
+from weft.kernels.alternatives import Alternative, Sums
+from weft.kernels import nest
+def propose(task):
+    return (Alternative(NAME, 0.0, Sums("mine"), lambda: nest.generate(task)),)
+NAME = {name!r}
+"""
+
+
+def test_generators_of_plugins_compete(install: Install) -> None:
+    entries = {"kernels": {"mine": "mine:propose"}}
+    install("mine", {"mine.py": GENERATOR.format(name="mine-nest")}, entries)
+    net = weft.Net(relu_of(40))
+    schemes = [step.implementation.scheme for step in net.plan().steps if step.implementation]
+    assert schemes == ["mine-nest"]
+    x = np.random.default_rng(0).standard_normal(40).astype(np.float32)
+    np.testing.assert_array_equal(net.compile()(x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GENERATOR.format(name="nest"), "with names of their own; got nest"),
+        ("def propose(task):\n    yield 1 / 0", "must not fail; got ZeroDivisionError"),
+    ],
+)
+def test_a_generator_that_is_wrong(install: Install, text: str, told: str) -> None:
+    install("mine", {"mine.py": text}, {"kernels": {"mine": "mine:propose"}})
+    with pytest.raises(UserError) as caught:
+        weft.Net(relu_of(40)).plan()
+    assert told in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [

@@ -273,6 +273,8 @@ def read(path):
     builder = GraphBuilder(OPS, path.stem)
     value = builder.input("x", TensorType(DType.F32, (4,)))
     for line in path.read_text().split():
+        if line == "Fail":
+            raise KeyError(line)
         if line == "Wrong":
             return None
         if line not in OPS:
@@ -297,6 +299,13 @@ def test_files_of_another_format(install: Install, tmp_path) -> None:
     path.write_text("Wrong")
     with pytest.raises(UserError, match=r"the plugin that reads .lines files .*NoneType"):
         weft.load(path)
+    path.write_text("Fail")
+    with pytest.raises(UserError) as caught:
+        weft.load(path)
+    assert (
+        "the frontend lines of lines 1.0 must not fail; got KeyError: 'Fail' (lines.py, line"
+        in (str(caught.value))
+    )
     with pytest.raises(UserError, match="the file of a network must exist"):
         weft.load(tmp_path / "absent.lines")
 

@@ -22,7 +22,7 @@ from weft.ir.native import load as load_native
 from weft.ir.verify import violations
 from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
-from weft.plugins import Kind, Table, Unusable
+from weft.plugins import Kind, Loaded, Table, Unusable, called
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
 from weft.runtime.record import read_record, write_record
@@ -63,7 +63,7 @@ PLUGINS: Table[Frontend] = Table(Kind.FRONTENDS, {}, _accept)
 """Formats that are not Weft's own."""
 
 
-def _frontend(path: Path) -> Frontend | None:
+def _frontend(path: Path) -> Loaded[Frontend] | None:
     """What reads a file, if it is not of Weft's own formats."""
     suffix = path.suffix.lower()
     if suffix in (".onnx", NATIVE):
@@ -75,7 +75,7 @@ def _frontend(path: Path) -> Frontend | None:
             got=" and ".join(str(each.plugin) for each in takers),
             fix="Uninstall all but one.",
         )
-    return takers[0].part if takers else None
+    return takers[0] if takers else None
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class _File:
     def read(self) -> Graph:
         if self.path.suffix == NATIVE:
             return load_native(self.path, _attribute_class)
-        frontend = _frontend(self.path)
-        return self._foreign(frontend) if frontend is not None else self._onnx()
+        found = _frontend(self.path)
+        return self._foreign(found) if found is not None else self._onnx()
 
     def _onnx(self) -> Graph:
         try:
@@ -115,14 +115,15 @@ class _File:
             fix = f"{error.fix} {why}".strip()
             raise UserError(error.rule, got=error.got, fix=fix, where=error.where) from error
 
-    def _foreign(self, frontend: Frontend) -> Graph:
+    def _foreign(self, found: Loaded[Frontend]) -> Graph:
+        plugin, frontend = found.plugin, found.part
         if self.inputs or self.constants:
             raise UserError(
                 "shapes and constants can be given for ONNX files", got=f"{self.path.name}"
             )
         if not self.path.is_file():
             raise UserError("the file of a network must exist", got=str(self.path))
-        graph: object = frontend.read(self.path)
+        graph: object = called(plugin, frontend.read, self.path)
         wrong = _wrong(graph)
         if wrong:
             raise UserError(
@@ -138,8 +139,8 @@ class _File:
         """Whether no other file decides what the graph is."""
         if self.path.suffix == NATIVE:
             return True
-        frontend = _frontend(self.path)
-        return frontend.alone if frontend is not None else not has_external_data(self.path)
+        found = _frontend(self.path)
+        return found.part.alone if found is not None else not has_external_data(self.path)
 
     def identity(self) -> str:
         parts: list[str | bytes] = [self.path.stem, self.path.suffix, digest_file(self.path)]

@@ -15,9 +15,11 @@ from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.ops.native import Native
 from weft.ops.table import KERNELS
+from weft.ops.table import Propose as Bring
 from weft.plan.group import Group
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.strides import View
+from weft.plugins import called
 from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Propose], ...] = (
@@ -48,13 +50,18 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
     return tuple(sorted(proposed, key=lambda each: each.cost))
 
 
+def _proposed(propose: Bring, task: Task) -> tuple[Alternative, ...]:
+    """What a generator proposes; each kernel is asked for when it is wanted."""
+    return tuple(propose(task))
+
+
 def _of_plugins(task: Task, taken: set[str]) -> list[Alternative]:
     """What generators of plugins propose; its kernels are checked when they are written."""
     found: list[Alternative] = []
     for each in KERNELS.loaded:
         if isinstance(each.part, Native):
             continue
-        for alternative in each.part(task):
+        for alternative in called(each.plugin, _proposed, each.part, task):
             if alternative.name in taken:
                 raise UserError(
                     f"the {each.plugin} must propose alternatives with names of their own",

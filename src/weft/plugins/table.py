@@ -11,10 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from weft.errors import InternalError, WeftError
+from weft.errors import InternalError, UserError, WeftError
 from weft.plugins.discover import Kind, Plugin, doubled, generation, of_kind
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Unusable(WeftError):
@@ -38,6 +39,24 @@ class Failed:
 
     def __str__(self) -> str:
         return f"the {self.plugin} cannot be used: {self.reason}"
+
+
+def called(plugin: Plugin, function: Callable[..., R], *arguments: Any) -> R:
+    """What a function of a plugin returns.
+
+    Raises:
+        UserError: it failed; says which plugin it was.  Errors of Weft's pass as they are.
+    """
+    try:
+        return function(*arguments)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"the {plugin} must not fail",
+            got=_told(error),
+            fix="Mend or uninstall it, or leave all plugins out with WEFT_PLUGINS=off.",
+        ) from error
 
 
 Accept: TypeAlias = Callable[[str, object], T]

@@ -14,7 +14,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.native import Native, inverse, refusal
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.table import KERNELS, OPS, native_name
-from weft.plugins import Loaded
+from weft.plugins import Loaded, called
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def offers(node: Node, graph: Graph, target: str, exact: bool = False) -> Iterat
             reason = "an output of the node is not used"
         else:
             types = [graph.types[value] for value in node.outputs]
-            reason = refusal(native, call_of(node, graph.types), types, target)
+            call = call_of(node, graph.types)
+            reason = called(each.plugin, refusal, native, call, types, target)
         yield Offer(Loaded(each.plugin, native), native_name(each), reason or "")
 
 
