@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from weft.cli import main
 from weft.datasets import DATASETS, DataSet, data_set, gather
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
+from weft.export.toolkit import facts
 
 __all__ = ["install"]
 
@@ -124,3 +126,10 @@ def test_samples_that_do_not_fit() -> None:
     with pytest.raises(UserError, match="must have labels, or none"):
         gather(of(((one,), 1), ((one,), None)))
     assert gather(of(((one,), None)))[1].size == 0
+
+
+def test_the_page_names_all_that_templates_may_speak_of(digits) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    told = page.partition("may speak of")[2]
+    made = facts(weft.load(digits).toolkit("generic"))
+    assert [name for name in made if f"`{name}`" not in told and name != "size"] == []

@@ -230,6 +230,9 @@ def test_generators_of_plugins_compete(install: Install) -> None:
     net = weft.Net(relu_of(40))
     schemes = [step.implementation.scheme for step in net.plan().steps if step.implementation]
     assert schemes == ["mine-nest"]
+    (layer,) = net.implementations()
+    answer = layer.answers[-1]
+    assert (answer.generator, answer.alternatives[0].chosen) == ("mine", True)
     x = np.random.default_rng(0).standard_normal(40).astype(np.float32)
     np.testing.assert_array_equal(net.compile()(x), np.maximum(x, 0))
 

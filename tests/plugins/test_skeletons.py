@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from weft.cli import main
 from weft.errors import UserError
+from weft.plugins import Kind
 from weft.plugins.skeletons import SKELETONS, write_skeleton
 
 ROOT = Path(__file__).parents[2]
@@ -117,3 +118,10 @@ def test_names_of_weft_are_refused(tmp_path) -> None:
         assert result.exit_code == 1
         assert "Weft itself has the" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_names_every_kind() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    for kind, skeleton in SKELETONS.items():
+        assert f"| `{kind}` | `{skeleton.kind.group}` |" in page
+    assert {each.kind for each in SKELETONS.values()} == set(Kind)

@@ -10,7 +10,7 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.prepare import prepare
-from weft.kernels.table import GENERATORS, implementer
+from weft.kernels.table import implementer, proposals
 from weft.kernels.task import Task
 from weft.ops.record import Op
 from weft.plan.group import Group
@@ -92,7 +92,7 @@ def answers(task: Task, scheme: str) -> tuple[Answer, ...]:
         scheme: the alternative that was chosen.
     """
     found: list[Answer] = []
-    for name, propose in GENERATORS:
+    for name, proposed in proposals(task):
         described = DESCRIPTIONS.get(name)
         refusal = described.why_not(task) if described else ""
         alternatives = tuple(
@@ -103,7 +103,7 @@ def answers(task: Task, scheme: str) -> tuple[Answer, ...]:
                 each.applies(),
                 each.name == scheme,
             )
-            for each in sorted(propose(task), key=lambda each: each.cost)
+            for each in sorted(proposed, key=lambda each: each.cost)
         )
         applicable = any(each.applies for each in alternatives)
         if not applicable and not refusal:

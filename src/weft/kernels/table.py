@@ -44,9 +44,10 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
     Args:
         task: from ``prepare``.
     """
-    own = [each for _, propose in GENERATORS for each in propose(task)]
-    # First where nobody knows costs: who installs a kernel wants it.
-    proposed = [*_of_plugins(task, {each.name for each in own}), *own]
+    found = proposals(task)
+    # Those of plugins first where nobody knows costs: who installs a kernel wants it.
+    mine = len(GENERATORS)
+    proposed = [each for _, offered in (*found[mine:], *found[:mine]) for each in offered]
     return tuple(sorted(proposed, key=lambda each: each.cost))
 
 
@@ -55,21 +56,22 @@ def _proposed(propose: Bring, task: Task) -> tuple[Alternative, ...]:
     return tuple(propose(task))
 
 
-def _of_plugins(task: Task, taken: set[str]) -> list[Alternative]:
-    """What generators of plugins propose; its kernels are checked when they are written."""
-    found: list[Alternative] = []
+def proposals(task: Task) -> list[tuple[str, tuple[Alternative, ...]]]:
+    """What each generator proposes, with its name: Weft's own, then those of plugins."""
+    found = [(name, propose(task)) for name, propose in GENERATORS]
     for each in KERNELS.loaded:
         if isinstance(each.part, Native):
             continue
-        for alternative in called(each.plugin, _proposed, each.part, task):
-            if alternative.name in taken:
-                raise UserError(
-                    f"the {each.plugin} must propose alternatives with names of their own",
-                    got=alternative.name,
-                    fix="Give them the plugin's name as a prefix.",
-                )
-            taken.add(alternative.name)
-            found.append(alternative)
+        offered = called(each.plugin, _proposed, each.part, task)
+        taken = {other.name for _, others in found for other in others}
+        twice = [one.name for one in offered if one.name in taken]
+        if twice:
+            raise UserError(
+                f"the {each.plugin} must propose alternatives with names of their own",
+                got=", ".join(twice),
+                fix="Give them the plugin's name as a prefix.",
+            )
+        found.append((each.plugin.name, offered))
     return found
 
 
