@@ -97,12 +97,16 @@ def test_a_kernel_takes_the_place_of_its_op(flavour: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(fast(x), np.maximum(x, 0))
     assert [each.largest for each in net.verify(x)] == [0]
+    plain = net.compile(flavour=flavour, plain=True)
+    assert "my_relu" not in plain.library.files.sources[0][1]
+    np.testing.assert_array_equal(plain(x), np.maximum(x, 0))
 
 
 @pytest.mark.usefixtures("relu")
-def test_an_exported_kernel(tmp_path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_exported_kernel(threads: int, tmp_path) -> None:
     net = weft.Net(relu_of(2, 3, 4))
-    net.export(tmp_path / "out", "generic")
+    net.export(tmp_path / "out", "generic", threads=threads)
     environment = {"CC": "cc", "CXX": "c++"}
     compiler = find_compiler()
     environment["CC"] = " ".join(compiler.command)
@@ -265,6 +269,48 @@ def test_a_source_that_is_wrong(install: Install, source: str, told: str) -> Non
     # Whoever needs another op is not disturbed.
     other = graph_of("graph neg(%x: f32[3]) -> (%y) {\n%y: f32[3] = Neg(%x)\n}")
     np.testing.assert_array_equal(weft.Net(other).compile()(np.ones(3, np.float32)), -np.ones(3))
+
+
+SOFTMAX = """
+#include <math.h>
+void my_softmax(const float *in0, float *out0, int rows, int width)
+{
+    for (int i = 0; i < rows; ++i, in0 += width, out0 += width) {
+        float most = in0[0], total = 0;
+        for (int j = 1; j < width; ++j) most = in0[j] > most ? in0[j] : most;
+        for (int j = 0; j < width; ++j) total += out0[j] = expf(in0[j] - most);
+        for (int j = 0; j < width; ++j) out0[j] /= total;
+    }
+}
+"""
+SOFTMAX_PLUGIN = """
+from importlib.resources import files
+from weft.ops.native import Native
+KERNEL = Native(
+    op="Softmax",
+    signature="void my_softmax(const float *in0, float *out0, int rows, int width)",
+    files=(files(__package__) / "softmax.c",),
+    doc="Softmax by hand.",
+    values={
+        "rows": lambda call: call.type(0).size // call.type(0).dims[-1],
+        "width": lambda call: call.type(0).dims[-1],
+    },
+    where=lambda call: None if call.attributes.axis in (-1, len(call.type(0).shape) - 1)
+        else "it is not along the last axis",
+)
+"""
+
+
+def test_a_kernel_for_a_composite_op(install: Install) -> None:
+    files = {"soft/__init__.py": SOFTMAX_PLUGIN, "soft/softmax.c": SOFTMAX}
+    install("soft", files, {"kernels": {"soft": "soft:KERNEL"}})
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    for axis, used in ((-1, True), (0, False)):
+        text = "graph g(%x: f32[4,6]) -> (%y) {\n%y: f32[4,6] = Softmax(%x) {axis=AXIS}\n}"
+        net = weft.Net(graph_of(text.replace("AXIS", str(axis))))
+        fast = net.compile(threads=1)
+        assert ("my_softmax" in fast.library.files.sources[0][1]) == used
+        np.testing.assert_allclose(fast(x), net.reference(x)[0], rtol=1e-5)
 
 
 def test_a_source_that_is_missing(install: Install) -> None:
