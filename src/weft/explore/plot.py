@@ -100,7 +100,10 @@ class _Plane:
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}" stroke="{_COLOUR}">'
                 f"{title(text)}</circle>"
             )
-            yield f'<text x="{x + 9:.1f}" y="{y - 5:.1f}">{quoted(cut(point.name, 40))}</text>'
+            yield (
+                f'<text x="{x + 9:.1f}" y="{y - 5:.1f}" stroke="#ffffff" stroke-width="3" '
+                f'paint-order="stroke">{quoted(cut(point.name, 40))}</text>'
+            )
 
 
 def scatter(
