@@ -8,13 +8,11 @@ cost of ``*`` is that of the places that it can be at, not of the ways that lead
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from weft.errors import UserError
 from weft.ir.graph import Node
 from weft.match.conditions import Subject, input_places, output_places
 from weft.match.program import (
@@ -36,137 +34,17 @@ from weft.match.program import (
     Step,
     ValueStep,
 )
+from weft.match.repeats import Repetitions
 from weft.match.view import View
-
-Bindings: TypeAlias = Mapping[str, str]
-
-
-class Entry(NamedTuple):
-    """What was found on the way: a node, or what a round of a repetition bound.
-
-    Attributes:
-        node: the node, if it is one.
-        parent: the node whose operand it is; none for the first of all.
-        fixed: it does not stand in a repetition.
-        known: it was found before.
-        name, value: what a round bound.
-    """
-
-    node: Node | None
-    parent: str | None = None
-    fixed: bool = False
-    known: bool = False
-    name: str = ""
-    value: str = ""
-
-
-Entries: TypeAlias = "tuple[Entry, Entries] | None"
-"""A list of entries that shares what follows the first with others."""
-Agenda: TypeAlias = "tuple[Step, Place, str | None, Agenda] | None"
-"""What is left to do: a step, its place, whose operand it is, and what comes then."""
-Pending: TypeAlias = tuple[tuple[LookStep, Place], ...]
-"""What must still be looked for, when all names are bound."""
-
-
-class Config(NamedTuple):
-    """A point of the search."""
-
-    step: Step
-    place: Place
-    bound: Bindings
-    entries: Entries = None
-    agenda: Agenda = None
-    parent: str | None = None
-    pending: Pending = ()
-
-
-class Found(NamedTuple):
-    """The end of a search: ``before`` runs back to the beginning, ``rest`` on to the end."""
-
-    place: Place
-    bound: Bindings
-    before: Entries
-    rest: Completion | None
-    pending: Pending
-
-
-class Distinguish(Enum):
-    """Which matches count as different."""
-
-    EVERY = "every"
-    """All that differ in a node or a name."""
-    FIRM = "firm"
-    """Those that differ in more than what repetitions took."""
-    START = "start"
-    """Those that begin at different nodes."""
-
-
-class TooManyWays(UserError):
-    """A query that would take too long."""
-
-
-_STEPS = 30_000
-_STEPS_PER_NODE = 40
-
-
-@dataclass
-class Budget:
-    """How much may still be tried."""
-
-    most: int
-    left: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left = self.most
-
-    @staticmethod
-    def of(view: View) -> Budget:
-        """What a graph of this size gets."""
-        return Budget(_STEPS + _STEPS_PER_NODE * len(view.nodes))
-
-    def spend(self, count: int = 1) -> None:
-        """Note steps, and give up when there have been too many."""
-        self.left -= count
-        if self.left < 0:
-            raise TooManyWays(
-                "query: it can match in too many ways",
-                got=f"no end after {self.most:,} steps",
-                fix="Say more about what stands in its repetitions, or ask for greedy overlaps.",
-            )
-
-
-class Completion(NamedTuple):
-    """A way from a place to the end.
-
-    Attributes:
-        size: how many nodes it takes.
-        start: the first node of the match, if it is on the way.
-        fixed: nodes outside of repetitions.
-        bound: names that it binds.
-        entries: what it finds, in order.
-        pending: what must still be looked for.
-        place: where it ends.
-    """
-
-    size: int
-    start: str
-    fixed: frozenset[str]
-    bound: Bindings
-    entries: Entries
-    pending: Pending
-    place: Place | None
-
-
-Completions: TypeAlias = dict[Any, Completion]
-
-
-class _Round(NamedTuple):
-    """One round of a repetition, and where it leads."""
-
-    entries: tuple[Entry, ...]
-    bound: Bindings
-    pending: Pending
-    then: Any
+from weft.match.ways import (
+    Bindings,
+    Budget,
+    Config,
+    Distinguish,
+    Entry,
+    Found,
+    Kinds,
+)
 
 
 class Search:
@@ -193,10 +71,18 @@ class Search:
         self.distinguish = distinguish
         self.budget = budget or Budget.of(view)
         self.without = without
-        self._remembered: dict[Any, Completions] = {}
         self._looked: dict[tuple[LookStep, Place], bool] = {}
         self._by_op: dict[str, list[Node]] | None = None
         self._looker: Search | None = None
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """Which matches are alike."""
+        return Kinds(self.view, self.program, self.distinguish, self.budget)
+
+    @cached_property
+    def _repetitions(self) -> Repetitions:
+        return Repetitions(self.run, self.kinds)
 
     def matches(self, node: Node | None = None) -> Iterator[Found]:
         """Every way to match, from a node if one is given; the same match may come twice."""
@@ -222,7 +108,7 @@ class Search:
                 after, place, parent, rest = agenda
                 stack.append(config._replace(step=after, place=place, parent=parent, agenda=rest))
             elif isinstance(step, LoopStep):
-                yield from self._loop(step, config)
+                yield from self._repetitions.found(step, config)
             else:
                 stack.extend(reversed(_RUN[type(step)](self, step, config)))
 
@@ -543,185 +429,6 @@ class Search:
                 return False
         return True
 
-    # --- repetitions -------------------------------------------------------------------------
-
-    def _loop(self, step: LoopStep, config: Config) -> Iterator[Found]:
-        """The ends of everything from a repetition on."""
-        key = self._key(step, config.place, 0, config.bound, config.agenda, config.parent)
-        for each in self._completions(key).values():
-            bound = {**config.bound, **each.bound} if each.bound else config.bound
-            place = each.place or ANYWHERE
-            pending = config.pending + each.pending
-            yield Found(place, bound, config.entries, each, pending)
-
-    def _key(
-        self,
-        step: LoopStep,
-        place: Place,
-        count: int,
-        bound: Bindings,
-        agenda: Agenda,
-        parent: str | None,
-    ) -> Any:
-        """All that decides what can follow."""
-        count = min(count, step.least) if step.most is None else count
-        needed = step.names
-        rest = agenda
-        while rest is not None:
-            needed |= rest[0].names
-            rest = rest[3]
-        known = frozenset((name, bound[name]) for name in needed if name in bound)
-        return (step, place, count, known, agenda, parent is not None)
-
-    def _completions(self, key: Any) -> Completions:
-        """Every way on from a repetition, the rounds from the last to the first."""
-        remembered = self._remembered
-        rounds: dict[Any, list[_Round]] = {}
-        stack = [key]
-        while stack:
-            key = stack[-1]
-            if key in remembered:
-                stack.pop()
-            elif key not in rounds:
-                rounds[key] = self._rounds(key)
-                then = dict.fromkeys(each.then for each in rounds[key])
-                stack.extend(each for each in then if each not in remembered)
-            else:
-                remembered[key] = self._combined(key, rounds.pop(key))
-                stack.pop()
-        return remembered[key]
-
-    def _rounds(self, key: Any) -> list[_Round]:
-        """What one more round can be."""
-        step, place, count, known, agenda, started = key
-        if step.most is not None and count >= step.most:
-            return []
-        begin = Config(step.body, place, dict(known), parent="" if started else None)
-        found: list[_Round] = []
-        for each in self.run(begin):
-            entries = list(entries_of(each))
-            bound = dict(each.bound)
-            for name in step.locals:
-                if name in bound:
-                    entries.append(Entry(None, name=name, value=bound.pop(name)))
-            on = started or any(entry.node for entry in entries)
-            parent = "" if on else None
-            then = self._key(step, each.place, count + 1, bound, agenda, parent)
-            if then == key:
-                continue  # Nothing was taken and nothing learned.
-            new = {name: value for name, value in bound.items() if (name, value) not in known}
-            found.append(_Round(tuple(entries), new, each.pending, then))
-        return found
-
-    def _combined(self, key: Any, rounds: list[_Round]) -> Completions:
-        """The ways through any round, and the way past all."""
-        step, place, count, known, agenda, started = key
-        found: Completions = {}
-        for each in rounds:
-            follow = self._remembered[each.then]
-            self.budget.spend(len(follow))
-            start, fixed, size = _summary(each.entries)
-            for way in follow.values():
-                entries = way.entries
-                for entry in reversed(each.entries):
-                    entries = (entry, entries)
-                bound = {**each.bound, **way.bound} if each.bound else way.bound
-                self.keep(
-                    found,
-                    Completion(
-                        size + way.size,
-                        start or way.start,
-                        fixed | way.fixed if fixed else way.fixed,
-                        bound,
-                        entries,
-                        each.pending + way.pending,
-                        way.place,
-                    ),
-                )
-        if count >= step.least:
-            parent = "" if started else None
-            bound = dict(known)
-            leave = Config(step.next, place, bound, agenda=agenda, parent=parent)
-            for end in self.run(leave):
-                self.keep(found, self.completion(end, bound))
-        return found
-
-    def completion(self, end: Found, given: Bindings) -> Completion:
-        """The end of a search as a way there; ``given`` was bound before."""
-        # Entries that a repetition has summed up are not looked at again.
-        start, fixed, size = _summary(entries_in(end.before))
-        listed: Entries = None
-        if end.rest is not None:
-            listed, size = end.rest.entries, size + end.rest.size
-            start, fixed = start or end.rest.start, fixed | end.rest.fixed
-        before = end.before
-        while before is not None:
-            listed = (before[0], listed)
-            before = before[1]
-        bound = {name: value for name, value in end.bound.items() if name not in given}
-        place = None if end.place is ANYWHERE else end.place
-        return Completion(size, start, fixed, bound, listed, end.pending, place)
-
-    def keep(self, found: Completions, new: Completion, *, whole: bool = False) -> None:
-        """Add a way if it is the first of its kind, or longer than the one that there is.
-
-        Args:
-            found: what there is.
-            new: the way.
-            whole: it is a match, not only the end of one.
-        """
-        key = self._match_kind(new) if whole else self._kind(new)
-        old = found.get(key)
-        if old is None or self._better(new, old):
-            found[key] = new
-
-    def _kind(self, way: Completion) -> Any:
-        """Two ways of one kind differ only in what does not distinguish matches."""
-        match self.distinguish:
-            case Distinguish.EVERY:
-                entries = tuple(entries_in(way.entries))
-                nodes = frozenset(entry.node.name for entry in entries if entry.node)
-                rounds = tuple(sorted((e.name, e.value) for e in entries if e.node is None))
-                self.budget.spend(len(entries))
-                return (way.place, way.start, nodes, rounds, _items(way.bound), way.pending)
-            case Distinguish.FIRM:
-                return (way.place, way.start, way.fixed, _items(way.bound), way.pending)
-            case Distinguish.START:
-                if way.place is not None:
-                    return (way.place, way.start, _items(way.bound), way.pending)
-                needed = {name for pair in self.program.distinct for name in pair}
-                needed.update(name for look, _ in way.pending for name in look.shared)
-                bound = {name: way.bound[name] for name in needed if name in way.bound}
-                return (way.start, _items(bound), way.pending)
-
-    def _match_kind(self, way: Completion) -> Any:
-        """Two matches of one kind are not told apart."""
-        match self.distinguish:
-            case Distinguish.EVERY:
-                return self._kind(way._replace(place=None, start="", pending=()))
-            case Distinguish.FIRM:
-                firm = self.program.firm
-                bound = {name: value for name, value in way.bound.items() if name in firm}
-                return (way.start, way.fixed, _items(bound))
-            case Distinguish.START:
-                return way.start or _items(way.bound)
-
-    def _better(self, new: Completion, old: Completion) -> bool:
-        if new.size != old.size:
-            return new.size > old.size
-        return self._earlier(new.entries, old.entries)
-
-    def _earlier(self, new: Entries, old: Entries) -> bool:
-        """Whether the first node that differs comes earlier in the graph."""
-        ours, theirs = new, old
-        while ours is not theirs and ours is not None and theirs is not None:
-            one, other = ours[0].node, theirs[0].node
-            if one is not None and other is not None and one.name != other.name:
-                return self.view.place(one) < self.view.place(other)
-            ours, theirs = ours[1], theirs[1]
-            self.budget.spend()
-        return False
-
 
 _RUN: Mapping[type, Callable[[Search, Any, Config], list[Config]]] = {
     ValueStep: Search._value,  # pyright: ignore[reportPrivateUsage]
@@ -753,33 +460,3 @@ def _labelled(node: Node, value: str, labels: tuple[str | int, ...]) -> bool:
         each == value and all(place in input_places(node.op, label) for label in labels)
         for place, each in enumerate(node.inputs)
     )
-
-
-def _items(bound: Bindings) -> frozenset[tuple[str, str]]:
-    return frozenset(bound.items())
-
-
-def entries_in(entries: Entries) -> Iterator[Entry]:
-    """The entries of a list."""
-    while entries is not None:
-        yield entries[0]
-        entries = entries[1]
-
-
-def entries_of(found: Found) -> tuple[Entry, ...]:
-    """What a search found, in the order of the steps."""
-    before = reversed(list(entries_in(found.before)))
-    return (*before, *entries_in(found.rest.entries if found.rest else None))
-
-
-def _summary(entries: Iterable[Entry]) -> tuple[str, frozenset[str], int]:
-    """The first node of a match if it is among them, the fixed ones, and how many there are."""
-    start, fixed, count = "", set[str](), 0
-    for entry in entries:
-        if entry.node is not None and not entry.known:
-            count += 1
-            if entry.parent is None:
-                start = entry.node.name
-            if entry.fixed:
-                fixed.add(entry.node.name)
-    return start, frozenset(fixed), count

@@ -11,10 +11,11 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
-from weft.match.matcher import Budget, Completion, Distinguish, Search, TooManyWays, entries_in
+from weft.match.matcher import Search
 from weft.match.messages import nearest
 from weft.match.program import Program
 from weft.match.view import GraphView, Match, View
+from weft.match.ways import Budget, Completion, Distinguish, TooManyWays, completion, entries_in
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
 """Which matches are wanted where they overlap."""
@@ -153,7 +154,7 @@ def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
     """Matches that the search tells apart, the best of each, in the order of the graph."""
     found: dict[Any, Completion] = {}
     for each in search.matches(node):
-        search.keep(found, search.completion(each, {}), whole=True)
+        search.kinds.keep(found, completion(each, {}), whole=True)
     every = search.distinguish is Distinguish.EVERY
     ways = sorted(found.values(), key=lambda way: _order(search.view, way, every))
     return ways if every else _without_twins(ways)

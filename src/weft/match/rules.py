@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.ir.graph import Node
-from weft.match.matcher import Entry, Search, entries_of
+from weft.match.matcher import Search
 from weft.match.program import Program
 from weft.match.view import Match, View
+from weft.match.ways import Entry, entries_of
 
 
 def match_at(program: Program, node: Node, view: View) -> Match | None:
