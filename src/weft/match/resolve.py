@@ -235,7 +235,7 @@ class ScopeFinder:
 
     def _check_op(self, op: str, at: int) -> None:
         if op != "*" and op not in OPS:
-            fix = nearest(op, OPS)
+            fix = OPS.why_missing(op) or nearest(op, OPS)
             raise error_at(self.text, at, f"{op} is not an op of Weft", fix=fix)
 
     def _check_roles(self, captures: frozenset[str], assigned: Mapping[str, Statement]) -> None:
