@@ -109,6 +109,7 @@ class _Compiler:
                 entry = RestartStep(entry, entry.names)
             entry = self.statement(statement, forward, entry)
         scopes = self.scopes
+        parts = [part for each in statements for part in walk(each.expression)]
         names = {*scopes.lists, *scopes.captures, *entry.names}
         return Program(
             self.query.text,
@@ -120,7 +121,8 @@ class _Compiler:
             tuple((left, right) for left, right, _ in self.query.distinct),
             frozenset(name for name in names if name.startswith(HIDDEN)),
             len(ordered),
-            any(isinstance(e, Link) for each in statements for e in walk(each.expression)),
+            any(isinstance(e, Link) for e in parts),
+            len(parts),
         )
 
     def statement(self, statement: Statement, forward: bool, after: Step) -> Step:

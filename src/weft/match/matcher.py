@@ -69,7 +69,7 @@ class Search:
         self.view = view
         self.program = program
         self.distinguish = distinguish
-        self.budget = budget or Budget.of(view)
+        self.budget = budget or Budget.of(view, program)
         self.without = without
         self._looked: dict[tuple[LookStep, Place], bool] = {}
         self._by_op: dict[str, list[Node]] | None = None

@@ -212,6 +212,7 @@ class Program:
         hidden: names that are not told.
         roots: how many statements no other uses.
         links: whether it says by which ends edges lead.
+        size: how many parts it has.
     """
 
     text: str
@@ -224,3 +225,4 @@ class Program:
     hidden: frozenset[str] = NO_NAMES
     roots: int = 1
     links: bool = False
+    size: int = 1

@@ -184,7 +184,7 @@ def _without_twins(ways: Sequence[Completion]) -> list[Completion]:
 
 
 def _greedy(view: View, program: Program) -> list[Completion]:
-    budget = Budget.of(view)
+    budget = Budget.of(view, program)
     taken: set[str] = set()
     chosen: list[Completion] = []
     for way in _distinct(Search(view, program, Distinguish.START, budget)):

@@ -81,6 +81,7 @@ class TooManyWays(UserError):
 
 _STEPS = 30_000
 _STEPS_PER_NODE = 40
+_STEPS_PER_PART = 200
 
 
 @dataclass
@@ -94,9 +95,10 @@ class Budget:
         self.left = self.most
 
     @staticmethod
-    def of(view: View) -> Budget:
-        """What a graph of this size gets."""
-        return Budget(_STEPS + _STEPS_PER_NODE * len(view.nodes))
+    def of(view: View, program: Program) -> Budget:
+        """What a graph and a query of these sizes get."""
+        sizes = _STEPS_PER_NODE * len(view.nodes) + _STEPS_PER_PART * program.size
+        return Budget(_STEPS + sizes)
 
     def spend(self, count: int = 1) -> None:
         """Note steps, and give up when there have been too many."""
