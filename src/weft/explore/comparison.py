@@ -49,7 +49,7 @@ class Changes:
 def changes_of(found: GraphDiff) -> Changes:
     """The summary of a structural difference."""
     constants = {
-        line[2:].split(":", 1)[0] for line in found.interface if line[2:].startswith("const ")
+        line[2:].rsplit(": ", 1)[0] for line in found.interface if line[2:].startswith("const ")
     }
     interface = tuple(line for line in found.interface if not line[2:].startswith("const "))
     return Changes(
