@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.plan.nets import Net as HandMade
+from tests.rewrite.checks import graph_of
 from weft.api import Net
 from weft.errors import UserError
 from weft.ir.compose import merge
@@ -136,3 +137,41 @@ def test_recipes(name, least):
                 np.testing.assert_allclose(value / span, array / span, atol=2e-5, err_msg=key)
                 if plain and promise is Exactness.BIT_EXACT:
                     np.testing.assert_array_equal(value, whole, err_msg=key)
+
+
+def test_integers_have_equal_bits_in_fast_kernels():
+    graph = graph_of(
+        """(%x: u8[1,4,7,7]) -> (%y, %z) {
+          const %s: f32[]
+          const %o: u8[]
+          const %w: i8[6,2,3,3]
+          const %v: f32[6]
+          const %n: i8[6]
+          const %b: i32[6]
+          %y: u8[1,6,5,5] = QLinearConv(%x, %s, %o, %w, %v, %n, %s, %o, %b) {groups=2}
+          %z: i32[1,6,5,5] = ConvInteger(%x, %w, %o, %n) {groups=2}
+        }""",
+        s=np.array(0.25, np.float32),
+        o=np.array(3, np.uint8),
+        n=np.zeros(6, np.int8),
+    )
+    x = np.random.default_rng(0).integers(0, 200, (1, 4, 7, 7)).astype(np.uint8)
+    expected = Net(graph).reference(x)
+    cuts = [{"axis": axis, "parts": 2} for axis in ("2", "3", "out", "in")]
+    made = {f"cut{place}": apply(graph, "tile-conv", cut) for place, cut in enumerate(cuts)}
+    outputs = Net(merge("together", made, {})).compile()(*[x] * len(made))
+    for place, found in enumerate(outputs):
+        np.testing.assert_array_equal(found, expected[place % 2])
+
+
+def test_half_precision_with_and_without_casts():
+    graph = graph_of("""(%x: f16[1,3,6,6]) -> (%y) {
+      const %w: f16[4,3,3,3]
+      const %b: f16[4]
+      %c: f16[1,4,4,4] = Conv(%x, %w, %b)
+      %y: f16[1,4,4,4] = Sigmoid(%c)
+    }""")
+    x = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float16)
+    expected = Net(graph).compile(plain=True)(x)
+    found = Net(graph).apply("explicit-casts").compile(plain=True)(x)
+    np.testing.assert_array_equal(found, expected)
