@@ -93,7 +93,8 @@ def _centres(exact: np.ndarray, k: int) -> np.ndarray:
     squares: np.ndarray = np.concatenate([[0.0], np.cumsum(exact**2)])
     centres: np.ndarray = np.linspace(float(exact[0]), float(exact[-1]), k)
     for _ in range(_ROUNDS):
-        ends = np.searchsorted(exact, (centres[1:] + centres[:-1]) / 2)
+        # What is half way belongs to the lower one, as in ``nearest_of``.
+        ends = np.searchsorted(exact, (centres[1:] + centres[:-1]) / 2, side="right")
         ends = np.concatenate([[0], ends, [len(exact)]])
         sizes = np.diff(ends)
         means: np.ndarray = np.diff(sums[ends]) / np.maximum(sizes, 1)
