@@ -278,6 +278,22 @@ def test_any_net_keeps_its_outputs(text: str) -> None:
     assert again == done
 
 
+def test_composites_are_formed_of_what_folding_leaves() -> None:
+    graph = graph_of(
+        """
+        (%x: f32[2,3]) -> (%y) {
+          %r: f32[2,3] = Relu(%x)
+          %s: f32[2,3] = Sigmoid(%r)
+          %c: f32[2,3] = Clip(%x) {min=0.0}
+          %y: f32[2,3] = Mul(%s, %c)
+        }
+        """
+    )
+    done, log = simplify(graph)
+    assert_same(graph, done, log.exactness)
+    assert [node.op for node in done.nodes] == ["Relu", "Swish"]
+
+
 def _deep(length: int) -> Graph:
     lines = ["const %k: f32[4]"]
     value = "x"

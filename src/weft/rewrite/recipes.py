@@ -63,6 +63,8 @@ PIPELINE: tuple[Stage, ...] = (
             *activations.RULES,
             *pooling.RULES,
             *factors.FOLD,
+            # Last: what only fits now that others have changed what stood in the way.
+            *composites.RULES,
         ),
     ),
     # What no layer took is made as cheap as it can be, which may make it fit one after all.
