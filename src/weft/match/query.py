@@ -187,11 +187,14 @@ def _greedy(view: View, program: Program) -> list[Completion]:
     budget = Budget.of(view, program)
     taken: set[str] = set()
     chosen: list[Completion] = []
+    search: Search | None = None
     for way in _distinct(Search(view, program, Distinguish.START, budget)):
         if way.start in taken:
             continue
         if not taken.isdisjoint(_names(way)):
-            search = Search(view, program, Distinguish.START, budget, frozenset(taken))
+            # What it remembers holds as long as no more nodes are taken.
+            if search is None:
+                search = Search(view, program, Distinguish.START, budget, frozenset(taken))
             others = _distinct(search, view.nodes[way.start])
             others = [each for each in others if each.start == way.start]
             if not others:
@@ -199,6 +202,7 @@ def _greedy(view: View, program: Program) -> list[Completion]:
             way = others[0]
         taken.update(_names(way))
         chosen.append(way)
+        search = None
     return chosen
 
 
