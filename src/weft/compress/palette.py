@@ -113,9 +113,8 @@ def _centres(exact: np.ndarray, k: int) -> np.ndarray:
 
 
 def nearest_of(centres: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The number of the nearest centre, for every value; of two as near, the larger's."""
-    middles = (centres[1:] + centres[:-1]) / 2
-    return np.searchsorted(middles, values.astype(np.float64), side="right")
+    """The number of the nearest centre, for every value; of two as near, the lower."""
+    return np.searchsorted((centres[1:] + centres[:-1]) / 2, values.astype(np.float64))
 
 
 def paletted(array: np.ndarray, axis: int, channels: int, k: int, zero: bool) -> Paletted:
