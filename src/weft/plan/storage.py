@@ -10,21 +10,16 @@ operand for what is computed elementwise, row-major otherwise and for what the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from operator import mul
 
 from weft.errors import InternalError
-from weft.ir.graph import Graph
 from weft.ir.types import TensorType
-from weft.loops.affine import affine
-from weft.loops.definition import Compute
-from weft.loops.nodes import Binary, Const, Expr, Load, Reduce, Var
-from weft.loops.ranges import Facts
-from weft.loops.simplify import simplify
-from weft.loops.walk import loads, rename_loads, walk
+from weft.loops.nodes import Var
+from weft.loops.walk import loads, rename_loads
 from weft.plan.group import Group, contraction
+from weft.plan.images import SPATIAL, channels_of, fastest, images_of, is_spatial
 from weft.plan.program import Region
 from weft.plan.spread import gap_of, spreadable
 from weft.plan.strides import View, moved, order_of, packed, reshaped, row_major
@@ -38,6 +33,7 @@ from weft.plan.tensors import (
     copy_of,
     moved_from,
 )
+from weft.plan.walks import gathered, permutation, repeated, vector_strides, walked
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,51 +64,6 @@ class Storage:
     types: Mapping[str, TensorType]
 
 
-def walked(load: Load, compute: Compute, view: View) -> tuple[int, ...] | None:
-    """Elements by which a load moves along each output axis; ``None`` if along one it does not.
-
-    Of an axis that is divided a part of the stride is taken: neighbours lie together.  What
-    is left of the division says nothing new.
-    """
-    steps = dict.fromkeys((axis.var for axis in compute.axes), 0)
-    facts = Facts().bind({axis.var: (0, axis.extent - 1) for axis in compute.axes})
-    for part, stride in zip(load.index, view.strides, strict=True):
-        for atom, factor in affine(simplify(part, facts)).terms.items():
-            names, size = [atom], factor * stride
-            if isinstance(atom, Binary) and atom.op == "mod" and isinstance(atom.rhs, Const):
-                continue
-            if isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.rhs, Const):
-                names, size = list(affine(atom.lhs).terms), size // max(1, int(atom.rhs.value))
-            for name in names:
-                if not isinstance(name, Var):
-                    return None
-                if name.name in steps:
-                    steps[name.name] += max(1, abs(size))
-    found = tuple(steps[axis.var] for axis in compute.axes)
-    moves = (axis.extent == 1 or step for axis, step in zip(compute.axes, found, strict=True))
-    return found if all(moves) else None
-
-
-def vector_strides(
-    reduce: Reduce, compute: Compute, order: Sequence[int], views: Mapping[str, View]
-) -> dict[str, int]:
-    """Strides of the operands of a contraction along the output's fastest dimension."""
-    moving = [axis for axis in order if compute.axes[axis].extent > 1]
-    if not moving:
-        return {}
-    name = compute.axes[moving[-1]].var
-    found: dict[str, int] = {}
-    for load in loads(reduce.value):
-        view = views.get(load.buffer)
-        if view is None:
-            continue
-        step = 0
-        for part, stride in zip(load.index, view.strides, strict=True):
-            step += affine(part).terms.get(Var(name), 0) * stride
-        found[load.buffer] = step
-    return found
-
-
 class _Storage:
     def __init__(
         self, program: TensorProgram, groups: Mapping[str, Group], spread: frozenset[str]
@@ -127,7 +78,7 @@ class _Storage:
         self.ready: dict[str, frozenset[int]] = {}
         self.orders: dict[str, tuple[int, ...]] = {}
         self.outputs = set(program.graph.outputs)
-        self.images = _images(program.graph)
+        self.images = images_of(program.graph)
         self.owner: dict[str, tuple[str, int, int]] = {}
         self.turned: dict[tuple[str, tuple[int, ...]], str] = {}
         self.multiplied: dict[str, list[Group]] = {}
@@ -191,7 +142,7 @@ class _Storage:
             for load in loads(user.compute.value)
             if load.buffer == value
             for axis, part in enumerate(load.index)
-            if part == _fastest(user) and self.types[value].dims[axis] > 1
+            if part == fastest(user) and self.types[value].dims[axis] > 1
         }
         return found.pop() if len(found) == 1 else None
 
@@ -202,9 +153,9 @@ class _Storage:
         otherwise the operand's.
         """
         rank = len(group.type.shape)
-        anchored = any(node.op in _SPATIAL for node in group.nodes)
+        anchored = any(node.op in SPATIAL for node in group.nodes)
         if rank >= 3 and (anchored or group.value in self.images):
-            channels = _channels(group)
+            channels = channels_of(group)
             return (*(axis for axis in range(rank) if axis != channels), channels)
         turned = self.order_of_reader(group.value)
         if turned is not None:
@@ -228,7 +179,7 @@ class _Storage:
             reader = readers[0]
             if reader.node.op in RESHAPES:
                 return order if order != tuple(range(rank)) and order[-1] == rank - 1 else None
-            places = _permutation(reader.compute)
+            places = permutation(reader.compute)
             if places is None or reader.value not in self.groups:
                 return None
             value, order = reader.value, tuple(order[place] for place in places)
@@ -283,7 +234,7 @@ class _Storage:
             return
         group = self.with_channels_last(group, item)
         order = self.order_for(group)
-        if group.value in self.outputs and _spatial(group) and order != tuple(range(len(order))):
+        if group.value in self.outputs and is_spatial(group) and order != tuple(range(len(order))):
             # The caller wants channels first; the kernel wants to write channels last.
             hidden = self.fresh(f"{group.value}_channels_last")
             self.types[hidden] = group.type
@@ -300,12 +251,12 @@ class _Storage:
         Every element is read for several windows, so putting the channels side by side once
         costs less than vectors gathered for each of them.
         """
-        if not _spatial(group) or len(group.type.shape) < 3:
+        if not is_spatial(group) or len(group.type.shape) < 3:
             return group
-        channel = group.compute.axes[_channels(group)]
+        channel = group.compute.axes[channels_of(group)]
         apart = {
             load.buffer: place
-            for load in (*_repeated(group.compute.value), *_gathered(group.compute.value))
+            for load in (*repeated(group.compute.value), *gathered(group.compute.value))
             if channel.extent > 1
             for place, part in enumerate(load.index)
             if part == Var(channel.var) and self.views[load.buffer].strides[place] > 1
@@ -414,86 +365,6 @@ class _Storage:
             root = self.roots.get(value)
             if root is None or root.region is not Region.OUTPUT:
                 raise InternalError(f"output {value} is not in memory of its own")
-
-
-def _permutation(compute: Compute) -> tuple[int, ...] | None:
-    """The dimension of the operand that every axis walks, if the definition is a transposition."""
-    load = moved_from(compute)
-    if load is None or len(load.index) != len(compute.axes):
-        return None
-    places = {part.name: place for place, part in enumerate(load.index) if isinstance(part, Var)}
-    found = tuple(places.get(axis.var, -1) for axis in compute.axes)
-    return found if len(places) == len(found) and -1 not in found else None
-
-
-def _fastest(group: Group) -> Var | None:
-    """The axis of a matrix product's columns: the last one that moves."""
-    if any(node.op in _SPATIAL for node in group.nodes):
-        return None
-    moving = [axis for axis in group.compute.axes if axis.extent > 1]
-    return Var(moving[-1].var) if moving else None
-
-
-_SPATIAL = frozenset(
-    "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
-    "GlobalLpPool Resize GridSample QLinearConv ConvInteger".split()
-)
-
-
-def _images(graph: Graph) -> set[str]:
-    """Values that convolution or pooling reads, maybe after steps that keep the axes."""
-    found: set[str] = set()
-    for node in reversed(graph.nodes):
-        if node.op in _SPATIAL:
-            found.add(node.inputs[0])
-        elif node.op not in _AXIS_CHANGING and any(value in found for value in node.outputs):
-            shape = graph.types[next(filter(None, node.outputs))].shape
-            found.update(
-                value
-                for value in node.inputs
-                if value and len(graph.types[value].shape) == len(shape)
-            )
-    return found
-
-
-_AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
-
-
-def _repeated(value: Expr) -> Iterator[Load]:
-    """Loads of which a reduction makes many for each element."""
-    for node in walk(value):
-        if isinstance(node, Reduce):
-            yield from loads(node.value)
-
-
-def _gathered(value: Expr) -> Iterator[Load]:
-    """Loads from where data say."""
-    for load in loads(value):
-        if any(True for part in load.index for _ in loads(part)):
-            yield load
-
-
-def _channels(group: Group) -> int:
-    """The dimension of channels: the second one, wherever transposes have put it."""
-    place, value = 1, ""
-    for node in group.nodes:
-        if node.op in _SPATIAL:
-            place, value = 1, node.outputs[0]
-        elif value in node.inputs:
-            if node.op == "Transpose":
-                rank = len(group.type.shape)
-                order = tuple(node.attributes.perm or reversed(range(rank)))
-                place = order.index(place) if place in order else 1
-            elif node.op in _AXIS_CHANGING:
-                return 1
-            value = node.outputs[0]
-    return place
-
-
-def _spatial(group: Group) -> bool:
-    """Whether a group is anchored by an op over an image of more than one point."""
-    anchored = any(node.op in _SPATIAL for node in group.nodes)
-    return anchored and prod(group.type.dims[2:]) > 1
 
 
 def assign(program: TensorProgram, groups: Mapping[str, Group], *, spread: bool = False) -> Storage:

@@ -1,0 +1,64 @@
+"""Images: which values are, and which of their dimensions is that of channels."""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.ir.graph import Graph
+from weft.loops.nodes import Var
+from weft.plan.group import Group
+from weft.plan.tensors import RESHAPES
+
+SPATIAL = frozenset(
+    "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
+    "GlobalLpPool Resize GridSample QLinearConv ConvInteger".split()
+)
+"""Ops over windows or points of an image, whose channels come second."""
+_AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
+
+
+def images_of(graph: Graph) -> set[str]:
+    """Values that convolution or pooling reads, maybe after steps that keep the axes."""
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        if node.op in SPATIAL:
+            found.add(node.inputs[0])
+        elif node.op not in _AXIS_CHANGING and any(value in found for value in node.outputs):
+            shape = graph.types[next(filter(None, node.outputs))].shape
+            found.update(
+                value
+                for value in node.inputs
+                if value and len(graph.types[value].shape) == len(shape)
+            )
+    return found
+
+
+def channels_of(group: Group) -> int:
+    """The dimension of channels: the second one, wherever transposes have put it."""
+    place, value = 1, ""
+    for node in group.nodes:
+        if node.op in SPATIAL:
+            place, value = 1, node.outputs[0]
+        elif value in node.inputs:
+            if node.op == "Transpose":
+                rank = len(group.type.shape)
+                order = tuple(node.attributes.perm or reversed(range(rank)))
+                place = order.index(place) if place in order else 1
+            elif node.op in _AXIS_CHANGING:
+                return 1
+            value = node.outputs[0]
+    return place
+
+
+def is_spatial(group: Group) -> bool:
+    """Whether a group is anchored by an op over an image of more than one point."""
+    anchored = any(node.op in SPATIAL for node in group.nodes)
+    return anchored and prod(group.type.dims[2:]) > 1
+
+
+def fastest(group: Group) -> Var | None:
+    """The axis of a matrix product's columns: the last one that moves."""
+    if any(node.op in SPATIAL for node in group.nodes):
+        return None
+    moving = [axis for axis in group.compute.axes if axis.extent > 1]
+    return Var(moving[-1].var) if moving else None
