@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
+from weft.codegen.lanes import Lanes, held_as, storage, unsigned_of
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.scalar import Scalar
@@ -36,26 +36,6 @@ _RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!
 _BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
-
-
-class Lanes(NamedTuple):
-    """A vector expression in C.
-
-    Attributes:
-        text: the C text.
-        level: its precedence.
-        dtype: element type; f16 and bf16 are held as f32, bool as a mask.
-        mask: bytes of each lane of a mask (all ones or zero), 0 if it is none.
-    """
-
-    text: str
-    level: int
-    dtype: DType
-    mask: int = 0
-
-    def at(self, level: int) -> str:
-        """The text, in brackets if it binds less tightly than ``level``."""
-        return self.text if self.level >= level else f"({self.text})"
 
 
 class Vector:
@@ -499,20 +479,3 @@ class Vector:
         if isinstance(expr, Load):
             return []
         return [found for each in children(expr) for found in self._index_vars(each)]
-
-
-def held_as(dtype: DType) -> DType:
-    """The type that lanes of a type are computed in."""
-    return DType.F32 if dtype in HALVES else dtype
-
-
-def storage(dtype: DType) -> DType:
-    """The integer or float type whose vectors are stored for a type."""
-    if dtype in HALVES:
-        return DType.U16
-    return DType.U8 if dtype is DType.BOOL else dtype
-
-
-def unsigned_of(dtype: DType) -> DType:
-    """The unsigned integer of the same width."""
-    return DType(f"u{dtype.bytes * 8}")

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from weft.codegen.block import BARRIER, LANES, Block, boundary
 from weft.codegen.flavours import Flavour
+from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names
 from weft.codegen.operations import stored
@@ -18,7 +19,7 @@ from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
 from weft.codegen.value import INT_LIMITS, PRIMARY, SUM, Value, converted
-from weft.codegen.vector import Lanes, Vector, storage
+from weft.codegen.vector import Vector
 from weft.loops.nodes import (
     Access,
     Binary,
