@@ -47,7 +47,7 @@ LANGUAGE = (
     "MatMul[#1.const] -> Add -> (Relu | Gelu | Erf)",
     "q: * -> MatMul -> Mul? -> Softmax -> MatMul",
     "s = Add{x, MatMul}; s -> LayerNormalization",
-    "x: LayerNormalization -> ** -> a: Add; x -> a",
+    "x: LayerNormalization -> *{1,9} -> a: Add; x -> a",
     "MatMul -> Reshape -> Transpose -> (MatMul | Mul)",
     "(Reshape | Transpose | Unsqueeze | Squeeze){2,}",
     "*[users>=3] -> MatMul",
