@@ -28,6 +28,16 @@ STEPS = (
 )
 
 
+def attempted(graph: Graph, name: str, values: dict[str, object]) -> Graph:
+    """The graph after a recipe, or itself where layers share a weight in a way it refuses."""
+    try:
+        return apply(graph, name, values)
+    except UserError as error:
+        if "must be summed along one axis by all its layers" in str(error):
+            return graph
+        raise
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=networks(6), steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=6))
 def test_any_order_leaves_a_sound_network(
@@ -37,10 +47,7 @@ def test_any_order_leaves_a_sound_network(
     for name, values in steps:
         if name == "prune" and all(family.reason for family in analyse(done).families):
             continue
-        try:
-            done = apply(done, name, values)
-        except UserError as error:  # a weight that two layers read in two ways
-            assert "must be summed along one axis by all its layers" in str(error)
+        done = attempted(done, name, values)
         verify(done, infer)
     assert done.inputs == graph.inputs
     assert done.outputs == graph.outputs

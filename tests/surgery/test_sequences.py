@@ -13,6 +13,7 @@ from tests.surgery.nets import check
 from weft import layers
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.ir.naming import fresh
 from weft.ir.text import parse, show
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
@@ -58,7 +59,7 @@ def rename(net: weft.Net, draw: st.DrawFn) -> weft.Net:
     )
     turned = dict(zip(values, values[1:] + values[:1], strict=True))
     node = draw(st.sampled_from(net.graph.nodes)).name
-    return net.rename(turned, {node: f"{node}!"})
+    return net.rename(turned, {node: fresh(f"{node}!", net.graph.by_name)})
 
 
 def insert_identity(net: weft.Net, draw: st.DrawFn) -> weft.Net:
