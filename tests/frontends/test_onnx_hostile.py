@@ -174,6 +174,13 @@ def test_value_made_twice() -> None:
     assert refusal(source) == "onnx: the value y is made twice"
 
 
+def test_a_node_that_makes_nothing() -> None:
+    source = model([node("Clip", "x x x", "", "idle"), node("Relu", "x", "y")], {"x": [2]})
+    del source.graph.node[0].output[:]
+    reason = "onnx: Clip must have an output; got none. Leave it out."
+    assert refusal(source) == one(f"idle (Clip): {reason}")
+
+
 def test_attribute_of_another_type() -> None:
     source = model([node("Softmax", "x", "y", "s", axis="one")], {"x": [2]})
     assert refusal(source) == one(

@@ -397,6 +397,13 @@ def _check_counts(node: NodeProto, rule: Signature, where: str) -> None:
     for name, given in zip(rule.inputs, node.input, strict=False):
         if not given and name in rule.required and node.op_type not in SPECIAL:
             raise UserError(f"onnx: {node.op_type} needs its input {name}", where=where)
+    if not node.output:
+        raise UserError(
+            f"onnx: {node.op_type} must have an output",
+            got="none",
+            fix="Leave it out.",
+            where=where,
+        )
     if len(node.output) > rule.outputs:
         raise UserError(
             f"onnx: {node.op_type} has at most {rule.outputs} outputs",
