@@ -163,7 +163,7 @@ def unplanned(monkeypatch) -> None:
     def refuse(*_args: object, **_options: object) -> None:
         raise AssertionError("planned again")
 
-    monkeypatch.setattr("weft.api.make", refuse)
+    monkeypatch.setattr("weft.api.planned.make", refuse)
     monkeypatch.setattr("weft.frontends.source.load_onnx", refuse)
 
 
@@ -280,7 +280,7 @@ def test_tuned_nets_come_from_the_database(digits, images, tmp_path, monkeypatch
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("everything was measured")
 
-    monkeypatch.setattr(weft.api, "measure", refuse)
+    monkeypatch.setattr("weft.api.building.measure", refuse)
     again = weft.load(digits).compile(tune=True, threads=1)
     assert again.library.path == tuned.library.path
     cached = net.compile(tune="cached", threads=1)

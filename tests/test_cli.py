@@ -411,7 +411,7 @@ def test_bugs_are_told_apart(digits, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise InternalError("two is one")
 
-    monkeypatch.setattr("weft.api.make", fail)
+    monkeypatch.setattr("weft.api.planned.make", fail)
     result = weft("plan", digits)
     assert result.exit_code == 70
     assert result.stderr == (
@@ -420,7 +420,7 @@ def test_bugs_are_told_apart(digits, monkeypatch):
 
 
 def test_unexpected_exceptions_are_bugs_too(digits, monkeypatch):
-    monkeypatch.setattr("weft.api.make", lambda *_, **__: {}["missing"])
+    monkeypatch.setattr("weft.api.planned.make", lambda *_, **__: {}["missing"])
     result = weft("plan", digits)
     assert result.exit_code == 70
     assert "KeyError: 'missing'" in result.stderr

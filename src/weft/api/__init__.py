@@ -1,0 +1,17 @@
+"""What users call: load a network, look at it, compile it, export it.
+
+::
+
+    net = weft.load("model.onnx")
+    fast = net.compile()
+    scores = fast(image)
+
+``Net`` is put together from what it can do: ``network`` (what it computes), ``planned`` (what it
+becomes for a machine), ``looked`` (how people look at it) and ``compiled`` (how it runs here).
+"""
+
+from weft.api.compiled import CompiledNet, Net
+from weft.api.looked import MOST_SHOWN, Oracle
+from weft.api.opening import input, load, net, trace
+
+__all__ = ["MOST_SHOWN", "CompiledNet", "Net", "Oracle", "input", "load", "net", "trace"]

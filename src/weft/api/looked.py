@@ -1,0 +1,128 @@
+"""How people look at a network: queries, pictures, figures, and a check of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from weft.api.planned import Planned
+from weft.match.conditions import Predicate
+from weft.match.query import SECONDS, Matches, Overlaps, Weight
+from weft.match.query import query as ask
+from weft.ops.evaluate import evaluate
+from weft.ops.table import OPS
+from weft.plan.lower import lower
+from weft.plan.stats import GraphStats, stats
+from weft.plan.tap import tap
+from weft.runtime.compare import Difference, compare_all
+from weft.runtime.library import build
+from weft.targets.table import target as find_target
+
+if TYPE_CHECKING:
+    from weft.pictures.picture import Format
+
+Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
+"""``oracle(inputs, values)``: what those of the values that it knows should be."""
+
+MOST_SHOWN = 300
+"""A notebook shows the picture of a net of at most so many nodes by itself."""
+
+
+@dataclass(frozen=True)
+class Looked(Planned):
+    """A network that can be looked at."""
+
+    def query(
+        self,
+        text: str,
+        *,
+        overlaps: Overlaps = "all",
+        predicates: Mapping[str, Predicate] | None = None,
+        seconds: float = SECONDS,
+        weight: Weight | None = None,
+    ) -> Matches:
+        """Where the graph is as a query says.
+
+        Args:
+            text: the query, in the language of ``docs/query.md``.
+            overlaps: ``all``, ``every``, ``greedy`` or ``best``: which matches are wanted where
+                they overlap.
+            predicates: conditions in Python, ``predicate(subject, *arguments)``, by the names
+                that the query calls them.
+            seconds: for how long ``best`` looks for the best set.
+            weight: of a match for ``best``; by default the number of its nodes.
+
+        Returns:
+            The matches, in the order of the graph.
+        """
+        return ask(
+            self.graph,
+            text,
+            overlaps=overlaps,
+            predicates=predicates,
+            seconds=seconds,
+            weight=weight,
+        )
+
+    def draw(
+        self,
+        *,
+        highlight: Mapping[str, Collection[str]] | None = None,
+        format: Format = "svg",
+        title: str = "",
+    ) -> str:
+        """A picture of the graph.
+
+        Args:
+            highlight: names of nodes to mark, by caption.
+            format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
+                searches and shows all details.
+            title: stands above; the graph's name if not given.
+        """
+        from weft.pictures.picture import draw  # noqa: PLC0415
+
+        return draw(self.graph, highlight=highlight, format=format, title=title)
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows, unless there is too much of it."""
+        return self.draw() if len(self.graph.nodes) <= MOST_SHOWN else None
+
+    def stats(self) -> GraphStats:
+        """What every node computes, reads, writes and keeps live."""
+        return stats(self.bound().graph, OPS)
+
+    def verify(
+        self, *inputs: np.ndarray, oracle: Oracle | None = None, flavour: str = ""
+    ) -> list[Difference]:
+        """Runs the net on this machine and compares what every step makes.
+
+        The steps are those of ``compile``, with copies of their results in between.
+
+        Args:
+            inputs: as for the compiled net.
+            oracle: what to compare with; by default the ops' references.
+            flavour: of the C that is generated.
+
+        Returns:
+            The outputs, then what steps make in order of execution, as far as the
+            oracle knows it.
+        """
+        machine = find_target("host")
+        net = self.bound()
+        plan = net.plan(machine)
+        made = dict.fromkeys(value for step in plan.steps for value in step.writes)
+        named = dict(zip(net.graph.inputs, inputs, strict=True))
+        expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
+        program = tap(plan, lower(plan, net.graph.name), expected.keys())
+        library = build(program, flavour or machine.flavour)
+        names = [port.name for port in program.outputs]
+        return compare_all(dict(zip(names, library(*inputs), strict=True)), expected)
+
+    def _values(
+        self, inputs: Mapping[str, np.ndarray], values: Collection[str]
+    ) -> Mapping[str, np.ndarray]:
+        found = evaluate(self.graph, inputs, OPS, keep=True)
+        return {name: found[name] for name in values if name in found}

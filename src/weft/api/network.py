@@ -1,0 +1,151 @@
+"""What a network is: its graph, and other graphs that compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from weft.frontends.onnx import save as save_onnx
+from weft.frontends.source import Source
+from weft.ir.compose import bind_symbols
+from weft.ir.graph import Graph
+from weft.ir.native import save as save_native
+from weft.ir.types import Symbol, TensorType
+from weft.ops.evaluate import evaluate
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.ops.trace import call_graph
+from weft.ops.values import Value
+from weft.rewrite.engine import Log
+from weft.rewrite.natives import use_natives
+from weft.rewrite.recipes import simplify, tidy
+from weft.rewrite.rule import Exactness
+from weft.runtime.identity import digest_graph
+from weft.surgery.editable import Editable
+from weft.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Network(Editable):
+    """A graph that was given or that lies in a file, and what it becomes before it is planned.
+
+    Attributes:
+        origin: the graph, or where it comes from: a network that was built from its file
+            before reads the file only when it must.
+        loaded: the graph, if it was read already.
+    """
+
+    origin: Graph | Source
+    loaded: Graph | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What is computed."""
+        if isinstance(self.origin, Graph):
+            return self.origin
+        return self.loaded or self.origin.read()
+
+    def with_graph(self, graph: Graph) -> Self:
+        """The same of another graph."""
+        return type(self)(graph)
+
+    def __call__(self, *values: Value, name: str = "") -> Value | tuple[Value, ...]:
+        """The outputs for values of a network in the making, which this net becomes part of.
+
+        Args:
+            values: one for each input.
+            name: in front of the names of the nodes; the graph's if not given.
+        """
+        made = call_graph(self.graph, *values, name=name)
+        return made[0] if len(made) == 1 else made
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of all that decides what is computed."""
+        return digest_graph(self.origin) if isinstance(self.origin, Graph) else self.origin.identity
+
+    def bound(self, batch: int = 1) -> Self:
+        """The net with its open leading dimension, if it has one, made ``batch``."""
+        names = {
+            dim.name
+            for type in self.graph.types.values()
+            for dim in type.shape
+            if isinstance(dim, Symbol)
+        }
+        if not names:
+            return self
+        return self.with_graph(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
+
+    @cached_property
+    def simplification(self) -> tuple[Graph, Log]:
+        """The graph after the recipes that every model goes through, and what they did."""
+        return simplify(self.graph)
+
+    def simplified(self, *, exact: bool = False) -> Self:
+        """The net after the recipes that every model goes through.
+
+        Args:
+            exact: leave out what is not bit-exact.
+        """
+        if exact:
+            return self.with_graph(simplify(self.graph, allow=Exactness.BIT_EXACT)[0])
+        return self.with_graph(self.simplification[0])
+
+    def apply(self, recipe: str, **parameters: object) -> Self:
+        """The net after a recipe (``weft recipes`` lists them).
+
+        Args:
+            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``.
+            parameters: of the recipe.
+
+        Raises:
+            UserError: there is no such recipe or parameter, or its precondition does not hold.
+        """
+        # Recipes take 0.1 s to import, which nobody else should pay; pictures likewise.
+        from weft.recipes import apply  # noqa: PLC0415
+
+        done = apply(self.graph, recipe, parameters)
+        return self if done is self.graph else self.with_graph(done)
+
+    def expanded(
+        self, target: str | Target = "host", *, exact: bool = False, plain: bool = False
+    ) -> Self:
+        """The simplified net without composite ops, as it is planned.
+
+        Args:
+            target: the machine: kernels that users bring may be for some only.
+            exact: leave out those of them that round otherwise than the definitions do.
+            plain: leave out all of them, and rules that are not bit-exact.
+        """
+        graph = self.bound().simplified(exact=plain).graph
+        if not plain:
+            name = target if isinstance(target, str) else target.name
+            graph = use_natives(graph, name, exact=exact)
+        return self.with_graph(tidy(expand(graph, OPS)))
+
+    def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs by the ops' NumPy references: slow, and what the rest is held to."""
+        named = dict(zip(self.graph.inputs, inputs, strict=True))
+        found = evaluate(self.graph, named, OPS)
+        return tuple(found[name] for name in self.graph.outputs)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""
+        if Path(path).suffix == ".onnx":
+            save_onnx(self.graph, path)
+        else:
+            save_native(self.graph, path)
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Types of the inputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Types of the outputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.outputs}

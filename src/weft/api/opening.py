@@ -1,0 +1,74 @@
+"""Networks from files, from values and from functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.api.compiled import Net
+from weft.errors import UserError
+from weft.frontends.source import NATIVE, open_file
+from weft.ir.types import TensorType, parse_type
+from weft.ops.trace import graph_of
+from weft.ops.trace import trace as trace_graph
+from weft.ops.values import Value, input_value
+
+
+def load(
+    path: str | Path,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Net:
+    """Reads a network from an ONNX file, or from one that ``Net.save`` wrote.
+
+    Args:
+        path: the file; external data must lie in its folder.
+        inputs: shapes of graph inputs, for dimensions that the file leaves open.
+        constants: values of graph inputs that never change; these are then no inputs.
+
+    Raises:
+        UserError: the file is broken, or has nodes that Weft cannot import: all of them
+            are listed with the reasons.
+    """
+    path = Path(path)
+    if path.suffix == NATIVE and (inputs or constants):
+        raise UserError("shapes and constants can be given for ONNX files", got=f"{path.name}")
+    return Net(*open_file(path, inputs, constants))
+
+
+def input(name: str, type: str | TensorType) -> Value:
+    """A value that a network in the making is given: ``weft.input("x", "f32[1,3,32,32]")``."""
+    return input_value(name, parse_type(type) if isinstance(type, str) else type)
+
+
+def net(
+    inputs: Sequence[Value], outputs: Sequence[Value], *, name: str = "net", seed: int = 0
+) -> Net:
+    """The network between values.
+
+    Args:
+        inputs: values of ``weft.input``, in order.
+        outputs: what the network gives, in order.
+        name: of the network.
+        seed: of the weights of layers that were given none; the same seed gives a weight of
+            the same name the same elements.
+    """
+    return Net(graph_of(inputs, outputs, name, seed))
+
+
+def trace(
+    function: Callable[..., Any], *types: str | TensorType, name: str = "net", seed: int = 0
+) -> Net:
+    """The network that a function of values computes: of a layer, of layers in sequence.
+
+    Args:
+        function: takes a value for each type, gives one or several.
+        types: of the inputs, such as ``f32[1,3,32,32]``; a leading size may be a name.
+        name: of the network.
+        seed: see ``net``.
+    """
+    found = [parse_type(each) if isinstance(each, str) else each for each in types]
+    return Net(trace_graph(function, found, name, seed))

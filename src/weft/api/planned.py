@@ -1,0 +1,232 @@
+"""What a network becomes for a machine: a plan, a program, C and a toolkit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from weft.api.network import Network
+from weft.codegen.emit import Files, emit
+from weft.errors import UserError
+from weft.export.exports import export_named
+from weft.export.golden import golden, sample_inputs
+from weft.export.limits import check_room
+from weft.export.toolkit import Toolkit
+from weft.export.toolkit import write as write_toolkit
+from weft.kernels.chains import fuser
+from weft.kernels.nest import Everywhere
+from weft.kernels.offers import Layer, layers_of
+from weft.kernels.table import implementer
+from weft.ops.table import OPS
+from weft.plan.lower import lower
+from weft.plan.plan import Plan, make
+from weft.plan.program import Program
+from weft.plan.report import report, spans
+from weft.runtime.threads import thread_count
+from weft.targets.table import target as find_target
+from weft.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Planned(Network):
+    """A network that can be planned and written for a machine."""
+
+    def plan(
+        self,
+        target: str | Target = "host",
+        *,
+        threads: int = 1,
+        exact: bool = False,
+        plain: bool = False,
+        choices: Mapping[str, str] | None = None,
+    ) -> Plan:
+        """Groups, layouts, order and memory for a target.
+
+        Args:
+            target: the machine.
+            threads: that one run can use at the most.
+            exact: leave out kernels that round otherwise than the definitions do, such as
+                Winograd convolution; sums may still be in another order.
+            plain: plain loops, which add up in the order of the definitions, and only rules
+                that are bit-exact; slow.
+            choices: alternatives by layer, as ``tune`` finds them, in place of those that
+                the estimates prefer.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        choices = Everywhere() if plain else choices
+        implement = implementer(machine, threads=threads, exact=exact, choices=choices)
+        fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        graph = self.expanded(machine, exact=exact, plain=plain).graph
+        return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+
+    def implementations(
+        self,
+        target: str | Target = "host",
+        *,
+        node: str = "",
+        threads: int = 1,
+        exact: bool = False,
+    ) -> list[Layer]:
+        """Who could compute each layer, who refuses and why, and what the plan chose.
+
+        Args:
+            target: the machine.
+            node: only the layers that this node, of the simplified graph or of the model, is in.
+            threads: that one run can use at the most.
+            exact: see ``plan``.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        graph = self.expanded(machine, exact=exact).graph
+        plan = self.plan(machine, threads=threads, exact=exact)
+        found = layers_of(graph, OPS, machine, plan, threads=threads, exact=exact, node=node)
+        if node and not found:
+            names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
+            near = get_close_matches(node, sorted(names), 1)
+            raise UserError(
+                "a layer is asked for by a node of it",
+                got=node,
+                fix=f"Did you mean {near[0]}?" if near else "",
+            )
+        return found
+
+    def program(
+        self,
+        target: str | Target = "host",
+        name: str = "",
+        threads: int = 1,
+        *,
+        exact: bool = False,
+        plain: bool = False,
+        choices: Mapping[str, str] | None = None,
+    ) -> Program:
+        """The plan as calls of functions at addresses; arguments as for ``plan``."""
+        plan = self.plan(target, threads=threads, exact=exact, plain=plain, choices=choices)
+        return lower(plan, name or self.graph.name)
+
+    def source(
+        self,
+        target: str | Target = "host",
+        *,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+        threads: int = 1,
+        exact: bool = False,
+    ) -> Files:
+        """The net as C.
+
+        Args:
+            target: the machine.
+            name: prefix of everything public.
+            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources.
+            threads: that one run can use at the most; the caller brings them.
+            exact: see ``plan``.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        program = self.program(machine, name, thread_count(threads), exact=exact)
+        return emit(program, flavour or machine.flavour, weights, parts)
+
+    def toolkit(
+        self,
+        target: str | Target = "host",
+        *,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+        threads: int = 1,
+        exact: bool = False,
+        inputs: Sequence[np.ndarray] | None = None,
+        model: str = "",
+        also: Sequence[str] = (),
+    ) -> Toolkit:
+        """The net as C with its build file, self-test, memory map and report.
+
+        Args:
+            target: the machine.
+            name: prefix of everything public.
+            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources; 0 is one for each function.
+            threads: that one run can use at the most; with more than one, a pool of threads
+                is part of the toolkit.
+            exact: see ``plan``.
+            inputs: for the self-test; seeded random ones if not given.
+            model: what was compiled, for people; the graph's name if not given.
+            also: names of exports of plugins, whose files are written, too.
+        """
+        machine = find_target(target) if isinstance(target, str) else target
+        for each in also:
+            export_named(each)
+        net = self.bound()
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        program = lower(plan, name or net.graph.name)
+        if inputs is None:
+            inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
+        return Toolkit(
+            files=emit(program, flavour or machine.flavour, weights, parts),
+            report=report(plan),
+            spans=spans(plan),
+            golden=golden(inputs, net.reference(*inputs)),
+            model=model or net.graph.name,
+            target=machine.name,
+            flags=machine.flags,
+            also=tuple(also),
+        )
+
+    def export(
+        self,
+        folder: str | Path,
+        target: str | Target = "host",
+        *,
+        ram: int | None = None,
+        flash: int | None = None,
+        name: str = "",
+        flavour: str = "",
+        weights: str = "arrays",
+        parts: int = 1,
+        threads: int = 1,
+        exact: bool = False,
+        inputs: Sequence[np.ndarray] | None = None,
+        model: str = "",
+        also: Sequence[str] = (),
+    ) -> Toolkit:
+        """Writes a Software Toolkit; see ``toolkit``.
+
+        Args:
+            folder: absent, empty, or an earlier toolkit, which is replaced.
+            target: the machine.
+            ram: bytes that arena, stack, inputs and outputs must fit into.
+            flash: bytes that the weights must fit into.
+            name: prefix of everything public.
+            flavour: dialect of C.
+            weights: ``arrays`` or ``blob``.
+            parts: number of sources.
+            threads: that one run can use at the most.
+            exact: see ``plan``.
+            inputs: for the self-test.
+            model: what was compiled, for people.
+            also: names of exports of plugins.
+        """
+        made = self.toolkit(
+            target,
+            name=name,
+            flavour=flavour,
+            weights=weights,
+            parts=parts,
+            threads=threads,
+            exact=exact,
+            inputs=inputs,
+            model=model,
+            also=also,
+        )
+        check_room(made, ram, flash)
+        write_toolkit(made, Path(folder))
+        return made
