@@ -32,7 +32,7 @@ import weft
 from weft.api import Net
 from weft.codegen.emit import emit
 from weft.errors import InternalError, UserError
-from weft.frontends.onnx.load import RefusedError
+from weft.frontends.onnx.loading import RefusedError
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
 from weft.plan.lower import lower

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +40,19 @@ def batched(tmp_path) -> Path:
     path = tmp_path / "batched.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
+
+
+def test_what_is_seldom_needed_is_imported_at_its_first_use(digits, tmp_path):
+    code = f"""
+import sys, weft
+def loaded(): return {{"onnx", "google", "jinja2", "lark"}} & {{*sys.modules}}
+net = weft.trace(weft.ops.neg, "f32[1]")
+assert not loaded(), loaded()
+net = weft.load({str(digits)!r})
+assert loaded() == {{"onnx", "google"}}, loaded()
+"""
+    environment = {**os.environ, "WEFT_CACHE": str(tmp_path), "WEFT_PLUGINS": "off"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_compiled_nets_agree_with_the_reference(digits, images):
@@ -164,7 +180,7 @@ def unplanned(monkeypatch) -> None:
         raise AssertionError("planned again")
 
     monkeypatch.setattr("weft.api.planned.make", refuse)
-    monkeypatch.setattr("weft.frontends.source.load_onnx", refuse)
+    monkeypatch.setattr("weft.frontends.onnx.loading.load", refuse)
 
 
 def test_a_second_start_neither_reads_nor_plans(reader, images, request):

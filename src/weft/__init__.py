@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from weft import ops
 from weft.api import CompiledNet, Net, input, load, net, trace
+from weft.deferred import deferred
 from weft.errors import InternalError, UserError, WeftError
 from weft.ops.values import Value, constant
 
@@ -34,21 +35,20 @@ __all__ = [
 ]
 
 # What a program that loads and runs networks need not wait for is imported when it is asked for.
-_LATER = {
-    "compare": "weft.variants",
-    "parallel": "weft.layers",
-    "residual": "weft.layers",
-    "sequential": "weft.layers",
-}
+_later = deferred(
+    __name__,
+    {
+        "compare": "weft.variants",
+        "parallel": "weft.layers",
+        "residual": "weft.layers",
+        "sequential": "weft.layers",
+    },
+)
 
 
 def __getattr__(name: str) -> object:
     """Parts of the interface that are imported at their first use."""
-    if name == "layers":
-        return import_module("weft.layers")
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(_LATER[name]), name)
+    return import_module("weft.layers") if name == "layers" else _later(name)
 
 
 def __dir__() -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from weft import pictures
 from weft.api.planned import Planned
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
@@ -20,9 +21,6 @@ from weft.plan.tap import tap
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
 from weft.targets.table import target as find_target
-
-if TYPE_CHECKING:
-    from weft.pictures.picture import Format
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
 """``oracle(inputs, values)``: what those of the values that it knows should be."""
@@ -71,7 +69,7 @@ class Looked(Planned):
         self,
         *,
         highlight: Mapping[str, Collection[str]] | None = None,
-        format: Format = "svg",
+        format: pictures.Format = "svg",
         title: str = "",
     ) -> str:
         """A picture of the graph.
@@ -82,9 +80,7 @@ class Looked(Planned):
                 searches and shows all details.
             title: stands above; the graph's name if not given.
         """
-        from weft.pictures.picture import draw  # noqa: PLC0415
-
-        return draw(self.graph, highlight=highlight, format=format, title=title)
+        return pictures.draw(self.graph, highlight=highlight, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows, unless there is too much of it."""

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from weft.frontends.onnx import save as save_onnx
+from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
@@ -105,7 +105,7 @@ class Network(Editable):
         Raises:
             UserError: there is no such recipe or parameter, or its precondition does not hold.
         """
-        # Recipes take 0.1 s to import, which nobody else should pay; pictures likewise.
+        # Recipes take 0.1 s to import, which nobody else should pay.
         from weft.recipes import apply  # noqa: PLC0415
 
         done = apply(self.graph, recipe, parameters)
@@ -136,7 +136,7 @@ class Network(Editable):
     def save(self, path: str | Path) -> None:
         """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""
         if Path(path).suffix == ".onnx":
-            save_onnx(self.graph, path)
+            onnx.save(self.graph, path)
         else:
             save_native(self.graph, path)
 

@@ -9,14 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from weft import export as toolkits
 from weft.api.network import Network
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError
-from weft.export.exports import export_named
 from weft.export.golden import golden, sample_inputs
-from weft.export.limits import check_room
-from weft.export.toolkit import Toolkit
-from weft.export.toolkit import write as write_toolkit
 from weft.kernels.chains import fuser
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
@@ -146,7 +143,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
-    ) -> Toolkit:
+    ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
         Args:
@@ -164,13 +161,13 @@ class Planned(Network):
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
-            export_named(each)
+            toolkits.export_named(each)
         net = self.bound()
         plan = net.plan(machine, threads=thread_count(threads), exact=exact)
         program = lower(plan, name or net.graph.name)
         if inputs is None:
             inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return Toolkit(
+        return toolkits.Toolkit(
             files=emit(program, flavour or machine.flavour, weights, parts),
             report=report(plan),
             spans=spans(plan),
@@ -197,7 +194,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
-    ) -> Toolkit:
+    ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
         Args:
@@ -227,6 +224,6 @@ class Planned(Network):
             model=model,
             also=also,
         )
-        check_room(made, ram, flash)
-        write_toolkit(made, Path(folder))
+        toolkits.check_room(made, ram, flash)
+        toolkits.write(made, Path(folder))
         return made

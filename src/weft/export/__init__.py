@@ -1,0 +1,25 @@
+"""Software Toolkits: a network as C with all that it takes to build, check and ship it.
+
+Templates are read, and what fills them is imported, when a toolkit is made.
+"""
+
+from typing import TYPE_CHECKING
+
+from weft.deferred import deferred
+
+if TYPE_CHECKING:
+    from weft.export.exports import export_named
+    from weft.export.limits import check_room
+    from weft.export.toolkit import Toolkit, write
+
+__all__ = ["Toolkit", "check_room", "export_named", "write"]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "Toolkit": "weft.export.toolkit",
+        "check_room": "weft.export.limits",
+        "export_named": "weft.export.exports",
+        "write": "weft.export.toolkit",
+    },
+)

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import UserError
-from weft.frontends.onnx import has_external_data
-from weft.frontends.onnx import load as load_onnx
+from weft.frontends import onnx
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
 from weft.ir.verify import violations
@@ -107,7 +106,7 @@ class _File:
 
     def _onnx(self) -> Graph:
         try:
-            return load_onnx(self.path, self.inputs, self.constants)
+            return onnx.load(self.path, self.inputs, self.constants)
         except UserError as error:
             why = PLUGINS.why_missing() if self.path.suffix.lower() != ".onnx" else ""
             if not why:
@@ -140,7 +139,7 @@ class _File:
         if self.path.suffix == NATIVE:
             return True
         found = _frontend(self.path)
-        return found.part.alone if found is not None else not has_external_data(self.path)
+        return found.part.alone if found is not None else not onnx.has_external_data(self.path)
 
     def identity(self) -> str:
         parts: list[str | bytes] = [self.path.stem, self.path.suffix, digest_file(self.path)]

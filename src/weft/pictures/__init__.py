@@ -1,16 +1,17 @@
-"""Pictures of graphs."""
+"""Pictures of graphs.
 
-from importlib import import_module
+``draw`` is imported at its first use: maps of memory, drawn for toolkits, do without.
+"""
+
 from typing import TYPE_CHECKING
 
+from weft.deferred import deferred
+
 if TYPE_CHECKING:
-    from weft.pictures.picture import draw
+    from weft.pictures.picture import Format, draw
 
-__all__ = ["draw"]
+__all__ = ["Format", "draw"]
 
-
-def __getattr__(name: str) -> object:
-    """``draw`` is imported at its first use: maps of memory, drawn for toolkits, do without."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module("weft.pictures.picture"), name)
+__getattr__ = deferred(
+    __name__, {"Format": "weft.pictures.picture", "draw": "weft.pictures.picture"}
+)

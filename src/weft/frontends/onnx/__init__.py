@@ -1,7 +1,27 @@
-"""ONNX files to graphs and back."""
+"""ONNX files to graphs and back.
 
-from weft.frontends.onnx.load import RefusedError, import_model, load
-from weft.frontends.onnx.reading import has_external_data
-from weft.frontends.onnx.writing import save, write
+Protocol buffers and the onnx package are imported when a file is read or written.
+"""
+
+from typing import TYPE_CHECKING
+
+from weft.deferred import deferred
+
+if TYPE_CHECKING:
+    from weft.frontends.onnx.loading import RefusedError, import_model, load
+    from weft.frontends.onnx.reading import has_external_data
+    from weft.frontends.onnx.writing import save, write
 
 __all__ = ["RefusedError", "has_external_data", "import_model", "load", "save", "write"]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "RefusedError": "weft.frontends.onnx.loading",
+        "has_external_data": "weft.frontends.onnx.reading",
+        "import_model": "weft.frontends.onnx.loading",
+        "load": "weft.frontends.onnx.loading",
+        "save": "weft.frontends.onnx.writing",
+        "write": "weft.frontends.onnx.writing",
+    },
+)
