@@ -138,6 +138,8 @@ class LoopStep:
         body: one round, with an end of its own.
         least, most: how often; no ``most`` is any number.
         locals: names that every round binds anew.
+        targets: names that every way on meets, and whether each is of a node.
+        forward: which way it goes.
         next: what follows.
     """
 
@@ -145,6 +147,8 @@ class LoopStep:
     least: int
     most: int | None
     locals: tuple[str, ...]
+    targets: frozenset[tuple[str, bool]]
+    forward: bool
     next: Step
     names: frozenset[str]
 

@@ -156,7 +156,7 @@ def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
     for each in search.matches(node):
         search.kinds.keep(found, completion(each, {}), whole=True)
     every = search.distinguish is Distinguish.EVERY
-    ways = sorted(found.values(), key=lambda way: _order(search.view, way, every))
+    ways = sorted(found.values(), key=lambda way: _order(search.site.view, way, every))
     return ways if every else _without_twins(ways)
 
 

@@ -62,6 +62,8 @@ class Repetitions:
             key = stack[-1]
             if key in remembered:
                 stack.pop()
+            elif self._beyond(key):
+                remembered[key] = {}
             elif key not in rounds:
                 rounds[key] = self._rounds(key)
                 then = dict.fromkeys(each.then for each in rounds[key])
@@ -70,6 +72,28 @@ class Repetitions:
                 remembered[key] = self._combined(key, rounds.pop(key))
                 stack.pop()
         return remembered[key]
+
+    def _beyond(self, key: Any) -> bool:
+        """Whether something that every way on meets has been passed: no edge leads back."""
+        step, (value, _), _, known, _, _ = key
+        view = self.kinds.view
+        if not (step.targets and value and view.ordered):
+            return False
+        here = self._position(value)
+        bound: dict[str, str] = dict(known)
+        for name, is_node in step.targets:
+            target = bound.get(name)
+            if not target:
+                continue
+            there = view.place(view.nodes[target]) if is_node else self._position(target)
+            if there < here if step.forward else there > here:
+                return True
+        return False
+
+    def _position(self, value: str) -> tuple[int, int]:
+        """Where the node stands that makes a value; what none makes comes before all."""
+        maker = self.kinds.view.producers.get(value)
+        return (-1, 0) if maker is None else self.kinds.view.place(maker)
 
     def _rounds(self, key: Any) -> list[_Round]:
         """What one more round can be."""

@@ -15,7 +15,13 @@ from weft.ir.types import TensorType
 
 
 class View(Protocol):
-    """What matching asks of a graph; ``GraphView`` and the rewriter's working state."""
+    """What matching asks of a graph; ``GraphView`` and the rewriter's working state.
+
+    Attributes:
+        ordered: every node has its place behind those whose values it reads.
+    """
+
+    ordered: bool
 
     @property
     def types(self) -> Mapping[str, TensorType]:
@@ -62,6 +68,8 @@ class View(Protocol):
 
 class GraphView:
     """A graph as a ``View``."""
+
+    ordered = True
 
     def __init__(self, graph: Graph) -> None:
         self.types = graph.types

@@ -251,9 +251,9 @@ def summary(entries: Iterable[Entry]) -> tuple[str, frozenset[str], int]:
     """The first node of a match if it is among them, the fixed ones, and how many there are."""
     start, fixed, count = "", set[str](), 0
     for entry in entries:
-        if entry.node is not None and not entry.known:
-            count += 1
-            if entry.parent is None:
+        if entry.node is not None:
+            count += not entry.known
+            if entry.parent is None and not entry.known:
                 start = entry.node.name
             if entry.fixed:
                 fixed.add(entry.node.name)

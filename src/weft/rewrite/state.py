@@ -22,6 +22,8 @@ class State:
         graph: where it starts.
     """
 
+    ordered = False
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: dict[str, Node] = {node.name: node for node in graph.nodes}
