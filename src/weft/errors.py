@@ -6,6 +6,9 @@ rule that was broken, what was got, what to do about it and where in the model i
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from difflib import get_close_matches
+
 
 class WeftError(Exception):
     """The root of every error that Weft raises on purpose."""
@@ -51,3 +54,20 @@ class InternalError(WeftError):
             f"internal error: {message}. This is a bug in Weft; please report it"
             + (f" with this IR:\n{dump}" if dump else "")
         )
+
+
+def nearest(name: str, known: Collection[str], count: int = 3) -> str:
+    """The sentence that asks whether another name is meant, if one is near.
+
+    Args:
+        name: that nothing has.
+        known: names that something has; where none is spelt like it, those count of which it
+            is a part (``relu`` of ``/layer1/relu/Relu``).
+        count: how many names are told at the most.
+    """
+    lower = {each.lower(): each for each in sorted(known)}
+    wanted = name.lower()
+    near = [lower[each] for each in get_close_matches(wanted, lower, count)]
+    if not near and len(wanted) > 1:
+        near = sorted((lower[each] for each in lower if wanted in each), key=len)[:count]
+    return f"Did you mean {' or '.join(near)}?" if near else ""

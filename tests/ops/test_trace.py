@@ -127,14 +127,59 @@ def test_nets_mix_with_values() -> None:
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: graph_of([x("a")], [x("b") + 1]),
-        "net: the outputs need input b, which is not among the inputs; got a",
+        "net: the outputs need input b, which is not among the inputs; got a. "
+        "Add it to the inputs.",
     ),
-    (lambda: graph_of([x(), x()], [x()]), "net: there is an input x already"),
+    (
+        lambda: graph_of([x(), x()], [x()]),
+        "net: there is an input x already. "
+        "Every input needs a name of its own, and stands in the list once.",
+    ),
+    (lambda: graph_of([x()], []), "net: there must be at least one output; got none"),
+    (
+        lambda: weft.net(x(), [x()]),  # type: ignore[arg-type]
+        "net: the inputs must be a list of values; got Value. Write [input].",
+    ),
     (
         lambda: graph_of([x() + 1], [x()]),
         "net: an input must come from weft.input; got Value(f32[2,3])",
     ),
-    (lambda: trace(lambda x: "y", [X]), "net: every output must be a value; got str"),
+    (
+        lambda: graph_of([x()], ["y"]),  # type: ignore[list-item]
+        "net: every output must be a value; got str",
+    ),
+    (
+        lambda: trace(lambda x: "y", [X]),
+        "trace: the function must give a value, or several in a tuple; got str",
+    ),
+    (
+        lambda: trace(lambda x: None, [X]),
+        "trace: the function must give a value, or several in a tuple; got nothing. "
+        "Does it lack a return?",
+    ),
+    (
+        lambda: trace(lambda x, y: x, [X]),
+        "trace: the function must take 1 value, one for each input; got <lambda>(x, y). "
+        "It cannot be called so: missing a required argument: 'y'.",
+    ),
+    (
+        lambda: trace(3, [X]),  # type: ignore[arg-type]
+        "trace: what is traced must be a function of values: an op's, a layer, a network, or "
+        "your own; got int",
+    ),
+    (
+        lambda: weft.input("x", (1, 3)),  # type: ignore[arg-type]
+        "input x: a type is text such as f32[1,3,224,224], or a TensorType; got (1, 3)",
+    ),
+    (
+        lambda: weft.input("", "f32[1]"),
+        "an input must have a name; got '' (input of type f32[1])",
+    ),
+    (
+        lambda: weft.trace(lambda x: x + 1, X)(np.ones((2, 3), np.float32)),  # type: ignore[arg-type]
+        "call: input x of graph net must be a value of a network in the making; got ndarray. "
+        "weft.constant makes one of an array; compile() gives what runs on arrays.",
+    ),
     (
         lambda: call_graph(trace(lambda x: x + 1, [X], "part")),
         "call: graph part has the inputs x; got 0 values",

@@ -61,7 +61,32 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     (lambda net: net.split(["y", "early"]), "split: no node lies behind the cut; got y, early"),
     (
         lambda net: net.freeze({"x": np.ones((1, 3, 8, 9), np.float32)}),
-        "freeze: input x is f32[1,3,8,8]; got f32[1,3,8,9]",
+        "freeze: input x is f32[1,3,8,8]; got f32[1,3,8,9]. "
+        "with_shapes gives the network inputs of other shapes.",
+    ),
+    (
+        lambda net: net.freeze({"x": np.ones((1, 3, 8, 8), np.float64)}),
+        "freeze: input x is f32[1,3,8,8]; got f64[1,3,8,8]. Convert the array.",
+    ),
+    (
+        lambda net: net.split("x"),
+        "split: a graph is cut at values that nodes make; got x, an input of the graph. "
+        "Cut at a value behind it.",
+    ),
+    (
+        lambda net: net.split("conv.bias"),
+        "split: a graph is cut at values that nodes make; got conv.bias, a constant. "
+        "Cut at a value behind it.",
+    ),
+    (lambda net: net.extract("x", []), "extract: there must be at least one output; got none"),
+    (
+        lambda net: net.with_outputs(["y", "y"]),
+        "there is a graph output y already",
+    ),
+    (lambda net: net.with_outputs([]), "outputs: there must be at least one; got none"),
+    (
+        lambda net: net.with_outputs("early_"),
+        "there is no value early_ (outputs). Did you mean early?",
     ),
     (lambda net: net.freeze({"c": X}), "freeze: graph net has no input c; got x"),
     (

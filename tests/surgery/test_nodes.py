@@ -116,6 +116,21 @@ def test_insert_on_an_edge() -> None:
     np.testing.assert_array_equal(run(at_the_end.graph, X)[0], -run(net.graph, X)[0])
 
 
+def test_a_name_is_as_good_as_a_list_of_one() -> None:
+    net = block()
+    assert net.view("relu") == net.view(["relu"])
+    assert net.insert("r", weft.ops.relu, users="sum").graph == (
+        net.insert("r", weft.ops.relu, users=["sum"]).graph
+    )
+    assert net.extract("x", "r").graph == net.extract(["x"], ["r"]).graph
+    assert net.with_outputs("r").graph == net.with_outputs(["r"]).graph
+
+
+def test_to_delete_nothing_changes_nothing() -> None:
+    net = block()
+    assert net.delete([]).graph is net.graph
+
+
 def test_rename() -> None:
     net = block().rename({"x": "image", "y": "scores"}, {"conv": "stem"})
     check(net.graph)
@@ -168,7 +183,8 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     (
         lambda net: net.replace("conv2", layers.Conv(5, 3, padding=1)),
         "replace: both sides of a value must have one type; got s: f32[1,4,8,8] in the graph, "
-        "conv_out: f32[1,5,8,8] in the subgraph",
+        "conv_out: f32[1,5,8,8] in the subgraph. "
+        "Give a subgraph for that shape, or replace what reads the value, too.",
     ),
     (
         lambda net: net.insert("q", weft.ops.relu),
@@ -176,14 +192,58 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.insert("conv2.wieght", weft.ops.relu),
-        "insert: graph net has no value conv2.wieght. Did you mean conv2.weight?",
+        "insert: graph net has no value conv2.wieght. "
+        "Did you mean conv2.weight or conv.weight or conv2.bias?",
     ),
     (
         lambda net: net.insert("r", weft.ops.relu, users=["tail"]),
-        "insert: node tail does not read value r",
+        "insert: node tail does not read value r. Those that do: conv2, sum, side.",
+    ),
+    (
+        lambda net: net.insert("r", weft.ops.relu, users=[]),
+        "insert: there must be somebody who reads value r behind what is inserted; got no users",
+    ),
+    (
+        lambda net: net.insert("r", layers.Conv(3, 3)),
+        "insert: what comes between value r and its users must have its type, f32[1,4,8,8]; "
+        "got a part that gives f32[1,3,6,6]. "
+        "Replace the users instead, if they can read another type.",
+    ),
+    (
+        lambda net: net.insert("tail", weft.ops.relu),
+        "insert: graph net has no value tail. It is a node, which makes y.",
+    ),
+    (
+        lambda net: net.delete("t"),
+        "graph net has no node t. It is a value, which node sum makes.",
+    ),
+    (lambda net: net.delete("x"), "graph net has no node x. It is an input of the graph."),
+    (lambda net: net.view("tial"), "graph net has no node tial. Did you mean tail?"),
+    (
+        lambda net: net.replace("sum", weft.ops.relu),
+        "replace: the function must take 2 values, one for each input; got relu(x, name) (the "
+        "part that reads s f32[1,4,8,8], r f32[1,4,8,8]). It cannot be called so: too many "
+        "positional arguments.",
+    ),
+    (
+        lambda net: net.replace("relu", weft.ops.relu, outputs={"q": "relu_out"}),
+        "replace: value r is still read by node conv2 (node relu). "
+        "Give an output of the subgraph for it.",
+    ),
+    (
+        lambda net: net.replace("relu", lambda x: None),
+        "replace: the function must give a value, or several in a tuple; got nothing "
+        "(the part that reads c f32[1,4,8,8]). Does it lack a return?",
+    ),
+    (
+        lambda net: net.rename({"x": 3}),  # type: ignore[dict-item]
+        "rename: the name of a value must be a string; got 3",
     ),
     (lambda net: net.rename({"x": "c"}), "there is a value c already"),
-    (lambda net: net.rename(nodes={"relu": ""}), "rename: a node cannot have an empty name"),
+    (
+        lambda net: net.rename(nodes={"relu": ""}),
+        "rename: a node cannot have an empty name (node relu)",
+    ),
 ]
 X_TYPE = parse_type("f32[1,4,8,8]")
 

@@ -20,6 +20,8 @@ from weft.ir.verify import bodies
 def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
     """The part of a graph between some values and others, as a graph of its own."""
     require_values(graph.types, (*inputs, *outputs), "extract")
+    if not outputs:
+        raise UserError("extract: there must be at least one output", got="none")
     refuse_duplicates(inputs, "extracted input")
     given = set(inputs)
     needed = set(outputs)

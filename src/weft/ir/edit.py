@@ -12,7 +12,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
 from weft.ir.naming import (
@@ -163,6 +163,7 @@ def insert_on_edge(
     if len(subgraph.inputs) != 1 or len(subgraph.outputs) != 1:
         got = f"{len(subgraph.inputs)} inputs and {len(subgraph.outputs)} outputs"
         raise UserError("insert: the subgraph needs one input and one output", got=got)
+    _check_kept(graph, value, subgraph)
     whole = users is None
     chosen = (
         dict.fromkeys(node.name for node in graph.users[value])
@@ -172,7 +173,16 @@ def insert_on_edge(
     require_nodes(graph, chosen)
     for name in chosen:
         if value not in graph.by_name[name].inputs:
-            raise UserError(f"insert: node {name} does not read value {value}")
+            read = [node.name for node in graph.users[value]]
+            raise UserError(
+                f"insert: node {name} does not read value {value}",
+                fix=f"Those that do: {listed(read)}." if read else "",
+            )
+    if not chosen and not (whole and value in graph.outputs):
+        raise UserError(
+            f"insert: there must be somebody who reads value {value} behind what is inserted",
+            got="no users",
+        )
     if whole and value in graph.outputs and value not in graph.producers:
         raise UserError(f"insert: graph output {value} is made by no node, so it cannot be cut")
     cut = fresh(f"{value}_cut", graph.types)
@@ -205,11 +215,23 @@ def insert_on_edge(
     return noted(edited, "insert", f"{listed(node.name for node in subgraph.nodes)} on {value}")
 
 
+def _check_kept(graph: Graph, value: str, subgraph: Graph) -> None:
+    """What is inserted must read and give the type of the edge."""
+    ends = (("reads", subgraph.inputs[0]), ("gives", subgraph.outputs[0]))
+    for does, end in ends:
+        if subgraph.types[end] != graph.types[value]:
+            raise UserError(
+                f"insert: what comes between value {value} and its users must have its type, "
+                f"{graph.types[value]}",
+                got=f"a part that {does} {subgraph.types[end]}",
+                fix="Replace the users instead, if they can read another type.",
+            )
+
+
 def rename_values(graph: Graph, names: Mapping[str, str]) -> Graph:
     """Give values new names, graph inputs and outputs included."""
     require_values(graph.types, names, "rename")
-    if not all(names.values()):
-        raise UserError("rename: a value cannot have an empty name")
+    _check_names(names, "value")
     refuse_duplicates([names.get(value, value) for value in graph.types], "value")
     renamed = changed(
         graph,
@@ -222,11 +244,18 @@ def rename_values(graph: Graph, names: Mapping[str, str]) -> Graph:
     return noted(renamed, "rename", listed(f"{a} to {b}" for a, b in names.items()))
 
 
+def _check_names(names: Mapping[str, str], kind: str) -> None:
+    for old, new in names.items():
+        if not isinstance(new, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"rename: the name of a {kind} must be a string", got=repr(new))
+        if not new:
+            raise UserError(f"rename: a {kind} cannot have an empty name", where=f"{kind} {old}")
+
+
 def rename_nodes(graph: Graph, names: Mapping[str, str]) -> Graph:
     """Give nodes new names; their origin stays."""
     require_nodes(graph, names)
-    if not all(names.values()):
-        raise UserError("rename: a node cannot have an empty name")
+    _check_names(names, "node")
     refuse_duplicates([names.get(node.name, node.name) for node in graph.nodes], "node")
     nodes = tuple(
         changed(node, name=names[node.name]) if node.name in names else node for node in graph.nodes
@@ -240,6 +269,9 @@ def set_outputs(graph: Graph, outputs: Sequence[str]) -> Graph:
     require_values(graph.types, outputs, "outputs")
     if "" in outputs:
         raise UserError("outputs: a graph output cannot be absent")
+    if not outputs:
+        raise UserError("outputs: there must be at least one", got="none")
+    refuse_duplicates(outputs, "graph output")
     return noted(changed(graph, outputs=tuple(outputs)), "outputs", listed(outputs))
 
 
@@ -247,7 +279,10 @@ def set_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
     """Exchange constants for others of the same type."""
     for name, array in arrays.items():
         if name not in graph.constants:
-            raise UserError(f"constants: graph {graph.name} has no constant {name}")
+            raise UserError(
+                f"constants: graph {graph.name} has no constant {name}",
+                fix=nearest(name, graph.constants),
+            )
         if type_of(array, name) != graph.types[name]:
             got = str(type_of(array, name))
             raise UserError(f"constants: {name} is {graph.types[name]}", got=got)

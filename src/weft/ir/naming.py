@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 
@@ -70,11 +70,21 @@ def require_nodes(graph: Graph, names: Iterable[str]) -> None:
     """Refuse names of nodes that do not exist."""
     for name in names:
         if name not in graph.by_name:
-            raise UserError(f"graph {graph.name} has no node {name}")
+            raise UserError(f"graph {graph.name} has no node {name}", fix=_meant(graph, name))
+
+
+def _meant(graph: Graph, name: str) -> str:
+    """What somebody may have meant who gave the name of a node."""
+    if name in graph.producers:
+        return f"It is a value, which node {graph.producers[name].name} makes."
+    if name in graph.types:
+        kind = "a constant" if name in graph.constants else "an input"
+        return f"It is {kind} of the graph."
+    return nearest(name, graph.by_name)
 
 
 def require_values(types: Mapping[str, TensorType], values: Iterable[str], where: str) -> None:
     """Refuse names of values that do not exist."""
     for value in values:
         if value and value not in types:
-            raise UserError(f"there is no value {value}", where=where)
+            raise UserError(f"there is no value {value}", where=where, fix=nearest(value, types))

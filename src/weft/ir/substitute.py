@@ -142,6 +142,9 @@ def _check_type(outer: TensorType, outer_name: str, inner: TensorType, inner_nam
         raise UserError(
             "replace: both sides of a value must have one type",
             got=f"{outer_name}: {outer} in the graph, {inner_name}: {inner} in the subgraph",
+            fix="Cast in the subgraph."
+            if outer.shape == inner.shape
+            else "Give a subgraph for that shape, or replace what reads the value, too.",
         )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from difflib import get_close_matches
+from weft.errors import UserError, nearest
 
-from weft.errors import UserError
+__all__ = ["error_at", "nearest"]
 
 
 def error_at(text: str, at: int, rule: str, *, got: str = "", fix: str = "") -> UserError:
@@ -16,10 +15,3 @@ def error_at(text: str, at: int, rule: str, *, got: str = "", fix: str = "") -> 
     number = text.count("\n", 0, at) + 1
     where = f"line {number}, column {at - start + 1}\n    {line}\n    {' ' * (at - start)}^"
     return UserError(f"query: {rule}", got=got, fix=fix, where=where)
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """The sentence that asks whether another name is meant, if one is near."""
-    lower = {each.lower(): each for each in sorted(known)}
-    near = [lower[each] for each in get_close_matches(name.lower(), lower, 3)]
-    return f"Did you mean {' or '.join(near)}?" if near else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from inspect import Parameter, Signature, signature
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -33,6 +34,14 @@ def call_graph(graph: Graph, *inputs: Value, name: str = "") -> tuple[Value, ...
             f"call: graph {graph.name} has the inputs {', '.join(graph.inputs) or 'none'}",
             got=f"{len(inputs)} values",
         )
+    for wanted, value in zip(graph.inputs, inputs, strict=True):
+        if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                f"call: input {wanted} of graph {graph.name} must be a value of a network in "
+                "the making",
+                got=type(value).__name__,
+                fix="weft.constant makes one of an array; compile() gives what runs on arrays.",
+            )
     bound = _fitted(graph, inputs)
     for wanted, value in zip(bound.inputs, inputs, strict=True):
         if bound.types[wanted] != value.type:
@@ -64,7 +73,7 @@ def trace(
 
     Args:
         function: takes one value for each type, gives one or a sequence of them.
-        types: of the inputs, which are called as the function calls them where it says so.
+        types: of the inputs, which are called ``x``, or ``x0``, ``x1``, ... if there are several.
         name: of the graph.
         seed: of weights that are drawn.
     """
@@ -72,9 +81,51 @@ def trace(
         input_value("x" if len(types) == 1 else f"x{place}", type)
         for place, type in enumerate(types)
     ]
-    made = function(*given)
-    outputs = [made] if isinstance(made, Value) else list(made)
-    return graph_of(given, outputs, name, seed)
+    _check_callable(function, len(given))
+    return graph_of(given, _values(function(*given)), name, seed)
+
+
+def _check_callable(function: object, count: int) -> None:
+    """Refuse what cannot be called with so many values, before it fails inside."""
+    if not callable(function):
+        raise UserError(
+            "trace: what is traced must be a function of values: an op's, a layer, a network, "
+            "or your own",
+            got=type(function).__name__,
+        )
+    try:
+        takes = signature(function)
+    except (TypeError, ValueError):  # of some functions written in C nothing is known
+        return
+    try:
+        takes.bind(*range(count))
+    except TypeError as error:
+        raise UserError(
+            f"trace: the function must take {count} value{'s' if count != 1 else ''}, one for "
+            "each input",
+            got=f"{getattr(function, '__name__', type(function).__name__)}{_plain(takes)}",
+            fix=f"It cannot be called so: {error}.",
+        ) from None
+
+
+def _plain(takes: Signature) -> str:
+    """A signature without types and defaults."""
+    empty = Parameter.empty
+    bare = [each.replace(annotation=empty, default=empty) for each in takes.parameters.values()]
+    return f"({', '.join(map(str, bare))})"
+
+
+def _values(made: object) -> list[Value]:
+    """What a function gave, as outputs."""
+    found: list[Any] = list(cast(Any, made)) if isinstance(made, list | tuple) else [made]
+    for each in found:
+        if not isinstance(each, Value):
+            raise UserError(
+                "trace: the function must give a value, or several in a tuple",
+                got="nothing" if each is None else type(each).__name__,
+                fix="Does it lack a return?" if each is None else "",
+            )
+    return found
 
 
 def graph_of(
@@ -105,17 +156,32 @@ def graph_of(
     return noted(finished, "build", f"{len(finished.nodes)} nodes by hand")
 
 
-def _check_ends(inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+def _check_lists(inputs: object, outputs: object) -> None:
     for kind, values in (("input", inputs), ("output", outputs)):
-        for each in values:
-            if not isinstance(each, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(values, list | tuple):
+            raise UserError(
+                f"net: the {kind}s must be a list of values",
+                got=type(values).__name__,
+                fix=f"Write [{kind}].",
+            )
+        for each in cast(Sequence[object], values):
+            if not isinstance(each, Value):
                 raise UserError(f"net: every {kind} must be a value", got=type(each).__name__)
+
+
+def _check_ends(inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    _check_lists(inputs, outputs)
+    if not outputs:
+        raise UserError("net: there must be at least one output", got="none")
     names: set[str] = set()
     for each in inputs:
         if not isinstance(each.maker, Given):
             raise UserError("net: an input must come from weft.input", got=repr(each))
         if each.maker.name in names:
-            raise UserError(f"net: there is an input {each.maker.name} already")
+            raise UserError(
+                f"net: there is an input {each.maker.name} already",
+                fix="Every input needs a name of its own, and stands in the list once.",
+            )
         names.add(each.maker.name)
     known = {each.maker for each in inputs}
     for maker in _order(outputs):
@@ -123,6 +189,7 @@ def _check_ends(inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
             raise UserError(
                 f"net: the outputs need input {maker.name}, which is not among the inputs",
                 got=", ".join(sorted(names)) or "no inputs",
+                fix="Add it to the inputs.",
             )
 
 

@@ -204,6 +204,13 @@ type of the values beside them."""
 
 def input_value(name: str, type: TensorType) -> Value:
     """A graph input."""
+    if not isinstance(type, TensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"input {name}: a type is text such as f32[1,3,224,224], or a TensorType",
+            got=repr(type),
+        )
+    if not name or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError("an input must have a name", got=repr(name), where=f"input of type {type}")
     return Value(type, Given(name), name=name)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.compose import bind_symbols, extract
 from weft.ir.edit import read_only
@@ -45,6 +45,14 @@ def split(graph: Graph, at: Sequence[str]) -> Cut:
     refuse_duplicates(at, "value at the cut")
     if not at:
         raise UserError("split: there must be at least one value to cut at", got="none")
+    for value in at:
+        if value not in graph.producers:
+            kind = "a constant" if value in graph.constants else "an input of the graph"
+            raise UserError(
+                "split: a graph is cut at values that nodes make",
+                got=f"{value}, {kind}",
+                fix="Cut at a value behind it.",
+            )
     before = _before(graph, at)
     made_before = {v for name in before for v in graph.by_name[name].outputs if v}
     for node in graph.nodes:
@@ -100,6 +108,7 @@ def freeze(graph: Graph, arrays: Mapping[str, ArrayLike]) -> Graph:
             raise UserError(
                 f"freeze: graph {graph.name} has no input {name}",
                 got=", ".join(graph.inputs) or "no inputs",
+                fix=nearest(name, graph.inputs),
             )
         array = as_array(given, f"input {name}")
         found[name] = (array, type_of(array, name))
@@ -109,7 +118,13 @@ def freeze(graph: Graph, arrays: Mapping[str, ArrayLike]) -> Graph:
     bound = bind_symbols(graph, sizes) if sizes else graph
     for name, (_, type) in found.items():
         if bound.types[name] != type:
-            raise UserError(f"freeze: input {name} is {graph.types[name]}", got=str(type))
+            raise UserError(
+                f"freeze: input {name} is {graph.types[name]}",
+                got=str(type),
+                fix="Convert the array."
+                if bound.types[name].shape == type.shape
+                else "with_shapes gives the network inputs of other shapes.",
+            )
     frozen = changed(
         bound,
         inputs=tuple(name for name in bound.inputs if name not in found),

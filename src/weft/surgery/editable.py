@@ -44,7 +44,7 @@ class Editable(ABC):
         """The edits, rewrites and recipes that made the graph."""
         return self.graph.history
 
-    def view(self, nodes: Iterable[str]) -> View:
+    def view(self, nodes: str | Iterable[str]) -> View:
         """Some nodes, with what goes in and comes out in a fixed order."""
         return view(self.graph, nodes)
 
@@ -76,7 +76,7 @@ class Editable(ABC):
         """
         return self.with_graph(replace(self.graph, _several(nodes), part, inputs, outputs))
 
-    def insert(self, value: str, part: Part, users: Iterable[str] | None = None) -> Self:
+    def insert(self, value: str, part: Part, users: str | Iterable[str] | None = None) -> Self:
         """With a graph, a net or a function of values between a value and who reads it.
 
         Args:
@@ -85,7 +85,8 @@ class Editable(ABC):
             users: nodes that shall read what comes out; all, and the graph's output, if
                 not given.
         """
-        return self.with_graph(insert(self.graph, value, part, users))
+        chosen = None if users is None else _several(users)
+        return self.with_graph(insert(self.graph, value, part, chosen))
 
     def rename(
         self, values: Mapping[str, str] | None = None, nodes: Mapping[str, str] | None = None
@@ -93,18 +94,18 @@ class Editable(ABC):
         """With other names of values, graph inputs and outputs included, and of nodes."""
         return self.with_graph(rename(self.graph, values, nodes))
 
-    def extract(self, inputs: Sequence[str], outputs: Sequence[str]) -> Self:
+    def extract(self, inputs: str | Sequence[str], outputs: str | Sequence[str]) -> Self:
         """The part between some values and others."""
-        return self.with_graph(extract(self.graph, inputs, outputs))
+        return self.with_graph(extract(self.graph, _several(inputs), _several(outputs)))
 
     def split(self, at: str | Sequence[str]) -> tuple[Self, Self]:
         """What lies before and what lies behind some values."""
         cut = split(self.graph, _several(at))
         return self.with_graph(cut.front), self.with_graph(cut.back)
 
-    def with_outputs(self, values: Sequence[str]) -> Self:
+    def with_outputs(self, values: str | Sequence[str]) -> Self:
         """With other values as its outputs."""
-        return self.with_graph(set_outputs(self.graph, values))
+        return self.with_graph(set_outputs(self.graph, _several(values)))
 
     def with_shapes(self, shapes: Mapping[str, Sequence[Dim | str]]) -> Self:
         """For inputs of other shapes; a name as the leading size leaves it open.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
-from difflib import get_close_matches
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.edit import insert_on_edge, prune, rename_nodes, rename_values, replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
@@ -29,10 +28,16 @@ def delete(graph: Graph, nodes: Iterable[str], keep: Mapping[str, str] | None = 
     """
     chosen = tuple(dict.fromkeys(nodes))
     require_nodes(graph, chosen)
+    if not chosen:  # such as the matches of a query that has none
+        return graph
     kept = dict(keep or {})
     for name in kept:
         if name not in chosen:
-            raise UserError(f"delete: {name} is not among the nodes to delete", got=listed(chosen))
+            raise UserError(
+                f"delete: {name} is not among the nodes to delete",
+                got=listed(chosen),
+                fix=nearest(name, chosen),
+            )
     work = graph
     # One after another: an input that is kept may be the output of one that goes.
     for name in reversed([node.name for node in graph.nodes if node.name in chosen]):
@@ -78,7 +83,12 @@ def _kept_input(graph: Graph, node: Node, output: str, keep: str) -> str:
     where = f"node {node.name}"
     if keep:
         if keep not in inputs:
-            raise UserError(f"delete: {keep} is not an input", got=", ".join(inputs), where=where)
+            raise UserError(
+                f"delete: {keep} is not an input",
+                got=", ".join(inputs),
+                where=where,
+                fix=nearest(keep, inputs),
+            )
         if graph.types[keep] != wanted:
             raise UserError(
                 f"delete: {keep} must have the type of output {output}, {wanted}",
@@ -124,11 +134,8 @@ def replace(
             is still read; by default the outputs of the view, in order.
     """
     place = view(graph, nodes)
-    if inputs is not None and not isinstance(part, Graph):
-        types = [graph.types[value] for value in _known(graph, inputs.values())]
-        part = part_graph(part, types)
-    elif not isinstance(part, Graph):
-        part = part_graph(part, [graph.types[value] for value in place.inputs])
+    read = place.inputs if inputs is None else _known(graph, inputs.values())
+    part = part_graph(part, {value: graph.types[value] for value in read}, "replace")
     given = inputs if inputs is not None else _paired("inputs", part.inputs, place.inputs, place)
     if outputs is None:
         outputs = _paired("outputs", place.outputs, part.outputs, place)
@@ -180,7 +187,7 @@ def insert(graph: Graph, value: str, part: Part, users: Iterable[str] | None = N
     """
     if value not in graph.types:
         raise _no_value(graph, value, "insert")
-    found = part_graph(part, [graph.types[value]])
+    found = part_graph(part, {value: graph.types[value]}, "insert")
     return sound(insert_on_edge(graph, value, found, users), "insert")
 
 
@@ -195,8 +202,9 @@ def rename(
 
 
 def _no_value(graph: Graph, value: str, word: str) -> UserError:
-    near = get_close_matches(value, list(graph.types), 1)
-    return UserError(
-        f"{word}: graph {graph.name} has no value {value}",
-        fix=f"Did you mean {near[0]}?" if near else "",
-    )
+    if value in graph.by_name:
+        made = ", ".join(filter(None, graph.by_name[value].outputs))
+        fix = f"It is a node, which makes {made}."
+    else:
+        fix = nearest(value, graph.types)
+    return UserError(f"{word}: graph {graph.name} has no value {value}", fix=fix)

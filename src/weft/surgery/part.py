@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from weft.errors import UserError
@@ -17,9 +17,27 @@ Part: TypeAlias = Graph | Callable[..., Any]
 """A graph, or a function of values: a layer, an op function, a net."""
 
 
-def part_graph(part: Part, types: Sequence[TensorType], name: str = "part") -> Graph:
-    """The graph of a part for inputs of these types."""
-    return part if isinstance(part, Graph) else trace(part, types, name)
+def part_graph(part: Part, given: Mapping[str, TensorType], word: str) -> Graph:
+    """The graph of a part.
+
+    Args:
+        part: a graph, which stays as it is, or a function of values.
+        given: types of the values that it is to read, by their names.
+        word: what the edit is called in errors.
+    """
+    if isinstance(part, Graph):
+        return part
+    try:
+        return trace(part, list(given.values()), "part")
+    except UserError as error:
+        reads = ", ".join(f"{value} {type}" for value, type in given.items()) or "nothing"
+        place = f"the part that reads {reads}"
+        raise UserError(
+            f"{word}: {error.rule.removeprefix('trace: ')}",
+            got=error.got,
+            fix=error.fix,
+            where=f"{error.where}, in {place}" if error.where else place,
+        ) from None
 
 
 def sound(graph: Graph, word: str) -> Graph:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from typing import SupportsIndex
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.compose import bind_symbols, symbols
 from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
@@ -44,8 +45,12 @@ def with_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim | str]]) -> Grap
 def _shape(graph: Graph, name: str, shape: Sequence[Dim | str]) -> tuple[Dim, ...]:
     if name not in graph.inputs:
         got = ", ".join(graph.inputs) or "no inputs"
-        raise UserError(f"shapes: graph {graph.name} has no input {name}", got=got)
-    found = tuple(Symbol(dim) if isinstance(dim, str) else dim for dim in shape)
+        raise UserError(
+            f"shapes: graph {graph.name} has no input {name}",
+            got=got,
+            fix=nearest(name, graph.inputs),
+        )
+    found = tuple(_dim(dim) for dim in shape)
     old = graph.types[name].shape
     if len(found) != len(old):
         raise UserError(
@@ -56,9 +61,18 @@ def _shape(graph: Graph, name: str, shape: Sequence[Dim | str]) -> tuple[Dim, ..
         if isinstance(dim, Symbol):
             if place:
                 raise UserError("shapes: only the leading size may be left open", got=f"{name}")
+        elif not isinstance(dim, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"shapes: sizes of input {name} must be whole numbers", got=repr(dim))
         elif dim < 1:
             raise UserError(f"shapes: sizes of input {name} must be at least 1", got=str(dim))
     return found
+
+
+def _dim(given: Dim | str) -> Dim:
+    if isinstance(given, str):
+        return Symbol(given)
+    # NumPy's whole numbers are as good.
+    return int(given) if isinstance(given, SupportsIndex) else given
 
 
 def _bound(graph: Graph, wanted: Mapping[str, tuple[Dim, ...]]) -> Graph:

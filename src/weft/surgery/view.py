@@ -76,14 +76,14 @@ class View:
         )
 
 
-def view(graph: Graph, nodes: Iterable[str]) -> View:
+def view(graph: Graph, nodes: str | Iterable[str]) -> View:
     """A view of some nodes, by name.
 
     Raises:
         UserError: there is no such node, or one of them both feeds others and reads what
             comes of them, so that the nodes cannot be one.
     """
-    chosen = dict.fromkeys(nodes)
+    chosen = dict.fromkeys([nodes] if isinstance(nodes, str) else nodes)
     require_nodes(graph, chosen)
     if not chosen:
         raise UserError("view: there must be at least one node", got="none")
