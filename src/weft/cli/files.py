@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
 
 IMAGES = frozenset(".png .jpg .jpeg .bmp .gif .webp .ppm .pgm .tif .tiff".split())
@@ -65,14 +65,9 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _load_numpy(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file by name; ``""`` is the name of the only one of a ``.npy``."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"": found}
-        with found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        return read_arrays(path)
+    except (OSError, ValueError) as error:
         raise UserError(
             "data must be an array file of NumPy's (.npy, .npz) or an image",
             got=f"{path}: {error}",

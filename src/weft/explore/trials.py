@@ -9,12 +9,12 @@ from math import inf
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 
 from weft.errors import UserError
 from weft.explore.comparison import Quality, Timing
+from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
 from weft.runtime.compare import compare
 
@@ -85,23 +85,14 @@ class Samples:
         return np.ascontiguousarray(sample.reshape(type.dims).astype(type.dtype.numpy))
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file by name; ``""`` is the name of the only one of a ``.npy``."""
+def read_samples(path: Path) -> Samples:
+    """Samples from an ``.npz``: an array for each input, and perhaps ``labels``."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"": found}
-        with found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        arrays = read_arrays(path)
+    except (OSError, ValueError) as error:
         raise UserError(
             "data must be an array file of NumPy's (.npz, .npy)", got=f"{path}: {error}"
         ) from None
-
-
-def read_samples(path: Path) -> Samples:
-    """Samples from an ``.npz``: an array for each input, and perhaps ``labels``."""
-    arrays = _arrays(path)
     labels = arrays.pop(LABELS, None)
     if not arrays:
         raise UserError("data must have an array for each input", got=f"only {LABELS} in {path}")

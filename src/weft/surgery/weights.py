@@ -6,23 +6,20 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
-from numpy.lib.format import write_array
 
 from weft.errors import UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
 from weft.ir.naming import type_of
+from weft.ir.npz import read_arrays, write_arrays
 from weft.ir.safetensors import read_tensors, write_tensors
 
 _MOST_TOLD = 8
 SAFETENSORS = ".safetensors"
 NPZ = ".npz"
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def swap_weights(graph: Graph, arrays: Mapping[str, ArrayLike], *, partial: bool = True) -> Graph:
@@ -77,23 +74,13 @@ def save_weights(graph: Graph, path: str | os.PathLike[str]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            if path.suffix == SAFETENSORS:
-                write_tensors(graph.constants, file)
-            else:
-                _write_npz(graph.constants, file)
+            write = write_tensors if path.suffix == SAFETENSORS else write_arrays
+            write(graph.constants, file)
         temporary.replace(path)
     except OSError as error:
         raise UserError(f"cannot save to {path}: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _write_npz(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    # Not numpy.savez, to which a constant called "file" could not be given.
-    with ZipFile(file, "w", ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            with archive.open(ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True) as member:
-                write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def load_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -103,11 +90,10 @@ def load_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     try:
         if path.suffix == SAFETENSORS:
             return read_tensors(path.read_bytes())
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        return read_arrays(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, BadZipFile, EOFError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is not a sound file of weights", got=str(error)) from None
 
 
