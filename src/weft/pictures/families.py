@@ -6,64 +6,27 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from weft.ops import (
-    activation,
-    along,
-    arithmetic,
-    channels_last,
-    convolution,
-    counted,
-    deformable,
-    generation,
-    global_pooling,
-    indexing,
-    integer,
-    linear,
-    logic,
-    loss,
-    normalization,
-    ordering,
-    padding,
-    pooling,
-    quantization,
-    recurrent,
-    reduction,
-    regions,
-    resampling,
-    response,
-    rotary,
-    sampling,
-    scatter,
-    selection,
-    signal,
-    slicing,
-    suppression,
-)
-from weft.ops.attention import OPS as ATTENTION
-from weft.ops.cast import OPS as CAST
-from weft.ops.record import Op
-from weft.ops.shape import OPS as SHAPE
-from weft.ops.softmax import OPS as SOFTMAX
+from weft.ops.table import FAMILIES
 
 OTHER: Final = "other"
 INPUT: Final = "input"
 OUTPUT: Final = "output"
 
-KINDS: Mapping[str, tuple[Op, ...]] = MappingProxyType(
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "convolution": (*convolution.OPS, *deformable.OPS, *channels_last.OPS),
-        "matrix product": (*linear.OPS, *ATTENTION),
-        "activation": (*activation.OPS, *SOFTMAX),
-        "arithmetic": (*arithmetic.OPS, *logic.OPS),
-        "normalization": (*normalization.OPS, *response.OPS),
-        "pooling": (*pooling.OPS, *global_pooling.OPS, *regions.OPS),
-        "reduction": (*reduction.OPS, *along.OPS, *selection.OPS, *counted.OPS, *suppression.OPS),
-        "shape": (*SHAPE, *ordering.OPS),
-        "slices": (*slicing.OPS, *indexing.OPS, *scatter.OPS, *padding.OPS),
-        "integers": (*CAST, *quantization.OPS, *integer.OPS),
-        "recurrence": (*recurrent.OPS,),
-        "sampling": (*resampling.OPS, *sampling.OPS),
-        "signal": (*signal.OPS, *generation.OPS, *rotary.OPS, *loss.OPS),
+        "convolution": ("convolution", "deformable", "channels_last"),
+        "matrix product": ("linear", "attention"),
+        "activation": ("activation", "softmax"),
+        "arithmetic": ("arithmetic", "logic"),
+        "normalization": ("normalization", "response"),
+        "pooling": ("pooling", "global_pooling", "regions"),
+        "reduction": ("reduction", "along", "selection", "counted", "suppression"),
+        "shape": ("shape", "ordering"),
+        "slices": ("slicing", "indexing", "scatter", "padding"),
+        "integers": ("cast", "quantization", "integer"),
+        "recurrence": ("recurrent",),
+        "sampling": ("resampling", "sampling"),
+        "signal": ("signal", "generation", "rotary", "loss"),
     }
 )
 """The families of the op table, a few to a colour; ops of no family are ``other``."""
@@ -90,7 +53,12 @@ FILLS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_KIND_OF: Mapping[str, str] = {op.name: kind for kind, ops in KINDS.items() for op in ops}
+_KIND_OF: Mapping[str, str] = {
+    op.name: kind
+    for kind, families in KINDS.items()
+    for family in families
+    for op in FAMILIES[family]
+}
 
 
 def kind_of(op: str) -> str:
