@@ -351,7 +351,7 @@ def test_bench_options_that_need_layers(digits):
 def test_cache(digits, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
     assert record("cache")["entries"] == []
-    good("run", digits, "--random")
+    good("run", digits, "--random", "--threads", 1)  # the pool of threads would be an entry
     entries = record("cache")["entries"]
     assert sorted(Path(each["path"]).suffix for each in entries) == [
         ".bin",

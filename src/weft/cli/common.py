@@ -19,6 +19,7 @@ from rich.text import Text
 
 from weft import api
 from weft.errors import InternalError, UserError, WeftError
+from weft.ir.npz import read_arrays
 from weft.plugins import Table as PluginTable
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
@@ -166,6 +167,30 @@ threads_option = click.option(
     help="To run on [default: WEFT_THREADS, else one for each core].",
 )
 
+planned_threads_option = click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MOST_THREADS),
+    help="That one run can use.",
+)
+
+shapes_option = click.option(
+    "--input",
+    "shapes",
+    multiple=True,
+    metavar="NAME=SHAPE",
+    help="Shape of an input, as 1x3x224x224; may be given for each.",
+)
+
+batch_option = click.option(
+    "--batch",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Size of a leading dimension that a model leaves open.",
+)
+
 simd_option = click.option(
     "--simd",
     type=click.Choice(tuple(SIMD)),
@@ -194,6 +219,11 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(part) for part in parts)
 
 
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """What several ``--input`` say."""
+    return dict(parse_shape(each) for each in texts)
+
+
 def parse_constant(text: str) -> tuple[str, np.ndarray]:
     """``name=[1, 2]`` in JSON, or ``name=@file.npy``."""
     name, equals, value = text.partition("=")
@@ -203,9 +233,10 @@ def parse_constant(text: str) -> tuple[str, np.ndarray]:
         )
     try:
         if value.startswith("@"):
-            return name, np.load(value[1:], allow_pickle=False)
+            (array,) = read_arrays(Path(value[1:])).values()
+            return name, array
         return name, np.array(json.loads(value))
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(
             "the value of a constant must be JSON, or @FILE with an array of NumPy's",
             got=f"{text}: {error}",
@@ -244,13 +275,7 @@ def model_options(function: Function) -> Function:
     """The argument MODEL and the options that say how to read it."""
 
     @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-    @click.option(
-        "--input",
-        "shapes",
-        multiple=True,
-        metavar="NAME=SHAPE",
-        help="Shape of an input, as 1x3x224x224; may be given for each.",
-    )
+    @shapes_option
     @click.option(
         "--constant",
         "constants",
@@ -258,20 +283,14 @@ def model_options(function: Function) -> Function:
         metavar="NAME=VALUE",
         help="Value of an input that is always the same: JSON, or @FILE.npy.",
     )
-    @click.option(
-        "--batch",
-        default=1,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Size of a leading dimension that the model leaves open.",
-    )
+    @batch_option
     @functools.wraps(function)
     def wrapped(
         model: Path, shapes: Sequence[str], constants: Sequence[str], batch: int, **rest: Any
     ) -> Any:
         chosen = Model(
             model,
-            dict(parse_shape(each) for each in shapes),
+            parse_shapes(shapes),
             dict(parse_constant(each) for each in constants),
             batch,
         )

@@ -11,9 +11,12 @@ import click
 from weft import api, variants
 from weft.cli.common import (
     State,
+    batch_option,
     exact_option,
     json_option,
-    parse_shape,
+    parse_shapes,
+    planned_threads_option,
+    shapes_option,
     table,
     target_option,
     working,
@@ -21,27 +24,14 @@ from weft.cli.common import (
 )
 from weft.cli.files import write_text
 from weft.explore.comparison import COSTS, Comparison, Cost
-from weft.runtime.threads import MOST_THREADS
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
 @click.argument(
     "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option(
-    "--input",
-    "shapes",
-    multiple=True,
-    metavar="NAME=SHAPE",
-    help="Shape of an input of all models, as 1x3x224x224; may be given for each.",
-)
-@click.option(
-    "--batch",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Size of a leading dimension that the models leave open.",
-)
+@shapes_option
+@batch_option
 @click.option(
     "--data",
     metavar="FILE|NAME",
@@ -49,13 +39,7 @@ from weft.runtime.threads import MOST_THREADS
     "or a data set (`weft datasets`).",
 )
 @target_option
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, MOST_THREADS),
-    help="That one run can use.",
-)
+@planned_threads_option
 @exact_option
 @click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
 @click.option("--seconds", default=2.0, show_default=True, help="How long to measure in all.")
@@ -88,7 +72,7 @@ def compare(
     models take turns on this machine; difference is the largest one to the first model's
     outputs, over their range, on --data or on random inputs.
     """
-    given = dict(parse_shape(each) for each in shapes)
+    given = parse_shapes(shapes)
     with working("comparing"):
         found = variants.compare(
             [api.load(path, given) for path in models],

@@ -11,9 +11,11 @@ import numpy as np
 from weft import api
 from weft.cli.common import (
     State,
+    batch_option,
     exact_option,
     json_option,
-    parse_shape,
+    parse_shapes,
+    planned_threads_option,
     table,
     target_option,
     working,
@@ -26,7 +28,6 @@ from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
 from weft.kernels.offers import Answer, Layer
 from weft.ops.table import OPS
-from weft.runtime.threads import MOST_THREADS
 
 
 def element_type(text: str) -> DType:
@@ -75,20 +76,8 @@ def _of_op(
     metavar="TYPE|NAME=SHAPE",
     help="Of an op: type of an input, as f32[1,64,56,56]; of a model as for other commands.",
 )
-@click.option(
-    "--batch",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Size of a leading dimension that the model leaves open.",
-)
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, MOST_THREADS),
-    help="That one run can use.",
-)
+@batch_option
+@planned_threads_option
 @exact_option
 @json_option
 @click.pass_obj
@@ -122,8 +111,7 @@ def impls(
                 raise UserError(
                     "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
                 )
-            shapes = dict(parse_shape(each) for each in inputs)
-            net, node = api.load(model[0], shapes).bound(batch), model[1]
+            net, node = api.load(model[0], parse_shapes(inputs)).bound(batch), model[1]
         layers = net.implementations(target, node=node, threads=threads, exact=exact)
     if state.json:
         write_json({"target": target, "layers": [each.record() for each in layers]})
