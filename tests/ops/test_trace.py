@@ -17,7 +17,7 @@ from weft.ir.verify import verify
 from weft.ops.evaluate import call_of, evaluate
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph, graph_of, trace
-from weft.ops.values import Value, weight
+from weft.ops.values import Drawn, Initial, Value, weight
 
 X = parse_type("f32[2,3]")
 
@@ -84,8 +84,10 @@ def test_weights_are_drawn_from_the_seed_and_their_names() -> None:
 
 
 @pytest.mark.parametrize("kind", ["he", "glorot", "normal", "zeros", "ones"])
-def test_how_weights_are_drawn(kind: str) -> None:
-    drawn = weight(parse_type("f32[100,200]"), kind, (100, 200)).maker.array(0, 0)  # type: ignore
+def test_how_weights_are_drawn(kind: Initial) -> None:
+    maker = weight(parse_type("f32[100,200]"), kind, (100, 200)).maker
+    assert isinstance(maker, Drawn)
+    drawn = maker.array(0, 0)
     deviation = {"he": 0.02**0.5, "glorot": (2 / 300) ** 0.5, "normal": 0.02}.get(kind, 0.0)
     assert drawn.dtype == np.float32
     assert abs(drawn.std() - deviation) < 0.02 * deviation + 1e-9

@@ -233,7 +233,7 @@ def weight(
 
 def binary(op: str, left: Input, right: Input) -> Value:
     """An op of two inputs, one of which is a value."""
-    return apply(OPS[op], as_values(op.lower(), (left, right)))[0]  # type: ignore[arg-type]
+    return apply(OPS[op], as_values(op.lower(), (left, right)))[0]
 
 
 def as_values(word: str, inputs: tuple[Input | None, ...]) -> tuple[Value | None, ...]:
