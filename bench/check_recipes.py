@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.zoo import cache_folder
+from bench.folders import zoo_folder
 from weft.api import Net, load
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -105,7 +105,7 @@ class Line:
 
 def path_of(name: str) -> Path:
     """The file of a network, with batch norms if there is one."""
-    folder = cache_folder()
+    folder = zoo_folder()
     with_norms = folder / f"{name}.ts-bn.onnx"
     return with_norms if with_norms.exists() else folder / f"{name}.ts.onnx"
 
@@ -143,7 +143,7 @@ class Checked:
     def __init__(self, name: str, plain: bool) -> None:
         self.name = name
         self.net = load(path_of(name)).bound()
-        with np.load(cache_folder() / f"{name}.npz") as arrays:
+        with np.load(zoo_folder() / f"{name}.npz") as arrays:
             self.x = arrays["x"]
         self.expected = outputs(self.net, self.x)
         self.plain = outputs(self.net, self.x, plain=True) if plain else None

@@ -29,6 +29,7 @@ import numpy as np
 import onnxruntime
 
 import weft
+from bench.folders import zoo_folder
 from weft.api import Net
 from weft.codegen.emit import emit
 from weft.errors import InternalError, UserError
@@ -233,15 +234,10 @@ def line(figures: Figures) -> str:
     return f"{text}  FAILS: {', '.join(failures)}" if failures else text
 
 
-def default_folder() -> Path:
-    """Where ``bench.zoo`` writes: `$WEFT_ZOO`, or `~/.cache/weft/zoo`."""
-    return Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", nargs="*", default=[], help="networks (default: all there are)")
-    parser.add_argument("--folder", type=Path, default=default_folder())
+    parser.add_argument("--folder", type=Path, default=zoo_folder())
     parser.add_argument("--seconds", type=float, default=900.0, help="time limit of each file")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)

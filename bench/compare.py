@@ -40,6 +40,7 @@ import numpy as np
 import onnxruntime
 
 import weft
+from bench.folders import models_folder, zoo_folder
 from weft.api import Net
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
@@ -48,9 +49,8 @@ from weft.runtime.library import Library, build
 from weft.targets.table import target
 
 FLAGS = ("-O3", "-march=native")
-MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
-TINY = Path(os.environ.get("WEFT_MODELS") or MODELS) / "tiny"
-ZOO = Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
+TINY = models_folder() / "tiny"
+ZOO = zoo_folder()
 NETWORKS: Mapping[str, Path] = {
     "ic": TINY / "ic_float.onnx",
     "kws": TINY / "kws_float.onnx",

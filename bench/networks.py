@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 import weft
+from bench.folders import models_folder, zoo_folder
 from weft.cli.files import random_inputs
 
-MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
-TINY = Path(os.environ.get("WEFT_MODELS") or MODELS) / "tiny"
-ZOO = Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
+TINY = models_folder() / "tiny"
+ZOO = zoo_folder()
 
 CONVOLUTIONAL = (
     "resnet18",

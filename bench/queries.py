@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
@@ -122,15 +123,14 @@ def ladder(count: int) -> Graph:
 
 def networks() -> Iterator[tuple[str, Graph, Sequence[str]]]:
     """Deep networks, batch norms left in."""
-    from bench.zoo import Encoder, entry, export_torchscript, sequences  # noqa: PLC0415
-
-    encoder = (lambda: Encoder(256, 4, 24), sequences(64, 256))
-    vision = [(name, entry(name)) for name in ("resnet152", "densenet161")]
+    zoo = import_module("bench.zoo")  # which needs PyTorch
+    encoder = (lambda: zoo.Encoder(256, 4, 24), zoo.sequences(64, 256))
+    vision = [(name, zoo.entry(name)) for name in ("resnet152", "densenet161")]
     made = [(name, (what.build, what.inputs), VISION) for name, what in vision]
     with tempfile.TemporaryDirectory() as folder:
         for name, (build, inputs), asked in [*made, ("transformer-24", encoder, LANGUAGE)]:
             path = Path(folder) / f"{name}.onnx"
-            export_torchscript(build().eval(), inputs(1), path, norms=asked is VISION)
+            zoo.export_torchscript(build().eval(), inputs(1), path, norms=asked is VISION)
             yield name, weft.load(path).graph, asked
 
 

@@ -37,14 +37,11 @@ import onnxruntime
 import torch
 from torch import nn
 
+from bench.folders import zoo_folder
+
 SEED = 20261121
 BATCH = 3
 TORCHSCRIPT_OPSET = 17
-
-
-def cache_folder() -> Path:
-    """The folder of exported networks: `$WEFT_ZOO`, or `~/.cache/weft/zoo`."""
-    return Path(os.environ.get("WEFT_ZOO") or Path.home() / ".cache" / "weft" / "zoo")
 
 
 def import_torchvision():
@@ -416,7 +413,7 @@ def table(out: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="networks (default: the usual ones), or `all`")
-    parser.add_argument("--out", type=Path, default=cache_folder())
+    parser.add_argument("--out", type=Path, default=zoo_folder())
     parser.add_argument("--force", action="store_true", help="export again what is there")
     parser.add_argument("--list", action="store_true", help="print every name and stop")
     arguments = parser.parse_args()
