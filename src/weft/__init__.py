@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft import ops
-from weft.api import CompiledNet, Net, input, load, net, trace
+from weft.api import CompiledNet, Net, input, load, merge, net, trace
 from weft.deferred import deferred
 from weft.errors import InternalError, UserError, WeftError
 from weft.ops.values import Value, constant
@@ -26,6 +26,7 @@ __all__ = [
     "input",
     "layers",
     "load",
+    "merge",
     "net",
     "ops",
     "parallel",

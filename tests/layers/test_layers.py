@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,6 +182,18 @@ REFUSALS: list[tuple[object, str, str]] = [
         IMAGE,
         "parallel: layer 0 must give one value; got 2 values",
     ),
+    (
+        parallel([layers.Conv(3, 3), layers.Conv(3, 1)]),
+        IMAGE,
+        "parallel: concat: the inputs must agree in all but axis 1; got f32[1,3,7,6] of layer 0, "
+        "f32[1,3,9,8] of layer 1. Their sizes may differ along axis 1 alone.",
+    ),
+    (
+        parallel([layers.Conv(3, 3), layers.Conv(4, 3)], join="add"),
+        IMAGE,
+        "parallel: add: the shapes do not broadcast; got f32[1,3,7,6] of layer 0, "
+        "f32[1,4,7,6] of layer 1. Their sizes must be equal, or 1.",
+    ),
 ]
 
 
@@ -203,9 +216,76 @@ def test_refusals(layer: Callable[..., object], given: str, message: str) -> Non
             lambda: parallel([weft.ops.relu], "mean"),
             "parallel: join must be add, concat, multiply or a function; got 'mean'",
         ),
+        (
+            lambda: sequential(layers.Conv(8, 3)),  # type: ignore[arg-type]
+            "sequential: layers are given as a list; got Conv. Write [...].",
+        ),
+        (
+            lambda: layers.MaxPool(3, stride=2),  # type: ignore[call-arg]
+            "MaxPool: there is no parameter stride; got kernel, strides, padding, name. "
+            "Did you mean strides?",
+        ),
+        (
+            lambda: layers.MaxPool(),  # type: ignore[call-arg]
+            "MaxPool: missing a required argument: 'kernel'; got kernel, strides, padding, name",
+        ),
+        (
+            lambda: layers.Conv(-8, 3),
+            "Conv: channels must be a whole number of at least 1; got -8",
+        ),
+        (
+            lambda: layers.Conv("8", 3),  # type: ignore[arg-type]
+            "Conv: channels must be a whole number of at least 1; got '8'",
+        ),
+        (
+            lambda: layers.Conv(8, (3, 0)),
+            "Conv: kernel must be a whole number of at least 1, or one for each axis; got (3, 0)",
+        ),
+        (
+            lambda: layers.MaxPool(2, padding=-1),
+            "MaxPool: padding must be a whole number, or one for each axis, none below 0; got -1",
+        ),
+        (
+            lambda: layers.Linear(3, initial="hee"),  # type: ignore[arg-type]
+            "Linear: initial must be one of he, glorot, normal, zeros, ones; got 'hee'",
+        ),
+        (lambda: layers.Linear(3, name=3), "Linear: name must be a string; got 3"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_layer(make: Callable[[], object], message: str) -> None:
     with pytest.raises(UserError) as caught:
         make()
+    assert str(caught.value) == message
+
+
+def test_sizes_may_be_numbers_of_numpy() -> None:
+    net = weft.trace(layers.Conv(np.int64(8), np.int32(3), padding=np.int64(1)), IMAGE)  # type: ignore[arg-type]
+    assert [str(each) for each in net.outputs.values()] == ["f32[1,8,9,8]"]
+
+
+def test_layers_keep_their_signatures() -> None:
+    assert [*inspect.signature(layers.Embedding).parameters] == [
+        "rows",
+        "channels",
+        "weight",
+        "initial",
+        "name",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        (layers, "Cnov", "weft.layers has no layer Cnov. Did you mean Conv?"),
+        (layers, "ReLU", "weft.layers has no layer ReLU. It is the function weft.ops.relu."),
+        (
+            weft.ops,
+            "leaky_rleu",
+            "weft.ops has no op leaky_rleu. Did you mean leaky_relu?",
+        ),
+    ],
+)
+def test_a_misspelt_name_says_which_was_meant(module: object, name: str, message: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
     assert str(caught.value) == message

@@ -11,6 +11,8 @@ import numpy as np
 from weft.api.compiled import Net
 from weft.errors import UserError
 from weft.frontends.source import NATIVE, open_file
+from weft.ir.compose import merge as merge_graphs
+from weft.ir.graph import Graph
 from weft.ir.types import TensorType, parse_type
 from weft.ops.trace import graph_of
 from weft.ops.trace import trace as trace_graph
@@ -57,6 +59,37 @@ def net(
             the same name the same elements.
     """
     return Net(graph_of(inputs, outputs, name, seed))
+
+
+def merge(
+    parts: Mapping[str, Net | Graph], wiring: Mapping[str, str], *, name: str = "merged"
+) -> Net:
+    """One network of several.
+
+    Every name gets its part's name and a dot in front: ``head.image``.
+
+    Args:
+        parts: the networks by name.
+        wiring: for an input (``head.image``) the output (``backbone.features``) that feeds it.
+            Inputs that nothing feeds are inputs of the whole; outputs that feed nothing are
+            its outputs, in the order of the parts.
+        name: of the network.
+
+    Raises:
+        UserError: a name or a type does not fit, or the wiring goes in a circle.
+    """
+    for part, given in parts.items():
+        if not isinstance(given, Graph | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                "merge: a part is a network or a graph",
+                got=type(given).__name__,
+                where=f"part {part}",
+                fix="weft.trace makes a network of a function or a layer.",
+            )
+    graphs = {
+        part: given.graph if isinstance(given, Net) else given for part, given in parts.items()
+    }
+    return Net(merge_graphs(name, graphs, wiring))
 
 
 def trace(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from dataclasses import replace as changed
 from typing import Any, TypeGuard, cast
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.edit import rename_nodes, rename_values
 from weft.ir.graph import Graph, Node
 from weft.ir.history import Entry, noted
@@ -63,16 +63,29 @@ def merge(name: str, parts: Mapping[str, Graph], wiring: Mapping[str, str]) -> G
         wiring: for an input (``head.x``) the output (``backbone.y``) that feeds it.  Inputs
             without an entry are inputs of the new graph; all outputs that feed nothing
             are its outputs, in the order of the parts.
+
+    Raises:
+        UserError: a name or a type does not fit, or the wiring goes in a circle.
     """
+    if not parts:
+        raise UserError("merge: there must be at least one part", got="none")
     placed = [_prefixed(part, graph) for part, graph in parts.items()]
     types = {value: type for part in placed for value, type in part.types.items()}
     inputs = [value for part in placed for value in part.inputs]
     outputs = [value for part in placed for value in part.outputs]
     for target, source in wiring.items():
         if target not in inputs:
-            raise UserError(f"merge: {target} is not an input of a part", got=", ".join(inputs))
+            raise UserError(
+                f"merge: {target} is not an input of a part",
+                got=", ".join(inputs),
+                fix=nearest(target, inputs),
+            )
         if source not in outputs:
-            raise UserError(f"merge: {source} is not an output of a part", got=", ".join(outputs))
+            raise UserError(
+                f"merge: {source} is not an output of a part",
+                got=", ".join(outputs),
+                fix=nearest(source, outputs),
+            )
         if types[target] != types[source]:
             got = f"{source}: {types[source]}, {target}: {types[target]}"
             raise UserError("merge: wired values must have one type", got=got)
@@ -86,8 +99,15 @@ def merge(name: str, parts: Mapping[str, Graph], wiring: Mapping[str, str]) -> G
         topological(nodes),
         {value: type for value, type in types.items() if value not in wiring},
         {value: array for part in placed for value, array in part.constants.items()},
-        (Entry("merge", listed(parts)),),
+        (*_histories(parts), Entry("merge", listed(parts))),
     )
+
+
+def _histories(parts: Mapping[str, Graph]) -> Iterator[Entry]:
+    """What made the parts, each entry with its part's name."""
+    for part, graph in parts.items():
+        for each in graph.history:
+            yield Entry(each.name, f"{part}: {each.what}" if each.what else part)
 
 
 def _source(target: str, wiring: Mapping[str, str]) -> str:

@@ -111,6 +111,10 @@ def residual(layer: Layer, shortcut: Layer | None = None) -> Block:
 
 
 def _checked(word: str, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    if isinstance(layers, str) or not isinstance(layers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"{word}: layers are given as a list", got=type(layers).__name__, fix="Write [...]."
+        )
     found = tuple(layers)
     for place, layer in enumerate(found):
         if not isinstance(layer, Graph) and not callable(layer):
@@ -144,8 +148,16 @@ def _single(made: Any) -> Any:
 def _joined(values: list[Value], join: Join, axis: int) -> Value:
     if callable(join):
         return join(*values)
-    if join == "concat":
-        attributes = OPS["Concat"].attributes(axis=axis)
-        return apply(OPS["Concat"], tuple(values), attributes)[0]
-    op = OPS["Add" if join == "add" else "Mul"]
-    return reduce(lambda left, right: apply(op, (left, right))[0], values)
+    try:
+        if join == "concat":
+            attributes = OPS["Concat"].attributes(axis=axis)
+            return apply(OPS["Concat"], tuple(values), attributes)[0]
+        op = OPS["Add" if join == "add" else "Mul"]
+        return reduce(lambda left, right: apply(op, (left, right))[0], values)
+    except UserError as error:
+        along = f"Their sizes may differ along axis {axis} alone."
+        raise UserError(
+            f"parallel: {error.rule}",
+            got=", ".join(f"{each.type} of layer {n}" for n, each in enumerate(values)),
+            fix=along if join == "concat" else "Their sizes must be equal, or 1.",
+        ) from None

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from weft.errors import UserError
 from weft.ir.types import Symbol, TensorType
+from weft.layers.parameters import checked
 from weft.layers.weights import Array, Sizes, bias, float_type, parameter, size_at, spatial
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 from weft.ops.table import OPS
@@ -18,6 +19,7 @@ Padding: TypeAlias = Sizes | Literal["same"]
 ``SAME_UPPER`` does."""
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Conv:
     """Convolution over any number of spatial axes; channels come from the input.
@@ -85,6 +87,7 @@ class Conv:
         return (*begins, *ends)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class ConvTranspose:
     """Transposed convolution.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
+from weft.layers.parameters import checked
 from weft.layers.weights import Array, bias, float_type, parameter, size_at
 from weft.ops.linear import GemmAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Initial, Value, apply
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Linear:
     """A matrix product over the last axis, and a bias.
@@ -46,6 +48,7 @@ class Linear:
         return made if b is None else apply(OPS["Add"], (made, b))[0]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Embedding:
     """Rows of a table, chosen by whole numbers.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.ir.types import TensorType
+from weft.layers.parameters import checked
 from weft.layers.weights import Array, float_type, parameter, size_at
 from weft.ops.normalization import (
     BatchNormalizationAttributes,
@@ -15,6 +16,7 @@ from weft.ops.table import OPS
 from weft.ops.values import Value, apply
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class BatchNorm:
     """Normalization of channels (axis 1) by fixed means and variances.
@@ -48,6 +50,7 @@ class BatchNorm:
         return apply(OPS["BatchNormalization"], (x, *weights), attributes, name=self.name)[0]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class LayerNorm:
     """Normalization over the last axis.
@@ -73,6 +76,7 @@ class LayerNorm:
         return apply(OPS["LayerNormalization"], (x, scale, shift), attributes, name=self.name)[0]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class GroupNorm:
     """Normalization over groups of channels.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.layers.parameters import checked
 from weft.layers.weights import Sizes, spatial
 from weft.ops.table import OPS
 from weft.ops.values import Value, apply
 
 
+@checked
 @dataclass(frozen=True)
 class MaxPool:
     """The largest number of every window.
@@ -30,6 +32,7 @@ class MaxPool:
         return _pool("MaxPool", x, self.kernel, self.strides, self.padding, self.name)
 
 
+@checked
 @dataclass(frozen=True)
 class AveragePool:
     """The mean of every window; padding does not count.
@@ -51,6 +54,7 @@ class AveragePool:
         return _pool("AveragePool", x, self.kernel, self.strides, self.padding, self.name)
 
 
+@checked
 @dataclass(frozen=True)
 class GlobalAveragePool:
     """The mean of every channel.
@@ -66,6 +70,7 @@ class GlobalAveragePool:
         return apply(OPS["GlobalAveragePool"], (x,), name=self.name)[0]
 
 
+@checked
 @dataclass(frozen=True)
 class Flatten:
     """All axes from ``axis`` on as one, and all before as another.

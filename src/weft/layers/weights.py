@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from weft.dtypes import DType
@@ -75,7 +76,7 @@ def spatial(word: str, what: str, sizes: Sizes, value: Value) -> tuple[int, ...]
     count = len(value.type.shape) - 2
     if count < 1:
         raise UserError(f"{word}: the input must be [batch, channels, ...]", got=str(value.type))
-    found = (sizes,) * count if isinstance(sizes, int) else tuple(sizes)
+    found = tuple(sizes) if isinstance(sizes, Iterable) else (int(sizes),) * count
     if len(found) != count:
         raise UserError(
             f"{word}: {what} must have one entry for each of the {count} spatial axes",

@@ -1,5 +1,6 @@
 """The op table, and every op as a function: ``weft.ops.conv(x, w, strides=(2, 2))``."""
 
+from weft.errors import nearest
 from weft.ops import attention, cast, expand, shape, softmax
 from weft.ops.functions import FUNCTIONS, function_named
 
@@ -15,5 +16,6 @@ def __getattr__(name: str) -> object:
     """The function of a plugin's op."""
     found = function_named(name)
     if found is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
+        meant = nearest(name, FUNCTIONS)
+        raise AttributeError(f"weft.ops has no op {name}. {meant}".strip())
     return found
