@@ -37,14 +37,15 @@ from pathlib import Path
 import numpy as np
 
 from bench.folders import zoo_folder
+from bench.litter import LITTER
 from weft.api import Net, load
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.recipes import RECIPES, apply, recipe_named
-from weft.rewrite.recipe import Recipe, parameters_of
+from weft.rewrite.recipe import Recipe, apply_recipe, parameters_of
 from weft.rewrite.rule import Exactness
-from weft.runtime.cache import Cache
+from weft.runtime.cache import Cache, digest
 from weft.runtime.compare import compare
 
 NETWORKS = ("lstm", "mobilenet_v2", "resnet18", "vit_b_16")
@@ -69,22 +70,34 @@ class Case:
     """
 
     values: Values = field(default_factory=dict[str, object])
-    after: tuple[str, Values] | None = None
+    after: tuple[Recipe, Values] | None = None
 
     def shown(self, recipe: Recipe) -> str:
         """The recipe and its parameters, as they are typed."""
         text = _typed(recipe.name, self.values)
-        return text if self.after is None else f"{_typed(*self.after)}, {text}"
+        if self.after is None:
+            return text
+        first, values = self.after
+        return f"{_typed(first.name, values)}, {text}"
 
 
 def _typed(name: str, values: Values) -> str:
     return " ".join([name, *(f"{key}={value}" for key, value in values.items())])
 
 
+CLEANING = (
+    "remove-dropout",
+    "remove-identity",
+    "remove-no-ops",
+    "fold-constants",
+    "share-constants",
+    "share-nodes",
+    "remove-unused",
+)
 HALF: Values = {"dtypes": "f16,i64", "lossy": "yes"}
 CASES: Mapping[str, tuple[Case, ...]] = {
-    "remove-unused": (Case(), Case(after=("low-rank", {"macs": 0.5}))),
-    "form-composites": (Case(), Case(after=("expand-composites", {}))),
+    **dict.fromkeys(CLEANING, (Case(), Case(after=(LITTER, {})))),
+    "form-composites": (Case(), Case(after=(recipe_named("expand-composites"), {}))),
     "tile-conv": (
         Case({"axis": "2", "parts": 2}),
         Case({"axis": "3", "size": 10}),
@@ -96,8 +109,8 @@ CASES: Mapping[str, tuple[Case, ...]] = {
         Case({"axis": "columns", "parts": 4}),
         Case({"axis": "inner", "parts": 2}),
     ),
-    "explicit-casts": (Case(), Case(after=("adapt-types", HALF))),
-    "channels-first": (Case(), Case(after=("channels-last", {}))),
+    "explicit-casts": (Case(), Case(after=(recipe_named("adapt-types"), HALF))),
+    "channels-first": (Case(), Case(after=(recipe_named("channels-last"), {}))),
     "adapt-types": (Case({"dtypes": "f64,i64"}), Case(HALF)),
     "prune": (Case({"ratio": 0.3, "multiple": 8}), Case({"ratio": 0.3, "masked": True})),
     "low-rank": (Case({"macs": 0.5}), Case({"macs": 0.5, "convolution": "spatial"})),
@@ -217,7 +230,7 @@ class Checked:
     Args:
         name: of the network.
         plain: whether the bits of plain loops are compared, too.
-        folder: where what the network gives is kept for later runs.
+        folder: where what networks give is kept for later runs.
     """
 
     def __init__(self, name: str, plain: bool, folder: Path) -> None:
@@ -227,6 +240,7 @@ class Checked:
         with np.load(zoo_folder() / f"{name}.npz") as arrays:
             self.x = arrays["x"]
         self.compares_bits = plain
+        self.built: set[Path] = set()
 
     @cached_property
     def expected(self) -> list[np.ndarray]:
@@ -239,10 +253,31 @@ class Checked:
         return self.kept(plain=True)
 
     def kept(self, *, plain: bool) -> list[np.ndarray]:
-        """What the network gives, which an earlier run may have found."""
-        file = self.folder / f"{self.net.identity[:16]}{'-plain' if plain else ''}.npz"
+        """What the network gives, whose C stays for those that come out as it is."""
+        start = time.time()
+        made = self.outputs(self.net, plain=plain)
+        self.built |= {entry.path for entry in Cache().entries() if entry.used >= start}
+        return made
+
+    def clear(self) -> None:
+        """Remove what was compiled of networks that recipes made, which is large."""
+        for entry in Cache().entries():
+            if entry.path not in self.built:
+                entry.path.unlink()
+
+    def outputs(self, net: Net, *, plain: bool = False) -> list[np.ndarray]:
+        """What a network gives as compiled C, which the same machine code may have given before.
+
+        It is compiled for one thread, for half of the C is about cutting work for several.
+        """
+        compiled = net.compile(plain=plain, threads=1)
+        built = compiled.library.built
+        weights = "" if built.weights is None else built.weights.name
+        code = digest([built.library.read_bytes(), weights, self.x.tobytes()])
+        file = self.folder / f"{self.name}-{code}.npz"
         if not file.exists():
-            np.savez(file, *outputs(self.net, self.x, plain=plain))
+            made = compiled(self.x)
+            np.savez(file, *(made if isinstance(made, tuple) else (made,)))
         with np.load(file) as arrays:
             return list(arrays.values())
 
@@ -254,18 +289,18 @@ class Checked:
         before = before_recipe = self.net
         try:
             if case.after is not None:
-                before_recipe = before.apply(case.after[0], **case.after[1])
+                before_recipe = Net(apply_recipe(before.graph, *case.after))
             done = before_recipe.apply(recipe.name, **case.values)
         except UserError as error:
             return self._without(shown, promise, str(error))
         if done is before_recipe:
             return self._without(shown, promise, "nothing to do")
-        made = outputs(done, self.x)
+        made = self.outputs(done)
         equal = own = None
         if promise is Exactness.APPROXIMATE:
             own = difference(made, done.reference(self.x))
         if promise is Exactness.BIT_EXACT and self.compares_bits:
-            equal = all(map(np.array_equal, outputs(done, self.x, plain=True), self.plain))
+            equal = all(map(np.array_equal, self.outputs(done, plain=True), self.plain))
         return Line(
             self.name,
             shown,
@@ -289,8 +324,7 @@ def _promise(recipe: Recipe, case: Case) -> Exactness:
     own = recipe.exactness_with(parameters_of(recipe, case.values))
     if case.after is None:
         return own
-    name, values = case.after
-    first = recipe_named(name)
+    first, values = case.after
     other = first.exactness_with(parameters_of(first, values))
     return other if own <= other else own
 
@@ -299,12 +333,6 @@ def _jumps(graph: Graph) -> bool:
     return any(node.op == "BitCast" for node in graph.nodes) or any(
         type.dtype is DType.F16 for type in graph.types.values()
     )
-
-
-def outputs(net: Net, x: np.ndarray, *, plain: bool = False) -> list[np.ndarray]:
-    """What the compiled network gives; one thread, for half of the C is about cutting work."""
-    made = net.compile(plain=plain, threads=1)(x)
-    return list(made) if isinstance(made, tuple) else [made]
 
 
 def difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
@@ -396,15 +424,16 @@ def main() -> int:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         # What is compiled here is run once, and large.
-        os.environ["WEFT_CACHE"] = f"{temporary}/cache"
+        os.environ["WEFT_CACHE"] = str(folder / "cache")
         kept = kept_lines(folder / LINES)
         for name in given.names:
-            for line in check(Checked(name, not given.fast, folder), given.recipes, kept):
+            checked = Checked(name, not given.fast, folder)
+            for line in check(checked, given.recipes, kept):
                 lines.append(line)
                 print(printed(line), flush=True)
                 if line not in kept.values():
                     keep_line(folder / LINES, line)
-                    Cache().prune()
+                    checked.clear()
     if given.table:
         given.table.write_text(table(lines))
     failed = sum(bool(line.failures()) for line in lines)
