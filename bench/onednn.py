@@ -1,13 +1,13 @@
 """Times oneDNN's float32 convolutions beside Weft's, layer by layer.
 
-    pip install onednn                           two gigabytes, for it brings SYCL's run time
+    pip install 'weft[onednn]'
     python -m bench.onednn resnet50              one thread
     python -m bench.onednn resnet50 --library /path/to/libdnnl.so.3
 
-The wheel of oneDNN has the library without headers and without a path to what it needs, so
-it is called through `ctypes` by the declarations of its C interface, version 3, and what it
-needs is looked for beside it.  It runs through SYCL, on Intel's OpenCL device for processors,
-which costs some tens of microseconds for every call: layers that take little more say nothing.
+The library is called through `ctypes` by the declarations of its C interface, version 3.  It may
+also be that of the wheel `onednn`, whose two gigabytes bring SYCL's run time: what it needs is
+looked for beside it.  That one runs on Intel's OpenCL device for processors, which costs some
+tens of microseconds for every call: layers that take little more say nothing.
 Its convolutions choose their algorithm and layouts by
 themselves (`auto`, `any`); packing weights and data is not timed.  Each runs on its own again
 and again, by one core of this machine, with a bias and without what else Weft fuses; its input
@@ -346,8 +346,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     given = arguments()
     if not given.library.exists():
-        raise SystemExit(f"{given.library} does not exist: pip install onednn, or --library")
-    # Its threads come from SYCL, which takes all the cores that it may.
+        raise SystemExit(
+            f"{given.library} does not exist: pip install 'weft[onednn]', or --library"
+        )
+    # Its threads take all the cores that they may.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     ensure(given.network)
     print(

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from weft.cli import main
 from weft.kernels.descriptions import DESCRIPTIONS
+from weft.kernels.libraries import LIBRARIES
 
 
 def weft(*arguments: object) -> Result:
@@ -57,7 +58,10 @@ def test_json(digits: Path):
     (tiled,) = [each for each in layer["answers"] if each["generator"] == "tiled"]
     assert tiled["refusal"] == ""
     assert any(each["chosen"] for each in tiled["alternatives"])
-    assert [each["generator"] for each in json.loads(good("impls", "--json"))] == list(DESCRIPTIONS)
+    assert [each["generator"] for each in json.loads(good("impls", "--json"))] == [
+        *DESCRIPTIONS,
+        *LIBRARIES,
+    ]
 
 
 def test_the_generators():

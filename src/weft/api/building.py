@@ -12,6 +12,7 @@ from weft.api.planned import Planned
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.export.golden import sample_inputs
 from weft.ir.graph import Graph
+from weft.kernels.libraries import checked
 from weft.ops.table import OPS
 from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
@@ -36,6 +37,7 @@ class Build:
         plain: compiled so that products and sums round on their own.
         compiler: that compiles the C.
         flavour: of the C.
+        libraries: whose functions choices may name.
     """
 
     machine: Target
@@ -45,6 +47,7 @@ class Build:
     plain: bool
     compiler: Compiler
     flavour: Flavour
+    libraries: tuple[str, ...] = ()
 
     @cached_property
     def flags(self) -> list[str]:
@@ -66,6 +69,7 @@ class Build:
             choices: alternatives by layer.
         """
         options = (self.machine, self.threads, self.exact, self.plain, tune, digest_of(choices))
+        options += (self.libraries,) if self.libraries else ()
         return build_key(self.compiler, self.flavour, self.flags, identity, self.batch, *options)
 
     def library(self, graph: Graph, choices: Mapping[str, str]) -> Library:
@@ -77,6 +81,7 @@ class Build:
             exact=self.exact,
             plain=self.plain,
             choices=choices,
+            libraries=self.libraries,
         )
         return build(program, self.flavour, compiler=self.compiler, flags=self.flags)
 
@@ -107,6 +112,7 @@ class Build:
             self.compiler,
             self.flavour,
             self.flags,
+            self.libraries,
         )
         if inputs is None:
             inputs = sample_inputs([(each.dtype, each.dims) for each in setup.inputs])
@@ -124,6 +130,7 @@ def build_here(
     exact: bool,
     compiler: Compiler | None,
     plain: bool = False,
+    libraries: Sequence[str] = (),
 ) -> Build:
     """How networks are built for this machine; arguments as for ``Net.compile``."""
     machine = host(simd)
@@ -135,4 +142,5 @@ def build_here(
         plain,
         compiler or find_compiler(),
         flavour_named(flavour or machine.flavour),
+        checked(libraries),
     )

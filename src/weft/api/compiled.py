@@ -40,6 +40,7 @@ class Net(Looked):
         tune: bool | Literal["cached"] = False,
         tune_seconds: float = TUNE_SECONDS,
         compiler: Compiler | None = None,
+        libraries: Sequence[str] = (),
     ) -> CompiledNet:
         """Builds the net for this machine.
 
@@ -61,6 +62,9 @@ class Net(Looked):
                 that builds do not depend on what was once measured.
             tune_seconds: for how long networks run while tuning; building them comes on top.
             compiler: by default the one that is found.
+            libraries: whose functions are measured beside Weft's own kernels, and called where
+                they are faster: ``onednn``, where it is installed.  Without ``tune`` nothing
+                of them is used.
 
         Returns:
             A callable on NumPy arrays.
@@ -73,6 +77,7 @@ class Net(Looked):
             exact=exact,
             compiler=compiler,
             plain=plain,
+            libraries=libraries,
         )
         choices = Choices().known(way.context) if tune else {}
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
@@ -102,6 +107,7 @@ class Net(Looked):
         compiler: Compiler | None = None,
         inputs: Sequence[np.ndarray] | None = None,
         report: Callable[[float, str], None] | None = None,
+        libraries: Sequence[str] = (),
     ) -> Tuning:
         """Measures alternatives of the net's layers and keeps the best in the database.
 
@@ -118,6 +124,7 @@ class Net(Looked):
             compiler: by default the one that is found.
             inputs: to run on; seeded random ones if not given.
             report: is told how much is done, from 0 to 1, and what is done next.
+            libraries: whose functions are measured, too; see ``compile``.
         """
         way = build_here(
             batch=batch,
@@ -126,6 +133,7 @@ class Net(Looked):
             threads=threads,
             exact=exact,
             compiler=compiler,
+            libraries=libraries,
         )
         known = {} if again else Choices().known(way.context)
         return way.tune(self.graph, known, seconds, inputs, report)

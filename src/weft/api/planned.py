@@ -40,6 +40,7 @@ class Planned(Network):
         exact: bool = False,
         plain: bool = False,
         choices: Mapping[str, str] | None = None,
+        libraries: Sequence[str] = (),
     ) -> Plan:
         """Groups, layouts, order and memory for a target.
 
@@ -52,10 +53,13 @@ class Planned(Network):
                 that are bit-exact; slow.
             choices: alternatives by layer, as ``tune`` finds them, in place of those that
                 the estimates prefer.
+            libraries: whose functions choices may name: ``onednn``, where it is installed.
         """
         machine = find_target(target) if isinstance(target, str) else target
         choices = Everywhere() if plain else choices
-        implement = implementer(machine, threads=threads, exact=exact, choices=choices)
+        implement = implementer(
+            machine, threads=threads, exact=exact, choices=choices, libraries=libraries
+        )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
         graph = self.expanded(machine, exact=exact, plain=plain).graph
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
@@ -67,6 +71,7 @@ class Planned(Network):
         node: str = "",
         threads: int = 1,
         exact: bool = False,
+        libraries: Sequence[str] = (),
     ) -> list[Layer]:
         """Who could compute each layer, who refuses and why, and what the plan chose.
 
@@ -75,11 +80,21 @@ class Planned(Network):
             node: only the layers that this node, of the simplified graph or of the model, is in.
             threads: that one run can use at the most.
             exact: see ``plan``.
+            libraries: whose functions are alternatives, too.
         """
         machine = find_target(target) if isinstance(target, str) else target
         graph = self.expanded(machine, exact=exact).graph
         plan = self.plan(machine, threads=threads, exact=exact)
-        found = layers_of(graph, OPS, machine, plan, threads=threads, exact=exact, node=node)
+        found = layers_of(
+            graph,
+            OPS,
+            machine,
+            plan,
+            threads=threads,
+            exact=exact,
+            node=node,
+            libraries=libraries,
+        )
         if node and not found:
             names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
             near = get_close_matches(node, sorted(names), 1)
@@ -99,9 +114,17 @@ class Planned(Network):
         exact: bool = False,
         plain: bool = False,
         choices: Mapping[str, str] | None = None,
+        libraries: Sequence[str] = (),
     ) -> Program:
         """The plan as calls of functions at addresses; arguments as for ``plan``."""
-        plan = self.plan(target, threads=threads, exact=exact, plain=plain, choices=choices)
+        plan = self.plan(
+            target,
+            threads=threads,
+            exact=exact,
+            plain=plain,
+            choices=choices,
+            libraries=libraries,
+        )
         return lower(plan, name or self.graph.name)
 
     def source(

@@ -16,6 +16,7 @@ from weft.cli.common import (
     State,
     exact_option,
     json_option,
+    libraries_option,
     model_options,
     simd_option,
     table,
@@ -73,7 +74,11 @@ def measure(what: str, function: Callable[[], object], seconds: float) -> Timing
 def _built(model: Model, machine: Target, flavour: str, settings: Settings) -> Library:
     choices = choices_for(machine, flavour_named(flavour), settings.tuned)
     program = model.net.program(
-        machine, threads=settings.threads, exact=settings.exact, choices=choices
+        machine,
+        threads=settings.threads,
+        exact=settings.exact,
+        choices=choices,
+        libraries=settings.libraries,
     )
     flags = machine_flags(find_compiler(), flavour_named(flavour), machine)
     return build(program, flavour, flags=flags)
@@ -110,6 +115,7 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 @simd_option
 @tuned_option
 @exact_option
+@libraries_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
 @click.option(
@@ -138,6 +144,7 @@ def bench(
     simd: str | None,
     tuned: bool,
     exact: bool,
+    libraries: tuple[str, ...],
     layers: bool,
     top: int,
     svg: Path | None,
@@ -151,7 +158,7 @@ def bench(
     multiply-adds, or of the level of memory from which the operands have to come.
     """
     machine = runnable(target, simd)
-    settings = Settings(seconds, seed, threads, tuned, exact)
+    settings = Settings(seconds, seed, threads, tuned, exact, libraries)
     if layers:
         show_layers(state, model, machine, settings, top, svg)
         return

@@ -207,6 +207,13 @@ exact_option = click.option(
     "--exact", is_flag=True, help="Only kernels that round as the definitions do: no Winograd."
 )
 
+libraries_option = click.option(
+    "--libraries",
+    multiple=True,
+    metavar="NAME",
+    help="Libraries whose kernels compete with Weft's: onednn. May be repeated.",
+)
+
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """``name=1x3x224x224`` or ``name=1,3,224,224``; ``name=`` is a scalar."""

@@ -14,6 +14,7 @@ from weft.cli.common import (
     batch_option,
     exact_option,
     json_option,
+    libraries_option,
     parse_shapes,
     planned_threads_option,
     table,
@@ -26,6 +27,7 @@ from weft.errors import UserError
 from weft.ir.types import parse_type
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
+from weft.kernels.libraries import LIBRARIES
 from weft.kernels.offers import Answer, Layer
 from weft.ops.table import OPS
 
@@ -79,6 +81,7 @@ def _of_op(
 @batch_option
 @planned_threads_option
 @exact_option
+@libraries_option
 @json_option
 @click.pass_obj
 def impls(
@@ -91,6 +94,7 @@ def impls(
     batch: int,
     threads: int,
     exact: bool,
+    libraries: tuple[str, ...],
 ) -> None:
     """Lists the implementations of WHAT: an op, MODEL, or MODEL:NODE.
 
@@ -112,7 +116,9 @@ def impls(
                     "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
                 )
             net, node = api.load(model[0], parse_shapes(inputs)).bound(batch), model[1]
-        layers = net.implementations(target, node=node, threads=threads, exact=exact)
+        layers = net.implementations(
+            target, node=node, threads=threads, exact=exact, libraries=libraries
+        )
     if state.json:
         write_json({"target": target, "layers": [each.record() for each in layers]})
     elif model is not None and not node:
@@ -123,15 +129,17 @@ def impls(
 
 
 def _generators(state: State) -> None:
+    libraries = {name: each.described for name, each in LIBRARIES.items()}
+    described = {**DESCRIPTIONS, **libraries}
     if state.json:
         write_json(
             [
                 {"generator": name, "doc": each.doc, "needs": each.needs}
-                for name, each in DESCRIPTIONS.items()
+                for name, each in described.items()
             ]
         )
         return
-    for name, each in DESCRIPTIONS.items():
+    for name, each in described.items():
         click.echo(f"{name}: {each.doc}")
         for need in each.needs:
             click.echo(f"  needs: {need}")

@@ -85,6 +85,7 @@ class Settings:
         threads: that one run can use at the most.
         tuned: whether the database of measured choices is used.
         exact: whether kernels must round as the definitions do.
+        libraries: whose functions choices may name.
     """
 
     seconds: float
@@ -92,6 +93,7 @@ class Settings:
     threads: int
     tuned: bool = False
     exact: bool = False
+    libraries: tuple[str, ...] = ()
 
 
 def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> dict[str, str]:
@@ -160,7 +162,11 @@ def show_layers(
         flavour = flavour_named(machine.flavour)
         choices = choices_for(machine, flavour, settings.tuned)
         plan = model.net.plan(
-            machine, threads=settings.threads, exact=settings.exact, choices=choices
+            machine,
+            threads=settings.threads,
+            exact=settings.exact,
+            choices=choices,
+            libraries=settings.libraries,
         )
         found = profile(
             plan,

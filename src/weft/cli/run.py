@@ -13,6 +13,7 @@ from weft.cli.common import (
     State,
     exact_option,
     json_option,
+    libraries_option,
     model_options,
     simd_option,
     threads_option,
@@ -84,6 +85,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @simd_option
 @tuned_option
 @exact_option
+@libraries_option
 @json_option
 @click.pass_obj
 def run(
@@ -101,6 +103,7 @@ def run(
     simd: str | None,
     tuned: bool,
     exact: bool,
+    libraries: tuple[str, ...],
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -116,7 +119,9 @@ def run(
     names = _labels(labels)
     with working("compiling"):
         choice = "cached" if tuned else False
-        compiled = model.net.compile(threads=threads, simd=simd or "", tune=choice, exact=exact)
+        compiled = model.net.compile(
+            threads=threads, simd=simd or "", tune=choice, exact=exact, libraries=libraries
+        )
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

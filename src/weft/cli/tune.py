@@ -16,6 +16,7 @@ from weft.cli.common import (
     State,
     exact_option,
     json_option,
+    libraries_option,
     model_options,
     progress,
     simd_option,
@@ -127,6 +128,7 @@ def _summary(found: Tuning) -> str:
     help="For how long networks run in all; building them comes on top.",
 )
 @exact_option
+@libraries_option
 @click.option("--again", is_flag=True, help="Measure layers too that were measured before.")
 @click.option(
     "--list",
@@ -151,6 +153,7 @@ def tune(
     simd: str | None,
     seconds: float,
     exact: bool,
+    libraries: tuple[str, ...],
     again: bool,
 ) -> None:
     """Measures the best few alternatives for every layer of MODEL on this machine.
@@ -165,6 +168,7 @@ def tune(
             threads=threads,
             simd=simd or "",
             exact=exact,
+            libraries=libraries,
             again=again,
             seconds=seconds,
             report=report,

@@ -19,7 +19,7 @@ from weft.codegen.interface import Interface, header_text, interface_of
 from weft.codegen.layout import comment, includes, vector_types, wrap_all
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import Names
-from weft.codegen.run import run_function
+from weft.codegen.run import prepare_function, run_function
 from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
 from weft.ops.record import NOTHING_FOREIGN, Foreign
@@ -93,7 +93,7 @@ class _Emission:
         self._weights = _used_weights(program)
         self._blob = pack(self._weights, program.alignment) if blob else None
         self._formals = {each.name: formals(each) for each in program.functions}
-        names = Names([f"{program.name}_run"])
+        names = Names([f"{program.name}_run", f"{program.name}_prepare"])
         self._units = self._functions(names)
         functions = {unit.key: unit.name for unit in self._units}
         self._tasks = tasks_of(program, functions, self._formals, names)
@@ -209,7 +209,9 @@ class _Emission:
             self._formals,
             self._tasks,
         )
-        return [*(line for task in self._tasks.values() for line in task.definition()), *run]
+        prepare = prepare_function(self._program, self._interface)
+        tasks = [line for task in self._tasks.values() for line in task.definition()]
+        return [*tasks, *prepare, *run]
 
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:

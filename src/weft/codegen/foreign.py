@@ -40,6 +40,17 @@ def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
     return Foreign(tuple(sorted(files.items())), tuple(flags), tuple(link))
 
 
+def preparations(program: Program) -> tuple[str, ...]:
+    """Functions of libraries that must have returned 0 before the program runs."""
+    called = {call.function for call, _ in walk_calls(program.steps)}
+    found = [
+        function.prepare
+        for function in program.functions
+        if isinstance(function, ExternFunction) and function.name in called and function.prepare
+    ]
+    return tuple(dict.fromkeys(found))
+
+
 def with_suffix(foreign: Foreign, suffixes: Collection[str]) -> list[str]:
     """Names of the files that end so."""
     return [name for name, _ in foreign.files if PurePath(name).suffix in suffixes]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from weft.codegen.blob import Blob
 from weft.codegen.flavours import Flavour
+from weft.codegen.foreign import preparations
 from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
 from weft.codegen.naming import STORAGE, Names
@@ -32,6 +33,7 @@ class Interface:
         arena: the parameter for the scratch memory.
         weights: the parameter for the weights, empty if they are in the source.
         threads: the parameter for the caller's threads, empty if one is all it runs on.
+        prepare: the function that prepares libraries, empty if none is called.
         arrays: C names of the weight arrays by name.
     """
 
@@ -42,6 +44,7 @@ class Interface:
     arena: str
     weights: str
     threads: str
+    prepare: str
     arrays: dict[str, str]
 
     @property
@@ -54,7 +57,8 @@ def interface_of(
     program: Program, blob: Blob | None, functions: Collection[str], weights: Sequence[str]
 ) -> Interface:
     """Picks the public names, each unlike all others."""
-    names = Names([*functions, f"{program.name}_run"])
+    prepare = f"{program.name}_prepare" if preparations(program) else ""
+    names = Names([*functions, f"{program.name}_run", prepare])
     arena = names.fresh("arena")
     data = names.fresh("weights") if blob is not None else ""
     threads = names.fresh("threads") if program.threads > 1 else ""
@@ -62,7 +66,15 @@ def interface_of(
     outputs = tuple(PortName(port, names.fresh(port.name)) for port in program.outputs)
     arrays = {} if blob is not None else {each: names.fresh(f"w_{each}") for each in weights}
     return Interface(
-        f"{program.name}_run", program.name.upper(), inputs, outputs, arena, data, threads, arrays
+        f"{program.name}_run",
+        program.name.upper(),
+        inputs,
+        outputs,
+        arena,
+        data,
+        threads,
+        prepare,
+        arrays,
     )
 
 
@@ -99,6 +111,7 @@ def header_text(
         *([""] if interface.threads else []),
         *constants,
         "",
+        *(_prepare_declaration(interface) if interface.prepare else []),
         *comment(_documentation(program, interface)),
         *signature,
         "",
@@ -130,7 +143,24 @@ def _constants(
         f"#define {prefix}_NULL_POINTER (-1) /* an argument is a null pointer */",
         f"#define {prefix}_MISALIGNED (-2) /* an argument is not aligned as it must be */",
     ]
+    if interface.prepare:
+        lines.append(
+            f"#define {prefix}_UNPREPARED (-3) /* a library refuses what is asked of it */"
+        )
     return lines
+
+
+def _prepare_declaration(interface: Interface) -> list[str]:
+    return [
+        *comment(
+            [
+                "Has libraries prepare what the network asks of them; the first run does so",
+                f"otherwise. Returns 0 or {interface.prefix}_UNPREPARED.",
+            ]
+        ),
+        f"int {interface.prepare}(void);",
+        "",
+    ]
 
 
 def _documentation(program: Program, interface: Interface) -> list[str]:
@@ -155,9 +185,11 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
             f"  {interface.threads}: threads to run on, or null for the caller's alone; "
             "results are the same"
         )
+    codes = [f"{prefix}_NULL_POINTER", f"{prefix}_MISALIGNED"]
+    codes += [f"{prefix}_UNPREPARED"] if interface.prepare else []
     lines += [
         "Arrays are packed, row-major, and must not overlap. Calls with different arenas may run",
-        f"at the same time. Returns 0, {prefix}_NULL_POINTER or {prefix}_MISALIGNED.",
+        f"at the same time. Returns 0, {', '.join(codes[:-1])} or {codes[-1]}.",
     ]
     return lines
 

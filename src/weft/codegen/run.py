@@ -9,6 +9,7 @@ from math import prod
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe
 from weft.codegen.flavours import Flavour
+from weft.codegen.foreign import preparations
 from weft.codegen.fork import Task, TaskKey, task_key
 from weft.codegen.interface import Interface, PortName, run_signature
 from weft.codegen.layout import comment, wrap_all
@@ -103,10 +104,25 @@ def run_function(
     if interface.threads and not tasks:
         lines.append(f"    (void){interface.threads};")
     lines += _checks(program, interface, blob)
+    if interface.prepare:
+        lines += _guard(f"{interface.prepare}() != 0", f"{interface.prefix}_UNPREPARED")
     lines += _fetches(calls, program.steps)
     lines += body
     lines += ["    return 0;", "}"]
     return lines
+
+
+def prepare_function(program: Program, interface: Interface) -> list[str]:
+    """The definition of the function that prepares libraries, if there are any."""
+    names = preparations(program)
+    if not names:
+        return []
+    lines = [f"int {interface.prepare}(void)", "{"]
+    lines += [f"    extern int {name}(void);" for name in names]
+    lines += _guard(
+        " || ".join(f"{name}() != 0" for name in names), f"{interface.prefix}_UNPREPARED"
+    )
+    return [*lines, "    return 0;", "}", ""]
 
 
 def _mentions(text: str, name: str) -> bool:

@@ -41,6 +41,7 @@ class Alternative:
         sums: in which order it adds up.
         make: writes the kernel; ``None`` if it turns out that the loops do not apply.
         known: whether they apply, where that can be known without writing the kernel.
+        outside: whether it calls a library: it is taken where it is named, never by itself.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Alternative:
     sums: Sums
     make: Callable[[], Implementation | None]
     known: Callable[[], bool] | None = None
+    outside: bool = False
 
     def applies(self) -> bool:
         """Whether ``make`` gives a kernel."""

@@ -74,7 +74,7 @@ def convolution_or_why(task: Task) -> Convolution | str:
     if parts.reduce is None or parts.lanes is None or parts.weight is None:
         return "it is no sum of products with constant filters, output channels fastest"
     axes = {axis.var: axis for axis in parts.reduce.axes}
-    image = _image(parts)
+    image = image_of(parts)
     if image is None or parts.reduce.op != "sum" or len(axes) != 3:
         return NOT_SQUARE
     found = [_slide(part, axes) for part in image.index]
@@ -122,7 +122,7 @@ def convolution_or_why(task: Task) -> Convolution | str:
     return whole if borders else "its conditions are not those of an image's borders"
 
 
-def _image(parts: Parts) -> Load | None:
+def image_of(parts: Parts) -> Load | None:
     """The load of the input in ``input * filter``."""
     match parts.value:
         case Binary("mul", Load() as lhs, Load() as rhs):

@@ -25,8 +25,8 @@ def layer_key(task: Task) -> str:
     """A text that two tasks share exactly if the same kernels can compute both, as fast.
 
     It has the definition with all extents and the epilogue, types, shapes and strides of
-    all buffers, which of them are constant, the target, the number of threads, and whether
-    the kernel must be exact; no names of values.
+    all buffers, which of them are constant, the target, the number of threads, whether the
+    kernel must be exact, and which libraries it may call; no names of values.
     """
     target = task.target
     lines = [
@@ -38,6 +38,7 @@ def layer_key(task: Task) -> str:
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
     ]
+    lines += [f"libraries {' '.join(task.libraries)}"] if task.libraries else []
     return "\n".join(lines)
 
 

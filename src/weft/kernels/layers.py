@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.kernels.key import layer_key
+from weft.kernels.libraries import checked
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.plan.group import Group
@@ -32,15 +34,19 @@ class Layer:
     scheme: str
 
 
-def layers_of(plan: Plan, target: Target, *, exact: bool = False) -> tuple[Layer, ...]:
+def layers_of(
+    plan: Plan, target: Target, *, exact: bool = False, libraries: Sequence[str] = ()
+) -> tuple[Layer, ...]:
     """The distinct layers of a plan, but for fused chains and those inside of loops over time.
 
     Args:
         plan: made with ``implementer`` for the target.
         target: the machine.
         exact: as ``implementer`` was told.
+        libraries: likewise.
     """
     found: dict[str, Layer] = {}
+    allowed = checked(libraries)
     constants = frozenset(plan.graph.constants)
     for step in plan.steps:
         if not isinstance(step.work, Group) or step.implementation is None:
@@ -51,7 +57,7 @@ def layers_of(plan: Plan, target: Target, *, exact: bool = False) -> tuple[Layer
         task = prepare(
             step.implementation.kernel.name, group, plan.views, plan.types, constants, target
         )
-        task = replace(task, threads=plan.threads, exact=exact)
+        task = replace(task, threads=plan.threads, exact=exact, libraries=allowed)
         key = layer_key(task)
         layer = found.get(key)
         if layer is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.kernels.descriptions import DESCRIPTIONS
+from weft.kernels.libraries import LIBRARIES, checked
 from weft.kernels.prepare import prepare
 from weft.kernels.table import implementer, proposals
 from weft.kernels.task import Task
@@ -93,7 +94,7 @@ def answers(task: Task, scheme: str) -> tuple[Answer, ...]:
     """
     found: list[Answer] = []
     for name, proposed in proposals(task):
-        described = DESCRIPTIONS.get(name)
+        described = LIBRARIES[name].described if name in task.libraries else DESCRIPTIONS.get(name)
         refusal = described.why_not(task) if described else ""
         alternatives = tuple(
             Offered(
@@ -129,6 +130,7 @@ def layers_of(
     threads: int = 1,
     exact: bool = False,
     node: str = "",
+    libraries: Sequence[str] = (),
 ) -> list[Layer]:
     """The layers of a graph in order of execution, and who could compute each.
 
@@ -140,9 +142,11 @@ def layers_of(
         threads: that may run parts of a kernel at once.
         exact: leave out what rounds otherwise than the definitions.
         node: only layers that this node, of the graph or of its source, is in.
+        libraries: whose functions are alternatives, too.
     """
     observed: dict[str, _Observed] = {}
-    usual = implementer(target, threads=threads, exact=exact)
+    allowed = checked(libraries)
+    usual = implementer(target, threads=threads, exact=exact, libraries=allowed)
 
     def implement(
         name: str,
@@ -153,7 +157,7 @@ def layers_of(
     ) -> Implementation:
         made = usual(name, group, views, types, constants)
         task = prepare(name, group, views, types, constants, target)
-        task = replace(task, threads=threads, exact=exact)
+        task = replace(task, threads=threads, exact=exact, libraries=allowed)
         observed[group.value] = _Observed(task, made.scheme)
         return made
 

@@ -11,6 +11,7 @@ from weft.ir.types import TensorType
 from weft.kernels import attention_choice, maps, nest, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
+from weft.kernels.libraries import LIBRARIES, checked
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.ops.native import Native
@@ -57,7 +58,7 @@ def _proposed(propose: Bring, task: Task) -> tuple[Alternative, ...]:
 
 
 def proposals(task: Task) -> list[tuple[str, tuple[Alternative, ...]]]:
-    """What each generator proposes, with its name: Weft's own, then those of plugins."""
+    """What each generator proposes, with its name: Weft's own, then of plugins and libraries."""
     found = [(name, propose(task)) for name, propose in GENERATORS]
     for each in KERNELS.loaded:
         if isinstance(each.part, Native):
@@ -72,7 +73,7 @@ def proposals(task: Task) -> list[tuple[str, tuple[Alternative, ...]]]:
                 fix="Give them the plugin's name as a prefix.",
             )
         found.append((each.plugin.name, offered))
-    return found
+    return found + [(name, LIBRARIES[name].propose(task)) for name in task.libraries]
 
 
 def generate(task: Task, name: str = "") -> Implementation:
@@ -104,7 +105,8 @@ def usual(task: Task) -> Alternative:
 
 
 def _in_turn(task: Task, offered: Sequence[Alternative]) -> Iterator[Alternative]:
-    """Alternatives in the order in which they are tried."""
+    """Alternatives in the order in which they are tried; libraries' are only taken by name."""
+    offered = [each for each in offered if not each.outside]
     if task.threads == 1:
         yield from offered
         return
@@ -118,6 +120,7 @@ def implementer(
     threads: int = 1,
     exact: bool = False,
     choices: Mapping[str, str] | None = None,
+    libraries: Sequence[str] = (),
 ) -> Implement:
     """What makes kernels for a target.
 
@@ -127,7 +130,12 @@ def implementer(
         exact: leave out what rounds otherwise than the definition does, sums in another
             order apart.
         choices: names of alternatives by ``layer_key``, in place of the usual ones.
+        libraries: whose functions choices may name.
+
+    Raises:
+        UserError: there is no such library, or it is not installed.
     """
+    allowed = checked(libraries)
 
     def implement(
         name: str,
@@ -137,7 +145,7 @@ def implementer(
         constants: frozenset[str],
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
-        task = replace(task, threads=threads, exact=exact)
+        task = replace(task, threads=threads, exact=exact, libraries=allowed)
         return generate(task, choices.get(layer_key(task), "") if choices else "")
 
     return implement

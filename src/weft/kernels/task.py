@@ -29,6 +29,7 @@ class Task:
         target: the machine.
         threads: that may run parts of the kernel at once.
         exact: whether the sums must be those of the definition but for their order.
+        libraries: names of those whose functions are alternatives, too.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Task:
     target: Target
     threads: int = 1
     exact: bool = False
+    libraries: tuple[str, ...] = ()
 
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""

@@ -128,12 +128,14 @@ class ExternBody:
         scratch_bytes: size of ``scratch`` (``unsigned char *``, 64-byte aligned).
         stack_bytes: a bound on what it takes of the stack.
         foreign: what it calls.
+        prepare: a function ``int f(void)`` of ``foreign`` that must have returned 0 before.
     """
 
     body: str
     scratch_bytes: int = 0
     stack_bytes: int = 1024
     foreign: Foreign = NOTHING_FOREIGN
+    prepare: str = ""
 
 
 @dataclass(frozen=True, slots=True)

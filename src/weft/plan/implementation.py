@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from weft.ir.types import TensorType
 from weft.loops.nodes import Kernel
+from weft.ops.record import ExternBody
 from weft.plan.group import Group
 from weft.plan.strides import View
 
@@ -89,11 +91,70 @@ class FilterTransform:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocking:
+    """A constant in blocks along some of its dimensions, as libraries lay out filters.
+
+    ``OIhw16i16o`` is ``order`` 0, 1, 2, 3 with ``blocks`` of 16 along 1, then of 16 along 0.
+    What is left of a dimension behind its last whole block is filled up with zeros.
+
+    Attributes:
+        seen: the constant's dimensions as the kernel sees them.
+        axes: these in the order in which the library counts them.
+        shape: their sizes there, some of 1 put in between.
+        order: dimensions outside of the blocks, outermost first.
+        blocks: dimensions and sizes of the blocks inside, outermost first.
+    """
+
+    seen: tuple[int, ...]
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    blocks: tuple[tuple[int, int], ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The packed array, one dimension for each of ``order`` and of ``blocks``."""
+        moved = array.reshape(self.seen).transpose(self.axes).reshape(self.shape)
+        sizes = [[size for axis, size in self.blocks if axis == each] for each in self.order]
+        sizes = [sizes[self.order.index(axis)] for axis in range(len(self.shape))]
+        moved = np.pad(
+            moved,
+            [(0, -extent % prod(cut)) for extent, cut in zip(self.shape, sizes, strict=True)],
+        )
+        parts: list[int] = []
+        outside: list[int] = []
+        inside: list[list[int]] = []
+        for extent, cut in zip(moved.shape, sizes, strict=True):
+            outside.append(len(parts))
+            inside.append([len(parts) + 1 + place for place in range(len(cut))])
+            parts += [extent // prod(cut), *cut]
+        moves = [outside[axis] for axis in self.order]
+        moves += [inside[axis].pop(0) for axis, _ in self.blocks]
+        return np.ascontiguousarray(moved.reshape(parts).transpose(moves))
+
+
+Packed: TypeAlias = Packing | FilterTransform | Blocking
+"""How a constant is rearranged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """The value that stands for a parameter, possibly packed."""
 
     value: str
-    packing: Packing | FilterTransform | None = None
+    packing: Packed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A function of a library, called in place of a kernel's loops.
+
+    Attributes:
+        body: the call; ``in0``, ``in1``, ... are the operands, ``out`` is the output.
+        operands: what stands for the inputs, in order.
+    """
+
+    body: ExternBody
+    operands: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +167,14 @@ class Implementation:
         scheme: the alternative that made it.
         scratch: where in the step's scratch memory each of the kernel's scratch buffers
             begins, in bytes; these stand before the output.
+        outside: what is called instead; the kernel then says what it computes.
     """
 
     kernel: Kernel
     operands: tuple[Operand, ...]
     scheme: str
     scratch: tuple[int, ...] = ()
+    outside: Outside | None = None
 
 
 Implement: TypeAlias = Callable[

@@ -17,9 +17,9 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_expr, map_stmts
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
-from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
+from weft.plan.implementation import Implementation, Operand, Outside, Packed
 from weft.plan.memory import aligned
-from weft.plan.plan import ALIGNMENT, Plan, PlannedStep, words
+from weft.plan.plan import ALIGNMENT, Plan, PlannedStep, function_name, words
 from weft.plan.program import (
     Address,
     Advance,
@@ -79,8 +79,8 @@ class _Lowering:
     names: set[str] = field(default_factory=set[str])
     comments: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    weight_names: dict[tuple[int, Packing | FilterTransform | None], str] = field(
-        default_factory=dict[tuple[int, Packing | FilterTransform | None], str]
+    weight_names: dict[tuple[int, Packed | None], str] = field(
+        default_factory=dict[tuple[int, Packed | None], str]
     )
     arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     loops: int = 0
@@ -105,9 +105,7 @@ class _Lowering:
             self.comments[found.name].append(what)
         return found.name
 
-    def weight(
-        self, value: str, array: np.ndarray, packing: Packing | FilterTransform | None
-    ) -> str:
+    def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> str:
         """The name of a weight, equal ones shared."""
         key = (id(array), packing)
         found = self.weight_names.get(key)
@@ -151,6 +149,8 @@ class _Scope:
         found: list[Step] = []
         for place, step in enumerate(self.plan.steps):
             match step:
+                case PlannedStep(Group() as group, Implementation(outside=Outside() as called)):
+                    found.append(self.outside_step(place, group, called))
                 case PlannedStep(Group() as group, Implementation() as made):
                     found.append(self.kernel_step(place, group, made, step))
                 case PlannedStep(Opaque(node), nested=Plan() as body):
@@ -220,6 +220,24 @@ class _Scope:
         array = self.plan.graph.constants[operand.value]
         return Address(Region.WEIGHTS, self.lowering.weight(operand.value, array, operand.packing))
 
+    def outside_step(self, place: int, group: Group, called: Outside) -> CallStep:
+        """The call of a library for a group."""
+        types, body = self.plan.types, called.body
+        parameters = [
+            Parameter(f"in{number}", types[operand.value].dtype, False)
+            for number, operand in enumerate(called.operands)
+        ]
+        arguments = list(map(self.argument, called.operands))
+        if body.scratch_bytes:
+            parameters.append(Parameter("scratch", DType.U8, True))
+            arguments.append(Address(Region.ARENA, "", self.scratch(place)))
+        parameters.append(Parameter("out", group.type.dtype, True))
+        arguments.append(self.address(group.value))
+        name = self.lowering.function(
+            _extern(function_name(group), parameters, body), describe(group, types)
+        )
+        return CallStep(name, tuple(arguments), provenance(group))
+
     def extern_step(self, place: int, node: Node, body: ExternBody) -> CallStep:
         parameters: list[Parameter] = []
         arguments: list[Address] = []
@@ -232,9 +250,7 @@ class _Scope:
         if body.scratch_bytes:
             parameters.append(Parameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
-        function = ExternFunction(
-            words(node.op), tuple(parameters), body.body, body.stack_bytes, body.foreign
-        )
+        function = _extern(words(node.op), parameters, body)
         what = f"{node.op} {', '.join(str(self.plan.types[v]) for v in node.inputs if v)}"
         name = self.lowering.function(function, what)
         return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))
@@ -283,6 +299,13 @@ class _Scope:
         first = (count - 1) * type.bytes if part.backward else 0
         advances = (*base.advances, Advance(var, step))
         return replace(base, offset=base.offset + first, advances=advances)
+
+
+def _extern(name: str, parameters: Sequence[Parameter], body: ExternBody) -> ExternFunction:
+    """A function whose C is given."""
+    return ExternFunction(
+        name, tuple(parameters), body.body, body.stack_bytes, body.foreign, body.prepare
+    )
 
 
 def copy_kernel(type: TensorType) -> Kernel:

@@ -179,6 +179,9 @@ class _Planner:
     def step(self, place: int, work: Group | Opaque) -> PlannedStep:
         if isinstance(work, Group):
             made = self.implementation(place, work)
+            if made.outside is not None:
+                scratch = made.outside.body.scratch_bytes
+                return PlannedStep(work, implementation=made, scratch=scratch)
             hoisted = hoist(made.kernel, ALIGNMENT)
             made = replace(made, kernel=hoisted.kernel, scratch=hoisted.offsets)
             return PlannedStep(work, implementation=made, scratch=hoisted.bytes * self.threads)
@@ -223,7 +226,8 @@ class _Planner:
 
     def in_place(self, step: PlannedStep) -> Iterator[tuple[str, str]]:
         """Which operands' memory the result could take: those read point by point."""
-        if not isinstance(step.work, Group):
+        made = step.implementation
+        if not isinstance(step.work, Group) or (made is not None and made.outside is not None):
             return
         views, roots, group = self.storage.views, self.storage.roots, step.work
         view, root = views[group.value], roots.get(group.value)

@@ -71,6 +71,7 @@ class ExternFunction:
     body: str
     stack_bytes: int = 1024
     foreign: Foreign = NOTHING_FOREIGN
+    prepare: str = ""
 
 
 Function: TypeAlias = Kernel | ExternFunction

@@ -36,7 +36,7 @@ from weft.runtime.memory import MappedFile, Memory, content
 from weft.runtime.record import Built, recall
 from weft.runtime.threads import Threads, shared_pool
 
-_FAILURES = {-1: "a null pointer", -2: "a misaligned pointer"}
+_FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
 _JOBS = 2
 # So many functions are worth a second compiler process.
 _MANY = 8
@@ -90,6 +90,7 @@ def build(
         path,
         files.blob is not None,
         weights,
+        files.interface.prepare,
     )
     if weights is None:
         return Library(built, lambda: (program, files))
@@ -230,11 +231,17 @@ class Library:
             self._threads = shared_pool().threads(built.threads)
             self._fixed.append(ctypes.addressof(self._threads))
         try:
-            function = ctypes.CDLL(str(built.library))[built.function]
+            loaded = ctypes.CDLL(str(built.library))
+            function = loaded[built.function]
+            prepare = loaded[built.prepare] if built.prepare else None
         except (OSError, AttributeError) as error:
             raise InternalError(
                 f"the built library {built.library} cannot be loaded: {error}"
             ) from error
+        if prepare is not None and prepare() != 0:
+            raise InternalError(
+                f"{built.name} cannot be prepared: a library refuses what it offered before"
+            )
         count = len(built.inputs) + len(built.outputs) + 1 + len(self._fixed)
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int

@@ -31,6 +31,7 @@ class Built:
         library: the shared library.
         takes_weights: whether the run function is given its weights.
         weights: the file of them; ``None`` if there are none.
+        prepare: the function that prepares libraries, if any are called.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Built:
     library: Path
     takes_weights: bool
     weights: Path | None
+    prepare: str = ""
 
 
 def write_record(cache: Cache, name: str, data: Any) -> None:
@@ -84,6 +86,7 @@ def remember(cache: Cache, key: str, built: Built) -> None:
         "takes_weights": built.takes_weights,
         "weights": built.weights.name if built.weights else "",
         "weights_bytes": built.weights.stat().st_size if built.weights else 0,
+        "prepare": built.prepare,
     }
     write_record(cache, _name(key), data)
 
@@ -120,6 +123,7 @@ def recall(cache: Cache, key: str) -> Built | None:
         library,
         data["takes_weights"],
         weights,
+        data.get("prepare", ""),
     )
 
 

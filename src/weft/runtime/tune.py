@@ -77,6 +77,7 @@ class Setup:
         threads: that one run can use at the most.
         exact: whether kernels must not round more than the definitions do.
         compiler: that compiles it; with ``flavour`` and ``flags``.
+        libraries: whose functions are measured, too.
     """
 
     graph: Graph
@@ -87,6 +88,7 @@ class Setup:
     compiler: Compiler
     flavour: Flavour
     flags: Sequence[str]
+    libraries: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> list[TensorType]:
@@ -96,7 +98,11 @@ class Setup:
     def plan(self, choices: Mapping[str, str]) -> Plan:
         """The plan with some alternatives chosen."""
         implement = implementer(
-            self.target, threads=self.threads, exact=self.exact, choices=choices
+            self.target,
+            threads=self.threads,
+            exact=self.exact,
+            choices=choices,
+            libraries=self.libraries,
         )
         fuse = fuser(self.target, threads=self.threads, exact=self.exact)
         spread = bool(self.target.caches)
@@ -198,7 +204,12 @@ class _Tuner:
         first = self.variant(self.known, plan)
         layers = [
             layer
-            for layer in layers_of(plan, self.setup.target, exact=self.setup.exact)
+            for layer in layers_of(
+                plan,
+                self.setup.target,
+                exact=self.setup.exact,
+                libraries=self.setup.libraries,
+            )
             if layer.key not in self.known
         ]
         self.say(0.08, "measuring it")
@@ -340,12 +351,16 @@ def _offered(layer: Layer) -> list[str]:
 
 
 def kinds(layer: Layer) -> list[str]:
-    """One alternative of each kind but the usual one's, the best by estimate first."""
+    """One alternative of each kind but the usual one's, the best by estimate first.
+
+    Those that call libraries, whose costs nobody estimates, come last, but always.
+    """
     found: dict[str, str] = {}
     for name in _offered(layer):
         found.setdefault(kind_of(name), name)
     found.pop(kind_of(layer.scheme), None)
-    return list(found.values())[: KINDS - 1]
+    called = [each.name for each in alternatives(layer.task) if each.outside]
+    return list(found.values())[: KINDS - 1] + [name for name in called if name != layer.scheme]
 
 
 def siblings(layer: Layer, name: str) -> list[str]:

@@ -1,0 +1,333 @@
+"""Convolutions that oneDNN can compute, recognised in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from weft.dtypes import DType
+from weft.kernels.convolution import image_of
+from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.task import Task
+from weft.loops.affine import affine
+from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
+from weft.loops.walk import walk
+from weft.plan.implementation import Blocking
+
+MOST_AFTER = 4
+"""As in ``weft_onednn.h``."""
+_SIDES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Sizes and steps, in elements, of batch, channels, rows and columns."""
+
+    dims: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What is done to the sums.
+
+    Attributes:
+        kind: a ReLU, a clip to ``low`` and ``high``, or the sum with a tensor.
+        tensor: that is added.
+    """
+
+    kind: Literal["relu", "clip", "add"]
+    low: float = 0.0
+    high: float = 0.0
+    tensor: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A convolution, as oneDNN is asked for it.
+
+    Attributes:
+        filter: sizes: output channels, input channels, rows and columns.
+        dilations: one less than usual, as oneDNN counts.
+        before: padding in front of rows and columns; behind: after them.
+        bias: whether one is added to the sums first.
+        after: what is done then.
+        threads: to run on.
+    """
+
+    source: Tensor
+    filter: tuple[int, ...]
+    target: Tensor
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    behind: tuple[int, ...]
+    bias: bool
+    after: tuple[After, ...]
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A convolution in a task.
+
+    Attributes:
+        asked: what oneDNN computes.
+        image, filter: the buffers; bias: of the sums, if there is one.
+        added: the buffers that are added then, in order.
+        seen: the filter's dimensions in the task.
+        axes: these in oneDNN's order, those that it has.
+    """
+
+    asked: Asked
+    image: str
+    filter: str
+    bias: str
+    added: tuple[str, ...]
+    seen: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    def blocking(self, order: Sequence[int], blocks: Sequence[tuple[int, int]]) -> Blocking:
+        """The filter laid out as oneDNN wants it."""
+        return Blocking(self.seen, self.axes, self.asked.filter, tuple(order), tuple(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A dimension of the image that outputs, and perhaps a window, go along."""
+
+    size: int
+    step: int
+    out: Axis
+    tap: Axis | None
+    stride: int
+    dilation: int
+    before: int
+
+    @property
+    def taps(self) -> int:
+        return self.tap.extent if self.tap else 1
+
+    @property
+    def behind(self) -> int:
+        """Padding behind the image."""
+        last = (self.out.extent - 1) * self.stride + (self.taps - 1) * self.dilation
+        return last - self.before + 1 - self.size
+
+    @property
+    def whole(self) -> bool:
+        """Whether outputs are the image's, one by one."""
+        plain = self.tap is None and self.stride == 1 and self.before == 0
+        return plain and self.size == self.out.extent
+
+
+_NOTHING = _Side(1, 0, Axis("", 1), None, 1, 1, 0)
+
+
+def recognise(task: Task) -> Recognised | str:
+    """The convolution that a task is, or why oneDNN is not asked for it."""
+    parts = parts_or_why(task)
+    if isinstance(parts, str):
+        return parts
+    image = image_of(parts)
+    if image is None or parts.reduce is None or parts.lanes is None or parts.weight is None:
+        return "it is no sum of products with constant filters, output channels fastest"
+    buffers = {buffer.name: buffer for buffer in task.inputs}
+    if parts.reduce.op != "sum" or any(each.dtype is not DType.F32 for each in task.inputs):
+        return "it is no sum in f32"
+    found = _sides(parts, image, buffers[image.buffer])
+    if isinstance(found, str):
+        return found
+    channel, channel_step, batch, sides = found
+    axes = _filter_axes(parts, channel, sides)
+    if axes is None:
+        return "it is no convolution over all channels"
+    outs = {batch.out.var, *(side.out.var for side in sides), parts.lanes.var, ""}
+    if {axis.var for axis in task.compute.axes} - outs:
+        return "its outputs go along more than images, rows, columns and channels"
+    order = (batch.out.var, parts.lanes.var, *(side.out.var for side in sides))
+    after = _after(task, parts, order)
+    if isinstance(after, str):
+        return after
+    bias, added, done = after
+    lanes = parts.lanes.extent
+    extents = (batch.out.extent, lanes, *(side.out.extent for side in sides))
+    asked = Asked(
+        _tensor(
+            (batch.size, channel.extent, *(side.size for side in sides)),
+            (batch.step, channel_step, *(side.step for side in sides)),
+        ),
+        (lanes, channel.extent, *(side.taps for side in sides)),
+        _tensor(extents, _steps(task.output, [axis.var for axis in task.compute.axes], order)),
+        tuple(side.stride for side in sides),
+        tuple(side.dilation - 1 for side in sides),
+        tuple(side.before for side in sides),
+        tuple(side.behind for side in sides),
+        bool(bias),
+        done,
+        task.threads,
+    )
+    seen = buffers[parts.weight].shape
+    return Recognised(asked, image.buffer, parts.weight, bias, added, seen, axes)
+
+
+def _tensor(dims: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
+    """A tensor; steps of dimensions of one element are past all others."""
+    past = max(size * step for size, step in zip(dims, steps, strict=True))
+    pairs = zip(dims, steps, strict=True)
+    return Tensor(dims, tuple(step if size > 1 else past for size, step in pairs))
+
+
+def _sides(
+    parts: Parts, image: Load, source: Buffer
+) -> tuple[Axis, int, _Side, tuple[_Side, ...]] | str:
+    """The axis of channels and its step, the batch, and rows and columns."""
+    assert parts.reduce is not None
+    taps = {axis.var: axis for axis in parts.reduce.axes}
+    outs = {axis.var: axis for axis in parts.task.compute.axes}
+    channels: list[tuple[int, Axis]] = []
+    sides: list[_Side] = []
+    for place, part in enumerate(image.index):
+        if isinstance(part, Var) and part.name in taps:
+            channels.append((source.steps[place], taps[part.name]))
+            continue
+        side = _side(part, source.shape[place], source.steps[place], taps, outs)
+        if side is None:
+            return "its window moves in a way that oneDNN has no words for"
+        sides.append(side)
+    if len(channels) != 1:
+        return "it is no convolution over one dimension of channels"
+    sides.sort(key=lambda side: -side.step)
+    batch = _NOTHING
+    if len(sides) > _SIDES and sides[0].whole:
+        batch = sides.pop(0)
+    if len(sides) > _SIDES:
+        return "it has more than two spatial dimensions"
+    sides = [_NOTHING] * (_SIDES - len(sides)) + sides
+    if not _borders(parts, sides):
+        return "its conditions are not those of an image's borders"
+    step, channel = channels[0]
+    return channel, step, batch, tuple(sides)
+
+
+def _side(
+    part: Expr, size: int, step: int, taps: Mapping[str, Axis], outs: Mapping[str, Axis]
+) -> _Side | None:
+    """``stride * out + dilation * tap - before``, with or without a tap."""
+    form = affine(part)
+    names = {atom.name: count for atom, count in form.terms.items() if isinstance(atom, Var)}
+    along = [name for name in names if name in outs]
+    window = [name for name in names if name in taps]
+    if (
+        len(names) != len(form.terms)
+        or len(along) != 1
+        or len(window) > 1
+        or form.const > 0
+        or min(names.values()) < 1
+    ):
+        return None
+    tap = taps[window[0]] if window else None
+    dilation = names[window[0]] if window else 1
+    out = outs[along[0]]
+    return _Side(size, step, out, tap, names[along[0]], dilation, -form.const)
+
+
+def _borders(parts: Parts, sides: Sequence[_Side]) -> bool:
+    """Whether the guards hold exactly where the windows lie on the image."""
+    named = {side.tap.var: side for side in sides if side.tap}
+    for guard in parts.guards:
+        if guard.tap not in named or not guard.is_along(named[guard.tap].out.var):
+            return False
+    for name, side in named.items():
+        guards = [guard for guard in parts.guards if guard.tap == name]
+        for out in range(side.out.extent):
+            for tap in range(side.taps):
+                at = out * side.stride + tap * side.dilation - side.before
+                if (0 <= at < side.size) != all(guard.holds(out, tap) for guard in guards):
+                    return False
+    bare = (side for side in sides if not side.tap)
+    return all(side.before == 0 and side.behind <= 0 for side in bare)
+
+
+def _filter_axes(parts: Parts, channel: Axis, sides: Sequence[_Side]) -> tuple[int, ...] | None:
+    """The filter's dimensions for output channels, input channels, rows and columns."""
+    assert parts.lanes is not None
+    assert parts.reduce is not None
+    wanted = [parts.lanes.var, channel.var, *(side.tap.var for side in sides if side.tap)]
+    index = [part.name if isinstance(part, Var) else "" for part in parts.weight_index()]
+    if sorted(index) != sorted(wanted) or len(wanted) != len(parts.reduce.axes) + 1:
+        return None
+    return tuple(index.index(name) for name in wanted)
+
+
+def _steps(buffer: Buffer, names: Sequence[str], order: Sequence[str]) -> tuple[int, ...]:
+    """The steps of a buffer along axes, those that it has."""
+    steps = dict(zip(names, buffer.steps, strict=True))
+    return tuple(steps.get(name, 0) for name in order)
+
+
+# --- what is done to the sums ---------------------------------------------------------------
+
+
+_MORE = "what follows the sum is more than biases, residuals, a ReLU or a clip"
+
+
+def _after(
+    task: Task, parts: Parts, order: Sequence[str]
+) -> tuple[str, tuple[str, ...], tuple[After, ...]] | str:
+    """The bias, the buffers that are added then, and what is done to the sums, in order."""
+    assert parts.lanes is not None
+    extents = {axis.var: axis.extent for axis in task.compute.axes}
+    buffers = {buffer.name: buffer for buffer in task.inputs}
+    whole = tuple(extents.get(name, 1) for name in order)
+    found: list[tuple[After, str]] = []
+    value = task.compute.value
+    while not isinstance(value, Reduce):
+        peeled = _peeled(value)
+        if peeled is None:
+            return _MORE
+        after, load, value = peeled
+        if load is not None:
+            names = [part.name if isinstance(part, Var) else "" for part in load.index]
+            if len(set(names)) < len(names) or not set(names) <= set(order) - {""}:
+                return _MORE
+            dims = tuple(extents[name] if name in names else 1 for name in order)
+            if dims != whole and names != [parts.lanes.var]:
+                return _MORE
+            steps = _steps(buffers[load.buffer], names, order)
+            after = replace(after, tensor=_tensor(dims, steps))
+        found.append((after, load.buffer if load else ""))
+    found.reverse()
+    bias = _bias(found)
+    rest = found[1:] if bias else found
+    if len(rest) > MOST_AFTER:
+        return _MORE
+    added = tuple(name for after, name in rest if after.kind == "add")
+    return bias, added, tuple(after for after, _ in rest)
+
+
+def _bias(found: Sequence[tuple[After, str]]) -> str:
+    """The buffer of one number for each channel that is added first, if there is one."""
+    first = found[0][0].tensor if found else None
+    plain = first is not None and prod(first.dims) == first.dims[1] and first.steps[1] == 1
+    return found[0][1] if plain else ""
+
+
+def _peeled(value: Expr) -> tuple[After, Load | None, Expr] | None:
+    """The last thing that is done to a value, what it reads, and the value before."""
+    match value:
+        case Binary("min", Binary("max", inner, Const(low)), Const(high)) if low <= high:
+            return After("clip", float(low), float(high)), None, inner
+        case Binary("max", inner, Const(value=0)):
+            return After("relu"), None, inner
+        case Binary("add", lhs, rhs):
+            inner, other = (lhs, rhs) if _sums(lhs) else (rhs, lhs)
+            return (After("add"), other, inner) if isinstance(other, Load) else None
+        case _:
+            return None
+
+
+def _sums(value: Expr) -> bool:
+    return any(isinstance(node, Reduce) for node in walk(value))

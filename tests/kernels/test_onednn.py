@@ -1,0 +1,270 @@
+"""oneDNN's convolutions in the place of Weft's own: what they compute, and where they apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from tests.kernels.tasks import tasks_of
+from tests.plan.nets import Net
+from weft.api import Net as Network
+from weft.errors import UserError
+from weft.kernels.key import layer_key
+from weft.kernels.layers import layers_of
+from weft.kernels.libraries import LIBRARIES, checked
+from weft.kernels.onednn import why_not
+from weft.kernels.onednn_library import VARIABLE, layout_name, onednn
+from weft.kernels.onednn_shape import Recognised, recognise
+from weft.kernels.table import alternatives, usual
+from weft.kernels.task import Task
+from weft.plan.implementation import Blocking
+from weft.plan.report import report
+from weft.runtime.library import Library, build
+from weft.targets.table import host
+
+MINE = ("onednn",)
+
+
+def installed() -> bool:
+    try:
+        onednn()
+    except UserError:
+        return False
+    return True
+
+
+needs_onednn = pytest.mark.skipif(not installed(), reason="oneDNN is not installed")
+
+
+def relu(net: Net, value: str) -> str:
+    return net.op("Relu", value)
+
+
+def clipped(net: Net, value: str) -> str:
+    return net.op("Clip", value, min=-0.25, max=0.5)
+
+
+Layer: TypeAlias = Callable[[Net, str], str]
+
+
+def chain(*layers: Layer, size: tuple[int, ...]) -> Callable[[Net], str]:
+    """Layers behind a convolution that makes sixteen channels, in Weft's own layout."""
+
+    def made(net: Net) -> str:
+        value = net.conv(net.input(*size), 16, 1)
+        for layer in layers:
+            value = layer(net, value)
+        return value
+
+    return made
+
+
+def conv(channels: int, kernel: int | tuple[int, ...] = 3, **options: int) -> Layer:
+    return lambda net, value: net.conv(value, channels, kernel, **options)
+
+
+def added(channels: int) -> Layer:
+    """Two convolutions of one value, their sum, and a ReLU."""
+
+    def made(net: Net, value: str) -> str:
+        left = net.conv(value, channels, 1)
+        right = net.conv(value, channels, 3)
+        return net.op("Relu", net.op("Add", left, right))
+
+    return made
+
+
+def no_bias(channels: int) -> Layer:
+    def made(net: Net, value: str) -> str:
+        weight = net.constant(channels, net.shape(value)[1], 3, 3, scale=0.1)
+        return net.op("Conv", value, weight, kernel=(3, 3), pads=(1,) * 4)
+
+    return made
+
+
+# Networks, and how many of their layers oneDNN computes.
+NETS: dict[str, tuple[Callable[[Net], str], int]] = {
+    "window": (chain(conv(32), relu, conv(16), size=(1, 16, 9, 11)), 2),
+    "point": (chain(conv(48, 1), relu, conv(24, 1), clipped, size=(1, 40, 7, 5)), 2),
+    "strides": (chain(conv(32, stride=2), conv(64, 1, stride=2), size=(1, 16, 15, 18)), 2),
+    "dilated": (chain(conv(32, dilation=2), relu, size=(1, 16, 12, 13)), 1),
+    "no padding": (chain(conv(32, 5, pad=0), conv(16, 3, pad=0), size=(1, 16, 12, 9)), 2),
+    "much padding": (chain(conv(32, 3, pad=2), size=(1, 16, 5, 6)), 1),
+    "flat window": (chain(conv(32, (1, 5)), conv(16, (7, 1)), size=(1, 16, 9, 11)), 2),
+    "odd channels": (chain(conv(37), relu, conv(19, 1), size=(1, 23, 9, 11)), 2),
+    "one row": (chain(conv(32, (1, 3)), size=(1, 16, 1, 11)), 1),
+    "images": (chain(conv(32), relu, conv(16, 1), size=(3, 16, 9, 11)), 2),
+    "residual": (chain(conv(32, 1), added(32), conv(16), size=(1, 16, 9, 11)), 4),
+    "no bias": (chain(no_bias(32), relu, size=(1, 16, 9, 11)), 1),
+    "one axis": (chain(conv(32, 3), conv(16, 1), size=(1, 16, 21)), 2),
+}
+
+
+def called(net: Net, value: str) -> tuple[Library, int]:
+    """A network with oneDNN wherever it can be, and in how many layers that is."""
+    network, machine = Network(net.graph(value)), host()
+    plan = network.plan(machine, libraries=MINE)
+    layers = layers_of(plan, machine, libraries=MINE)
+    choices = {each.key: "onednn" for each in layers if not why_not(each.task)}
+    plan = network.plan(machine, libraries=MINE, choices=choices)
+    schemes = [row.scheme for row in report(plan).rows]
+    library = build(network.program(machine, libraries=MINE, choices=choices))
+    return library, schemes.count("onednn")
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", NETS)
+def test_it_computes_what_the_definitions_say(name: str) -> None:
+    net = Net()
+    make, wanted = NETS[name]
+    value = make(net)
+    library, count = called(net, value)
+    assert count == wanted
+    (found,) = library(*net.arrays.values())
+    (reference,) = Network(net.graph(value)).reference(*net.arrays.values())
+    np.testing.assert_allclose(found, reference, rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+def test_any_threads_may_call_it_at_once() -> None:
+    net = Net()
+    library, _ = called(net, NETS["residual"][0](net))
+    (wanted,) = library(*net.arrays.values())
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: library(*net.arrays.values())[0], range(64)))
+    assert all((each == wanted).all() for each in found)
+
+
+@needs_onednn
+def test_it_is_only_taken_by_name() -> None:
+    net = Net()
+    network = Network(net.graph(NETS["window"][0](net)))
+    rows = report(network.plan(libraries=MINE)).rows
+    assert [row.scheme for row in rows] == [row.scheme for row in report(network.plan()).rows]
+    layers = layers_of(network.plan(libraries=MINE), host(), libraries=MINE)
+    task = next(layer.task for layer in layers if not why_not(layer.task))
+    assert "onednn" in {each.name for each in alternatives(task)}
+    assert usual(task).name == usual(replace(task, libraries=())).name
+
+
+@needs_onednn
+def test_it_is_measured_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    net = Net()
+    network = Network(net.graph(NETS["window"][0](net)))
+    found = network.tune(threads=1, seconds=0.2, libraries=MINE)
+    assert any("onednn" in each.micros for each in found.layers)
+    again = network.compile(threads=1, tune="cached", libraries=MINE)
+    (reference,) = network.reference(*net.arrays.values())
+    np.testing.assert_allclose(again(*net.arrays.values()), reference, rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+def test_layers_say_who_could_compute_them() -> None:
+    net = Net()
+    network = Network(net.graph(net.op("Tanh", NETS["point"][0](net))))
+    layers = network.implementations(libraries=MINE)
+    answers = [layer.answers[-1] for layer in layers if layer.answers]
+    assert {each.generator for each in answers} == {"onednn"}
+    refusals = {each.refusal for each in answers}
+    assert "" in refusals
+    assert any("Tanh" in layer.ops and layer.answers[-1].refusal for layer in layers)
+
+
+# --- recognised, which needs no library -----------------------------------------------------
+
+
+def task_of(machine: str = "x86-avx512", **options: int) -> Task:
+    net = Net()
+    made = net.conv(net.input(1, 16, 9, 11), 32, **options)
+    return tasks_of(net, made, machine=machine)[0]
+
+
+def test_a_convolution_is_recognised_with_all_that_it_has() -> None:
+    found = recognise(task_of(kernel=3, stride=2, dilation=2, pad=1))
+    assert isinstance(found, Recognised)
+    asked = found.asked
+    assert asked.source.dims == (1, 16, 9, 11)
+    assert asked.filter == (32, 16, 3, 3)
+    assert asked.target.dims == (1, 32, 4, 5)
+    assert (asked.strides, asked.dilations, asked.before) == ((2, 2), (1, 1), (1, 1))
+    assert asked.behind == (1, 1)
+    assert asked.bias
+    assert asked.after == ()
+
+
+def refusals(net: Net, value: str) -> set[str]:
+    found = [recognise(task) for task in tasks_of(net, value, machine="x86-avx512")]
+    return {each for each in found if isinstance(each, str)}
+
+
+def grouped(net: Net, x: str) -> str:
+    return net.conv(x, 32, groups=4)
+
+
+def curved(net: Net, x: str) -> str:
+    return net.op("Tanh", net.conv(x, 32))
+
+
+def computed_filter(net: Net, x: str) -> str:
+    return net.op("Conv", x, net.op("Tanh", net.input(32, 16, 3, 3)), kernel=(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (grouped, "it is no convolution over one dimension of channels"),
+        (curved, "what follows the sum is more than biases, residuals, a ReLU or a clip"),
+        (
+            computed_filter,
+            "it is no sum of products with constant filters, output channels fastest",
+        ),
+    ],
+)
+def test_it_says_why_not(make: Layer, reason: str) -> None:
+    net = Net()
+    assert reason in refusals(net, make(net, net.input(1, 16, 9, 11)))
+
+
+def test_it_leaves_several_threads_to_weft() -> None:
+    assert why_not(replace(task_of(), threads=2)).startswith("it is not asked for several threads")
+
+
+def test_layers_that_may_call_it_are_measured_apart() -> None:
+    task = task_of()
+    assert layer_key(task) != layer_key(replace(task, libraries=MINE))
+
+
+def test_filters_are_laid_out_in_blocks() -> None:
+    weight = np.arange(5 * 3 * 2, dtype=np.float32).reshape(5, 3, 2)
+    made = Blocking((5, 3, 2), (0, 1, 2), (5, 3, 1, 2), (0, 1, 2, 3), ((1, 2), (0, 4)))
+    found = made.apply(weight)
+    assert found.shape == (2, 2, 1, 2, 2, 4)
+    for (out, into, column), value in np.ndenumerate(weight):
+        assert found[out // 4, into // 2, 0, column, into % 2, out % 4] == value
+    assert found.sum() == weight.sum()
+    assert layout_name(made.order, made.blocks) == "ABcd2b4a"
+    assert layout_name((0, 2, 3, 1), ((0, 16),)) == "Acdb16a"
+
+
+def test_libraries_are_known_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="Did you mean onednn") as error:
+        checked(["onedn"])
+    assert "a library must be one of onednn" in str(error.value)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(UserError, match="oneDNN must be installed") as error:
+        checked(MINE)
+    assert "pip install 'weft[onednn]'" in str(error.value)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_libraries_are_described() -> None:
+    for library in LIBRARIES.values():
+        assert library.described.doc.endswith(".")
+        assert library.described.needs
