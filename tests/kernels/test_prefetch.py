@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,8 @@ from tests.plan.nets import Net
 from weft.kernels import tiled
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
-from weft.loops.nodes import Const, Kernel, Prefetch, Var
+from weft.kernels.winograd_choice import generate_as
+from weft.loops.nodes import Const, Expr, For, Kernel, Local, Prefetch, Stmt, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import index, substitute, walk_stmts
@@ -112,3 +115,53 @@ def test_groups_as_the_tile_are_bound_in_what_is_fetched() -> None:
     assert made is not None
     assert hints(made.kernel)
     assert_as_nest(task, made)
+
+
+@pytest.mark.parametrize("tiles", [4, 8, 16])
+def test_filters_of_windows_are_fetched_in_the_order_in_which_they_lie(tiles: int) -> None:
+    """Each point's tiles fetch all filters of the next one, also that of another group."""
+    net = Net()
+    task = tasks_of(net, net.conv(net.input(1, 16, 14, 14), 64))[0]
+    task = replace(task, target=replace(target("x86-avx512"), caches=(4096, 65536)))
+    made = generate_as(task, 4, tiles)
+    assert made is not None
+    (weight,) = {each.buffer for each in hints(made.kernel)}
+    shape = next(each for each in made.kernel.params if each.name == weight).shape
+    groups, points, _, width = shape
+    (loop,) = {
+        each
+        for each in walk_stmts(made.kernel.body)
+        if isinstance(each, For) and each.var == "group"
+    }
+    slab = prod(shape[2:])
+    for number in range(groups * points):
+        group, point = divmod(number, points)
+        found = list(fetched(loop.body, {"group": index(group), "point": index(point)}, shape))
+        following = min(number + 1, groups * points - 1)
+        assert found == list(range(slab * following, slab * (following + 1), 16))
+    assert width == 32
+
+
+def fetched(body: Sequence[Stmt], at: Mapping[str, Expr], shape: tuple[int, ...]) -> Iterator[int]:
+    """Elements of a buffer that are fetched, in order; loops over tiles and channels run."""
+    for stmt in body:
+        match stmt:
+            case For("group" | "point", _, _, inner):
+                yield from fetched(inner, at, shape)
+            case For("tile" | "k", start, stop, inner):
+                first, last = (simplify(substitute(each, at), Facts()) for each in (start, stop))
+                assert isinstance(first, Const)
+                assert isinstance(last, Const)
+                for turn in range(int(first.value), int(last.value)):
+                    yield from fetched(inner, {**at, stmt.var: index(turn)}, shape)
+            case Local(_, inner):
+                yield from fetched(inner, at, shape)
+            case Prefetch(_, position):
+                place = 0
+                for part, extent in zip(position, shape, strict=True):
+                    found = simplify(substitute(part, at), Facts())
+                    assert isinstance(found, Const)
+                    place = place * extent + int(found.value)
+                yield place
+            case _:
+                continue

@@ -24,6 +24,7 @@ from weft.loops.nodes import (
     If,
     Kernel,
     Load,
+    Prefetch,
     Reduce,
     Select,
     Store,
@@ -262,3 +263,21 @@ def _seconds(step: Callable[[Kernel], object], kernel: Kernel) -> float:
         step(kernel)
         times.append(time.process_time() - start)
     return min(times)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "proven"),
+    [(0, 11, True), (1, 8, False), (2, -8, True), (2, 3, True), (2, 4, False), (0, -1, False)],
+)
+def test_hints_may_step_past_a_dimension_but_not_past_the_buffer(
+    row: int, column: int, proven: bool
+) -> None:
+    x = Buffer("x", DType.F32, (3, 4))
+    y = Buffer("y", DType.F32, (), Access.WRITE)
+    hint = Prefetch("x", (index(row), index(column)))
+    kernel = Kernel("k", (x, y), (hint, Store("y", (), Const(0.0, DType.F32))))
+    if proven:
+        verify(kernel)
+    else:
+        with pytest.raises(BoundsError):
+            verify(kernel)

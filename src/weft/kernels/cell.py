@@ -44,6 +44,7 @@ class Cell:
         clear: whether all guards along the tile hold.
         ahead: parts of the packed weight's index, by place, that lead to what is read after
             this tile; prefetched while this one is computed.
+        share: which of how many turns this tile is that fetch parts of the same weights.
         spans: first and one past the last of reduction axes that are not summed whole.
     """
 
@@ -258,9 +259,14 @@ class Cell:
         if odd:
             turn, own = integer(0), len(lines)
         found: list[Stmt] = []
+        index = self.parts.packed_index(self.number, integer(0))
+        if own < len(lines):
+            # Turn after turn has its part of the slab: memory is fastest read in order.
+            (axis,) = self.parts.reduce.axes
+            turn = plus(times(turn, axis.extent), index[-2])
+            index = (*index[:-2], integer(0), integer(0))
         for line in range(own):
-            lane = times(plus(times(turn, own), line), LINE // size)
-            index = self.parts.packed_index(self.number, lane)
+            index = (*index[:-1], times(plus(times(turn, own), line), LINE // size))
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
             # Where groups are the tile, the weights depend on it too: those of its first.
             at = {**self.bound(integer(0), line * LINE // size), **taps}

@@ -314,7 +314,10 @@ class _Writer:
         points = self.form.size**2
         slab = self.conv.channel.extent * group.width * _F32.bytes
         far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
-        ahead = {1: following(Var("point"), points)} if far else {}
+        ahead: dict[int, Expr] = {}
+        if far:  # After the last point of a group comes the first one of the next.
+            number = plus(times(counter, points), Var("point"))
+            ahead = {0: integer(0), 1: following(number, points * group.count)}
         found: list[Stmt] = []
         full, rest = divmod(tiles, positions)
         turns = full + (rest > 0)

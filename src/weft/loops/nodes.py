@@ -219,7 +219,10 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Says that the memory around an element will be loaded soon; the index is in bounds."""
+    """Says that the memory around an element will be loaded soon.
+
+    The index is in bounds, or steps past the end of a dimension onto another element.
+    """
 
     buffer: str
     index: tuple[Expr, ...]

@@ -176,7 +176,7 @@ class _Verifier:
         for where in stmt.index:
             self._value(where, DType.I64, f"an index of {buffer.name}", facts)
         found = outside(buffer, stmt.index, facts)
-        if found is not None:
+        if found is not None and not _somewhere_in(buffer, stmt.index, facts):
             raise self._escape(Unproven(buffer.name, stmt.index, *found, facts))
 
     def _value(self, expr: Expr, dtype: DType, what: str, facts: Facts) -> None:
@@ -247,6 +247,16 @@ class _Verifier:
                 f"{buffer.name} has {len(buffer.shape)} dimensions, {len(position)} indices "
                 "are given"
             )
+
+
+def _somewhere_in(buffer: Buffer, position: Sequence[Expr], facts: Facts) -> bool:
+    """Whether a place is proven to lie between a buffer's first and last element."""
+    spans = [facts.range(each) for each in position]
+    low = sum(span[0] * step for span, step in zip(spans, buffer.steps, strict=True))
+    high = sum(span[1] * step for span, step in zip(spans, buffer.steps, strict=True))
+    return low >= 0 and high <= sum(
+        (extent - 1) * step for extent, step in zip(buffer.shape, buffer.steps, strict=True)
+    )
 
 
 def _select_problem(condition: DType, then: DType, otherwise: DType) -> str:
