@@ -12,6 +12,7 @@ from weft.match.order import certain_nodes, in_order, names_in, opened, roots_of
 from weft.match.pattern import Link, QueryText, Statement, walk
 from weft.match.program import DONE, NodeStep, Program, RestartStep, SplitStep, Step
 from weft.match.resolve import HIDDEN, Expander, ScopeFinder, Scopes
+from weft.match.simplify import needed_ops, simplified
 
 
 def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) -> Program:
@@ -28,7 +29,7 @@ def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) 
     from weft.match.parse import parse  # noqa: PLC0415
 
     query = parse(text)
-    statements = opened(Expander(query).statements())
+    statements = opened(tuple(map(simplified, Expander(query).statements())))
     scopes = ScopeFinder(query, statements).scopes()
     certain = certain_nodes(roots_of(statements))
     lowering = Lowering(text, scopes, Conditions(text, predicates or {}), certain)
@@ -54,7 +55,8 @@ def compile_rule(text: str) -> Program:
 
 def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowering) -> Program:
     """All statements, one after the other."""
-    ordered = in_order(roots_of(statements))
+    roots = roots_of(statements)
+    ordered = in_order(roots)
     entry: Step = DONE
     for statement, forward in reversed(ordered):
         if entry is not DONE:
@@ -72,6 +74,7 @@ def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowe
         scopes.firm,
         tuple((left, right) for left, right, _ in query.distinct),
         frozenset(name for name in names if name.startswith(HIDDEN)),
+        needed_ops(roots),
         len(ordered),
         any(isinstance(e, Link) for e in parts),
         len(parts),

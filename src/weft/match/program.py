@@ -214,6 +214,7 @@ class Program:
         firm: names that have a value whatever repetitions take.
         distinct: pairs of names that must differ.
         hidden: names that are not told.
+        needs: ops without which there is no match.
         roots: how many statements no other uses.
         links: whether it says by which ends edges lead.
         size: how many parts it has.
@@ -227,6 +228,7 @@ class Program:
     firm: frozenset[str]
     distinct: tuple[tuple[str, str], ...] = ()
     hidden: frozenset[str] = NO_NAMES
+    needs: frozenset[str] = NO_NAMES
     roots: int = 1
     links: bool = False
     size: int = 1

@@ -153,7 +153,10 @@ def query(
 def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
     """Matches that the search tells apart, the best of each, in the order of the graph."""
     found: dict[Any, Completion] = {}
+    if not search.site.program.needs <= search.site.by_op.keys():
+        return []
     for each in search.matches(node):
+        search.site.budget.spend()
         search.kinds.keep(found, completion(each, {}), whole=True)
     every = search.distinguish is Distinguish.EVERY
     ways = sorted(found.values(), key=lambda way: _order(search.site.view, way, every))

@@ -103,6 +103,7 @@ class Repetitions:
         begin = Config(step.body, place, dict(known), parent="" if started else None)
         found: list[_Round] = []
         for each in self.run(begin):
+            self.kinds.budget.spend()
             entries = list(entries_of(each))
             bound = dict(each.bound)
             for name in step.locals:

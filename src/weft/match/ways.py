@@ -79,9 +79,10 @@ class TooManyWays(UserError):
     """A query that would take too long."""
 
 
-_STEPS = 30_000
-_STEPS_PER_NODE = 40
-_STEPS_PER_PART = 200
+# What finds something on deep networks or long chains takes a third of it at most.
+_STEPS = 15_000
+_STEPS_PER_NODE = 25
+_STEPS_PER_PART = 100
 
 
 @dataclass
