@@ -30,12 +30,22 @@ def test_samples_that_do_not_fit():
     assert message(Samples({"x": DATA[:, :2]}).inputs, 0, TYPES, "net") == (
         "a sample of input x must be f32[1,3]; got float64[2] (net)"
     )
+    image = {"x": TensorType(DType.F32, (1, 3, 4, 5))}
+    assert message(Samples({"x": np.zeros((2, 4, 5, 3))}).inputs, 0, image, "net") == (
+        "a sample of input x must be f32[1,3,4,5]; got float64[4, 5, 3] (net). "
+        "Transpose the axes of the data."
+    )
+    (row,) = Samples({"x": np.arange(60.0)[None]}).inputs(0, image, "net")
+    np.testing.assert_array_equal(row.reshape(-1), np.arange(60))
     two = {**TYPES, "y": TYPES["x"]}
     assert message(Samples({"x": DATA}).inputs, 0, two, "net") == (
         "data must have an array for each input: x, y; got x (net)"
     )
     assert message(Samples, {"x": DATA}, np.zeros(3)) == (
         "data must have as many of all samples, at least one; got x 4, labels 3"
+    )
+    assert message(Samples, {"x": DATA}, np.full(4, 0.5)) == (
+        "labels must be whole numbers: places in the first output; got float64 [0.5]"
     )
     assert message(Samples, {"x": DATA[:0]}) == (
         "data must have as many of all samples, at least one; got x 0"
@@ -94,3 +104,11 @@ def test_calls_take_turns():
     for _ in range(20):
         turns = turns.replace("aa", "a").replace("bb", "b")
     assert turns == "ab" * (ROUNDS + 1)
+
+
+def test_an_array_that_nobody_reads_is_refused():
+    calls = {"net": lambda inputs: inputs}
+    samples = Samples({"x": DATA, "label": np.arange(4)})
+    assert message(qualities, calls, {"net": TYPES}, samples) == (
+        "data have an array label, which is an input of no network; got x. Did you mean labels?"
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
 import numpy as np
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.explore.comparison import Quality, Timing
 from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
@@ -40,6 +40,11 @@ class Samples:
     labels: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        if self.labels is not None and not _are_whole(self.labels):
+            raise UserError(
+                f"{LABELS} must be whole numbers: places in the first output",
+                got=f"{self.labels.dtype} {self.labels.reshape(-1)[:1]}",
+            )
         sizes = {name: len(array) for name, array in self.arrays.items() if array.ndim}
         if self.labels is not None:
             sizes[LABELS] = self.labels.size
@@ -76,13 +81,44 @@ class Samples:
                 where=where,
             )
         sample = array[place]
-        if sample.size != type.size:
+        if not _fits(sample.shape, type.dims):
+            turned = sorted(_long(sample.shape)) == sorted(_long(type.dims))
             raise UserError(
                 f"a sample of input {name} must be {type}",
                 got=f"{sample.dtype}{list(sample.shape)}",
                 where=where,
+                fix="Transpose the axes of the data." if turned else "",
             )
         return np.ascontiguousarray(sample.reshape(type.dims).astype(type.dtype.numpy))
+
+
+def _are_whole(labels: np.ndarray) -> bool:
+    return labels.dtype.kind in "iub" or (
+        labels.dtype.kind == "f" and bool(np.all(labels == np.floor(labels)))
+    )
+
+
+def _fits(sample: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether a sample has a network's sizes; those of 1 may be missing, or all be one row."""
+    return _long(sample) == _long(wanted) or (len(sample) == 1 and sample[0] == prod(wanted))
+
+
+def _long(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in sizes if size != 1)
+
+
+def _require_all_read(samples: Samples, types: Mapping[str, Mapping[str, TensorType]]) -> None:
+    """Refuse an array that is no network's input: most likely its name is misspelt."""
+    known = list(dict.fromkeys(name for each in types.values() for name in each))
+    if len(known) == len(samples.arrays) == 1:
+        return
+    for name in samples.arrays:
+        if name not in known:
+            raise UserError(
+                f"data have an array {name}, which is an input of no network",
+                got=", ".join(known),
+                fix=nearest(name, [*known, LABELS]),
+            )
 
 
 def read_samples(path: Path) -> Samples:
@@ -122,6 +158,7 @@ def qualities(
         types: of their inputs.
         samples: what they run on.
     """
+    _require_all_read(samples, types)
     outputs: dict[str, list[list[np.ndarray]]] = {name: [] for name in calls}
     for place in range(samples.count):
         for name, call in calls.items():
