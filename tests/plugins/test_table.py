@@ -137,8 +137,14 @@ def test_an_op_of_a_plugin_is_a_function(install: Install) -> None:
     assert [node.op for node in net.graph.nodes] == ["Times"]
     (made,) = net.reference(np.array([1, 2], np.float32))
     np.testing.assert_array_equal(made, [3, 6])
-    with pytest.raises(AttributeError, match=r"no attribute time$"):
+    with pytest.raises(AttributeError, match=r"no op time\. Did you mean times or "):
         weft.ops.time  # noqa: B018
+
+
+def test_a_function_whose_op_failed_says_why(install: Install) -> None:
+    install("broken", {"broken.py": "import nowhere_at_all"}, {"ops": {"Part": "broken:PART"}})
+    with pytest.raises(AttributeError, match=r"no op part\. The op Part of broken 1\.0 cannot be"):
+        weft.ops.part  # noqa: B018
 
 
 def test_an_op_and_a_rule_in_one_module(install: Install) -> None:

@@ -12,13 +12,12 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
 from functools import cached_property
 from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any, cast, get_type_hints
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ops.coerce import coerced, described
 from weft.ops.record import Op, Param
 from weft.ops.table import OPS
@@ -224,11 +223,10 @@ class Caller:
 
     def _unknown(self, key: str, known: Sequence[str]) -> UserError:
         names = [*known, *(param.name for param in self.op.inputs if not param.variadic)]
-        near = get_close_matches(key, names, 1)
         return self._error(
             f"there is no input or attribute {key}",
             got=", ".join(names) or "none that could be given by name",
-            fix=f"Did you mean {near[0]}?" if near else "",
+            fix=nearest(key, names, 1),
         )
 
     def _error(self, rule: str, *, got: str = "", fix: str = "", where: str = "") -> UserError:
@@ -273,6 +271,13 @@ def function_named(name: str) -> Callable[..., Any] | None:
     names = (each.name for each in of_kind(Kind.OPS) if function_name(each.name) == name)
     op = next((OPS[each] for each in names if each in OPS), None)
     return None if op is None else function_of(op)
+
+
+def meant(name: str) -> str:
+    """What to tell who asks for a function that does not exist: why, or which is near."""
+    plugins = {function_name(each.name): each.name for each in of_kind(Kind.OPS)}
+    failed = OPS.why_missing(plugins[name]) if name in plugins else ""
+    return failed or nearest(name, [*FUNCTIONS, *plugins])
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions(OPS.builtin))
