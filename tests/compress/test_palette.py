@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.compress.networks import assert_compiled
 from tests.rewrite.checks import assert_same, check_refused, graph_of, infer, outputs_of
 from weft.api import Net, load
-from weft.compress.palette import RECIPES, cluster, distinct, nearest_of, paletted
+from weft.compress.palette import RECIPES, cluster, distinct, nearest_of, packed, paletted
 from weft.errors import UserError
 from weft.frontends.onnx.writing import save
 from weft.ir.graph import Graph
@@ -180,6 +180,34 @@ def test_numbers_are_bytes() -> None:
     assert found.indices.dtype == np.uint8
     assert found.palettes.shape == (6, 210)
     np.testing.assert_array_equal(found.dense(), array)
+
+
+@pytest.mark.parametrize(("k", "bits"), [(2, 1), (3, 2), (4, 2), (5, 4), (16, 4), (17, 8)])
+@pytest.mark.parametrize("rows", [121, 128])
+def test_numbers_are_as_narrow_as_they_can_be(k: int, bits: int, rows: int) -> None:
+    w = np.random.default_rng(5).normal(0, 0.1, (rows, 485)).astype(np.float32)
+    graph = graph_of(
+        f"""(%x: f32[2,{rows}]) -> (%y) {{
+            const %w: f32[{rows},485]
+            %y: f32[2,485] = MatMul(%x, %w)
+        }}""",
+        w=w,
+    )
+    dense = apply_recipe(graph, PALETTE, {"k": k})
+    kept = apply_recipe(graph, PALETTE, {"k": k, "keep": True})
+    verify(kept, infer)
+    assert_same(dense, kept, Exactness.BIT_EXACT)
+    assert kept.constants["w_numbers"].nbytes == -(-w.size * bits // 8)
+    simple, _ = simplify(kept)
+    assert simple.constants.keys() == {"w_numbers", "w_palette"}
+    assert_compiled(kept)
+
+
+def test_small_weights_have_no_table() -> None:
+    found = paletted(np.random.default_rng(6).normal(0, 1, (30, 40)), 0, 0, 16, zero=False)
+    assert packed(found) is None
+    groups = paletted(np.random.default_rng(6).normal(0, 1, (300, 400)), 0, 30, 16, zero=False)
+    assert packed(groups) is None
 
 
 def test_lstm_weights_are_looked_up() -> None:

@@ -332,6 +332,20 @@ def test_refusals(name, values, message):
     assert str(error.value) == message
 
 
+def test_a_chain_does_not_go_through_what_makes_no_first_output():
+    graph = graph_of("""(%x: f32[4,6]) -> (%y) {
+      _, %p: f32[4,3] = Split(%x) {axis=1, split=(3,3)}
+      %y: f32[4,3] = Relu(%p)
+    }""")
+    first, last = (node.name for node in graph.nodes)
+    with pytest.raises(UserError) as error:
+        apply(graph, "tile-chain", {"first": first, "last": last, "axes": 0, "parts": 2})
+    assert str(error.value) == (
+        "tile: the first output of every node within the chain must be made; got none, p "
+        f"(node {first})"
+    )
+
+
 def test_a_chain_does_not_go_through_what_needs_all_of_its_input():
     graph = graph_of("""(%x: f32[1,3,8,8]) -> (%y) {
       const %s: f32[3]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import weft
 from tests.surgery.nets import check
 from weft import layers
+from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.naming import fresh
@@ -65,11 +66,13 @@ def rename(net: weft.Net, draw: st.DrawFn) -> weft.Net:
 def insert_identity(net: weft.Net, draw: st.DrawFn) -> weft.Net:
     value = draw(st.sampled_from([v for v in net.graph.types if v not in net.graph.constants]))
     users = [user.name for user in net.graph.users[value]]
-    if value in net.graph.producers and draw(st.booleans()):
-        return net.insert(value, weft.ops.identity)
-    if not users:
+    whole = value in net.graph.producers and draw(st.booleans())
+    if not users and not (whole and value in net.graph.outputs):
         return net
-    return net.insert(value, lambda x: weft.ops.neg(weft.ops.neg(x)), users=users[:1])
+    if whole:
+        return net.insert(value, weft.ops.identity)
+    back = weft.ops.not_ if net.graph.types[value].dtype is DType.BOOL else weft.ops.neg
+    return net.insert(value, lambda x: back(back(x)), users=users[:1])
 
 
 def reload(net: weft.Net, draw: st.DrawFn) -> weft.Net:

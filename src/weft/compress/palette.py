@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from math import prod
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from weft.ir.order import topological
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.indexing import GatherAttributes
+from weft.ops.shape import ReshapeAttributes
+from weft.ops.slicing import SliceAttributes
 from weft.ops.table import OPS
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
@@ -65,6 +68,49 @@ class Paletted:
         shape[self.axis] = count
         starts = np.arange(count, dtype=np.int32) // self.channels * self.palettes.shape[1]
         return np.asarray(starts, np.int32).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A weight as bytes that stand for several neighbours each.
+
+    Attributes:
+        table: for each byte the values of its neighbours.
+        numbers: the bytes, in row-major order of the weight.
+    """
+
+    table: np.ndarray
+    numbers: np.ndarray
+
+    @property
+    def bytes(self) -> int:
+        """What both take."""
+        return self.table.nbytes + self.numbers.nbytes
+
+
+def packed(found: Paletted) -> Packed | None:
+    """A weight in the narrowest numbers, of 1, 2 or 4 bits; ``None`` where bytes are smaller.
+
+    A table of what each byte stands for makes looking up cheap; it must be worth its bytes.
+    Groups with palettes of their own would need one each.
+    """
+    if len(found.palettes) > 1:
+        return None
+    options = [_packed(found, bits) for bits in (1, 2, 4) if found.palettes.size <= 1 << bits]
+    best = min(options, key=lambda each: each.bytes, default=None)
+    if best is None or best.bytes >= found.palettes.nbytes + found.indices.nbytes:
+        return None
+    return best
+
+
+def _packed(found: Paletted, bits: int) -> Packed:
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    flat = found.indices.reshape(-1)
+    rows = np.pad(flat, (0, -len(flat) % len(shifts))).reshape(-1, len(shifts))
+    places = np.arange(256)[:, None] >> shifts & ((1 << bits) - 1)
+    # Where the palette is shorter, some bytes stand for nothing.
+    table = found.palettes[0][np.minimum(places, found.palettes.size - 1)]
+    return Packed(table, np.bitwise_or.reduce(rows << shifts, axis=1))
 
 
 # --- one-dimensional k-means ------------------------------------------------------------------
@@ -169,12 +215,12 @@ def _looked_up(graph: Graph, found: dict[str, Paletted]) -> Graph:
     builder = GraphBuilder(OPS, graph.name, taken=[*graph.types, *graph.by_name])
     for name, each in found.items():
         builder.origin = Origin((), (_RECIPE,))
-        numbers = builder.constant(each.indices, f"{name}_numbers")
-        values = builder.constant(each.palettes.reshape(-1), f"{name}_palette")
-        where = builder.op("Cast", numbers, attributes=CastAttributes(DType.I32))
-        if len(each.palettes) > 1:
-            where = builder.op("Add", where, builder.constant(each.offsets(), f"{name}_starts"))
-        made = builder.op("Gather", values, where, attributes=GatherAttributes(0))
+        narrow = packed(each)
+        made = (
+            _by_numbers(builder, name, each)
+            if narrow is None
+            else _by_bytes(builder, name, narrow, each.indices.shape)
+        )
         builder.nodes[-1] = changed(builder.nodes[-1], outputs=(name,))
         del builder.types[made]
     constants = {name: array for name, array in graph.constants.items() if name not in found}
@@ -187,6 +233,30 @@ def _looked_up(graph: Graph, found: dict[str, Paletted]) -> Graph:
     return prune(noted(looked_up, "look up", listed(found)))
 
 
+def _by_numbers(builder: GraphBuilder, name: str, found: Paletted) -> str:
+    """A byte for every element."""
+    numbers = builder.constant(found.indices, f"{name}_numbers")
+    values = builder.constant(found.palettes.reshape(-1), f"{name}_palette")
+    where = builder.op("Cast", numbers, attributes=CastAttributes(DType.I32))
+    if len(found.palettes) > 1:
+        where = builder.op("Add", where, builder.constant(found.offsets(), f"{name}_starts"))
+    return builder.op("Gather", values, where, attributes=GatherAttributes(0))
+
+
+def _by_bytes(builder: GraphBuilder, name: str, found: Packed, shape: tuple[int, ...]) -> str:
+    """A byte for several elements."""
+    numbers = builder.constant(found.numbers, f"{name}_numbers")
+    table = builder.constant(found.table, f"{name}_palette")
+    where = builder.op("Cast", numbers, attributes=CastAttributes(DType.I32))
+    made = builder.op("Gather", table, where, attributes=GatherAttributes(0))
+    count = prod(shape)
+    if found.numbers.size * found.table.shape[1] != count:
+        flat = ReshapeAttributes((found.numbers.size * found.table.shape[1],))
+        made = builder.op("Reshape", made, attributes=flat)
+        made = builder.op("Slice", made, attributes=SliceAttributes((0,), (count,), (0,), (1,)))
+    return builder.op("Reshape", made, attributes=ReshapeAttributes(shape))
+
+
 def distinct(graph: Graph, names: Sequence[str]) -> dict[str, int]:
     """How many distinct values constants have."""
     return {name: len(np.unique(graph.constants[name])) for name in names}
@@ -197,9 +267,11 @@ RECIPES: tuple[Recipe, ...] = (
         name=_RECIPE,
         doc="Gives every weight at most `k` distinct values, by k-means over the whole weight or "
         "over groups of output channels. The weights stay dense constants, which compress well; "
-        "with `keep=yes` they are stored as palettes and 8-bit numbers, and looked up when the "
-        "network runs: a quarter of the flash, for the time and memory that the dense weights "
-        "take then. A weight with so few values already is left exactly as it is.",
+        "with `keep=yes` they are stored as palettes and numbers, and looked up when the network "
+        "runs. The numbers have 8 bits, or 4, 2 or 1 where `k` is small enough, one palette is for "
+        "all of a weight, and the weight is so large that a table of what each byte stands for is "
+        "worth its bytes: a quarter of the flash or less, for the time and memory that the dense "
+        "weights take then. A weight with so few values already is left exactly as it is.",
         exactness=Exactness.APPROXIMATE,
         parameters=PaletteParameters,
         apply=palette,

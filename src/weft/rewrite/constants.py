@@ -97,7 +97,9 @@ def _numbers_a_palette(match: Match) -> bool:
         users = list(view.readers(users[0].outputs[0]))
     tables = [view.constants.get(user.inputs[0]) for user in users if user.op == "Gather"]
     return len(tables) == len(users) > 0 and all(
-        table is not None and table.ndim == 1 and table.size < count for table in tables
+        # A row of a table is what one byte stands for.
+        table is not None and table.ndim <= 2 and len(table) < count
+        for table in tables
     )
 
 

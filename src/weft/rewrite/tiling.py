@@ -184,8 +184,19 @@ def between(graph: Graph, first: Node, last: Node) -> tuple[Node, ...]:
     }:
         raise UserError(f"tile: node {last.name} must depend on node {first.name}")
     kept.reverse()
+    _check_first_outputs(kept)
     _check_inner(graph, kept)
     return tuple(kept)
+
+
+def _check_first_outputs(nodes: Sequence[Node]) -> None:
+    for node in nodes:
+        if not node.outputs[0]:
+            raise UserError(
+                "tile: the first output of every node within the chain must be made",
+                got=", ".join(value or "none" for value in node.outputs),
+                where=f"node {node.name}",
+            )
 
 
 def _check_inner(graph: Graph, nodes: Sequence[Node]) -> None:
