@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeAlias
 
 from weft.errors import InternalError, UserError
 from weft.ir.types import TensorType
@@ -33,8 +34,14 @@ GENERATORS: tuple[tuple[str, Propose], ...] = (
 )
 """Best first, where costs are equal or nobody knows them."""
 
+ANY_THREADS = frozenset({"map", "tiled", "rows", "nest"})
+"""Generators that are always asked as for one thread, so what they offer fits any number."""
 
-def alternatives(task: Task) -> tuple[Alternative, ...]:
+Known: TypeAlias = dict[str, tuple[Alternative, ...]]
+"""What these offer for a task, by name, so that it need not be listed twice."""
+
+
+def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, ...]:
     """All ways to compute a task, by cost.
 
     Every name stands once.  ``make`` of an alternative returns ``None`` where the loops turn
@@ -44,8 +51,9 @@ def alternatives(task: Task) -> tuple[Alternative, ...]:
 
     Args:
         task: from ``prepare``.
+        known: see ``proposals``.
     """
-    found = proposals(task)
+    found = proposals(task, known)
     # Those of plugins first where nobody knows costs: who installs a kernel wants it.
     mine = len(GENERATORS)
     proposed = [each for _, offered in (*found[mine:], *found[:mine]) for each in offered]
@@ -57,9 +65,25 @@ def _proposed(propose: Bring, task: Task) -> tuple[Alternative, ...]:
     return tuple(propose(task))
 
 
-def proposals(task: Task) -> list[tuple[str, tuple[Alternative, ...]]]:
-    """What each generator proposes, with its name: Weft's own, then of plugins and libraries."""
-    found = [(name, propose(task)) for name, propose in GENERATORS]
+def _listed(name: str, propose: Propose, task: Task, known: Known) -> tuple[Alternative, ...]:
+    """What one of Weft's own generators proposes."""
+    if name not in ANY_THREADS:
+        return propose(task)
+    if name not in known:
+        known[name] = propose(replace(task, threads=1))
+    return known[name]
+
+
+def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[Alternative, ...]]]:
+    """What each generator proposes, with its name: Weft's own, then of plugins and libraries.
+
+    Args:
+        task: from ``prepare``.
+        known: proposals for this task with another number of threads, to which those that
+            were not known are added.
+    """
+    known = {} if known is None else known
+    found = [(name, _listed(name, propose, task, known)) for name, propose in GENERATORS]
     for each in KERNELS.loaded:
         if isinstance(each.part, Native):
             continue
@@ -83,34 +107,40 @@ def generate(task: Task, name: str = "") -> Implementation:
         task: what to compute.
         name: of the alternative; the usual one if it is not given or does not apply.
     """
-    offered = alternatives(task)
+    known: Known = {}
+    offered = alternatives(task, known)
     named = [each for each in offered if each.name == name]
-    for each in chain(named, _in_turn(task, offered)):
+    for each in chain(named, _in_turn(task, offered, known)):
         made = each.make()
         if made is not None:
             return replace(made, scheme=each.name)
     raise InternalError(f"no generator accepts {task.name}")
 
 
-def usual(task: Task) -> Alternative:
+def usual(task: Task, known: Known | None = None) -> Alternative:
     """The alternative that a task has if none is named: the first by cost that applies.
 
     In which order it adds up is decided as for one thread: results do not depend on how many
     there are.  These choose among the alternatives that add up so.
+
+    Args:
+        task: from ``prepare``.
+        known: see ``proposals``.
     """
-    for each in _in_turn(task, alternatives(task)):
+    known = {} if known is None else known
+    for each in _in_turn(task, alternatives(task, known), known):
         if each.applies():
             return each
     raise InternalError(f"no generator accepts {task.name}")
 
 
-def _in_turn(task: Task, offered: Sequence[Alternative]) -> Iterator[Alternative]:
+def _in_turn(task: Task, offered: Sequence[Alternative], known: Known) -> Iterator[Alternative]:
     """Alternatives in the order in which they are tried; libraries' are only taken by name."""
     offered = [each for each in offered if not each.outside]
     if task.threads == 1:
         yield from offered
         return
-    alone = usual(replace(task, threads=1))
+    alone = usual(replace(task, threads=1), known)
     yield from (each for each in offered if each.sums == alone.sums)
 
 
