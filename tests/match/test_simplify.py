@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.match.test_matcher import graph_of
@@ -20,6 +20,7 @@ def counts(repeat: Repeat, end: int = MOST) -> set[int]:
     return set(range(repeat.least, (end if repeat.most is None else repeat.most) + 1))
 
 
+@settings(deadline=None)
 @given(*[st.integers(0, 4), st.one_of(st.none(), st.integers(0, 4))] * 2)
 def test_counts_stay_the_same(least: int, more: int | None, low: int, span: int | None) -> None:
     outer = "" if more is None else least + more
