@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
+
+import numpy as np
 
 from weft.errors import UserError, nearest
 from weft.ir.compose import bind_symbols, symbols
@@ -16,6 +18,7 @@ from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.ordering import ExpandAttributes
 from weft.ops.table import OPS
+from weft.surgery.batch import Mend, batch_of, with_batch
 from weft.surgery.mend import MENDERS, Resized
 from weft.surgery.stretch import stretched
 
@@ -23,9 +26,10 @@ from weft.surgery.stretch import stretched
 def with_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim | str]]) -> Graph:
     """The graph for inputs of other shapes, such as another batch or resolution.
 
-    Sizes that stand in attributes (the target of a reshape) follow where it is certain what
-    they mean; where it is not, and where weights or other constants fix a size, the edit is
-    refused with the node and the reason.
+    Another batch leaves every member as it was (``weft.surgery.batch``).  Other sizes that
+    stand in attributes (the target of a reshape) follow where it is certain what they mean;
+    where it is not, and where weights or other constants fix a size, the edit is refused with
+    the node and the reason.
 
     Args:
         graph: the graph.
@@ -37,7 +41,7 @@ def with_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim | str]]) -> Grap
     types.update(
         {name: TensorType(bound.types[name].dtype, shape) for name, shape in wanted.items()}
     )
-    done = retyped(bound, types)
+    done = _resized(bound, types)
     what = listed(f"{name} {types[name]}" for name in wanted)
     return noted(changed(done, history=graph.history), "shapes", what)
 
@@ -91,6 +95,20 @@ def _bound(graph: Graph, wanted: Mapping[str, tuple[Dim, ...]]) -> Graph:
     return bind_symbols(graph, {n: s for n, s in sizes.items() if n in known}) if sizes else graph
 
 
+def _resized(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
+    """The batch first, of which more is known: its members are computed as they were."""
+    batch = batch_of(graph, types)
+    if batch is None:
+        return retyped(graph, types)
+    try:
+        middle = with_batch(graph, batch, _mended_in(graph))
+        done = all(middle.types[name] == type for name, type in types.items())
+        return middle if done else retyped(middle, types)
+    except UserError:
+        # Perhaps what changes is no batch.
+        return retyped(graph, types)
+
+
 def retyped(graph: Graph, inputs: Mapping[str, TensorType]) -> Graph:
     """The graph with other types of its inputs, all others inferred from them."""
     work = _Work(graph, {name: graph.types[name] for name in graph.constants})
@@ -129,6 +147,7 @@ class _Work:
         if all(self.types[value] == self.graph.types[value] for value in read):
             self._add(node, [self.graph.types[value] if value else None for value in node.outputs])
             return
+        self._refuse_picks(node)
         mended = changed(node, attributes=self._attributes(node, node))
         try:
             made = OPS[node.op].infer(call_of(mended, self.types))
@@ -141,6 +160,25 @@ class _Work:
             if value and type is not None:
                 self.types[value] = type
         self.nodes.append(node)
+
+    def _refuse_picks(self, node: Node) -> None:
+        """Refuses positions that pick all of an axis which is no longer as long."""
+        positions = self.graph.constants.get(node.inputs[1]) if node.op == "Gather" else None
+        if positions is None:
+            return
+        data = node.inputs[0]
+        old, new = self.graph.types[data].shape, self.types[data].shape
+        axis: int = node.attributes.axis % len(old)
+        size = old[axis]
+        if new[axis] == size or not isinstance(size, int) or size == 1:
+            return
+        if np.array_equal(np.unique(positions % size), np.arange(size)):
+            raise UserError(
+                f"shapes: gather: constant positions pick all {size} of axis {axis}",
+                got=f"now {self.types[data]}",
+                fix=_FIX,
+                where=f"node {node.name}",
+            )
 
     def _stretched(
         self, node: Node, mended: Node, error: UserError
@@ -181,17 +219,26 @@ class _Work:
 
     def _attributes(self, before: Node, node: Node) -> object:
         """The node's attributes, sizes in them mended; ``before`` is how it was."""
+        return _mended_in(self.graph)(before, node, self.types)
+
+
+def _mended_in(graph: Graph) -> Mend:
+    """Gives the attributes of a graph's nodes, sizes in them mended, for other types."""
+
+    def mended(before: Node, node: Node, types: Mapping[str, TensorType]) -> Any:
         mend = MENDERS.get(node.op)
         if mend is None:
             return node.attributes
         resized = Resized(
             node,
-            tuple(self.graph.types[value] if value else None for value in before.inputs),
-            tuple(self.graph.types[value] for value in node.outputs if value),
-            tuple(self.types[value] if value else None for value in node.inputs),
-            lambda: _earlier(self.graph, before, self.types),
+            tuple(graph.types[value] if value else None for value in before.inputs),
+            tuple(graph.types[value] for value in node.outputs if value),
+            tuple(types[value] if value else None for value in node.inputs),
+            lambda: _earlier(graph, before, types),
         )
         return mend(resized, retyped)
+
+    return mended
 
 
 _FIX = "A weight, a constant or an attribute holds the old size."

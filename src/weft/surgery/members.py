@@ -1,0 +1,264 @@
+"""Where the members of a batch stand in a value, and whether an op keeps them apart.
+
+An op keeps members apart when the element of its output that belongs to a member is made of
+elements that belong to the same member.  That is read off the op's own definition: the axis
+that carries the batch is read at one and the same axis of the output and decides nothing else.
+Composite ops are asked through what they stand for, so no op needs a rule of its own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.errors import UserError
+from weft.ir.graph import Graph, Node
+from weft.ir.types import TensorType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Expr, Load, Var
+from weft.loops.walk import free_vars, index, loads, map_expr
+from weft.ops.evaluate import call_of
+from weft.ops.expand import expand
+from weft.ops.record import Control, Define, Expand, Extern
+from weft.ops.table import OPS
+
+VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops that leave the elements in their order."""
+_BESIDE = frozenset({"BitCast", "CumProd", "CumSum", "TopKIndices"})
+"""Ops with a C body that work along their ``axis``, or element by element without one."""
+
+
+class Place(NamedTuple):
+    """Where the members are: ``inner`` elements of an axis belong to each in turn.
+
+    An axis of 24 with two members and ``inner`` 4 is three times (four of the one, four of
+    the other); the batch alone on an axis has ``inner`` 1.
+    """
+
+    axis: int
+    inner: int
+
+    def behind(self, shape: Sequence[int]) -> int:
+        """How many elements in a row belong to one member."""
+        return self.inner * prod(shape[self.axis + 1 :])
+
+
+@dataclass(frozen=True)
+class At:
+    """One node, as it is asked where members go.
+
+    Attributes:
+        node: with inputs and outputs of these types.
+        types: static ones, of a batch of at least 2.
+        batch: how many members there are.
+        places: of values that have members.
+        alike: values whose elements are all the same.
+    """
+
+    node: Node
+    types: Mapping[str, TensorType]
+    batch: int
+    places: Mapping[str, Place]
+    alike: Collection[str] = field(default=())
+
+    def refuse(self, why: str) -> UserError:
+        """The refusal of a node that does not keep members apart."""
+        return UserError(
+            f"shapes: {self.node.op.lower()}: {why}",
+            got=", ".join(str(self.types[value]) for value in self.node.inputs if value),
+            fix="Export the network with that batch instead.",
+            where=f"node {self.node.name}",
+        )
+
+
+def carried(at: At) -> dict[str, Place]:
+    """Where the members are in the outputs of a node.
+
+    Raises:
+        UserError: it does not keep members apart, or that cannot be told.
+    """
+    if not any(value in at.places for value in at.node.inputs):
+        return {}
+    if at.node.op in VIEWS:
+        return _viewed(at)
+    match OPS[at.node.op].compute:
+        case Define(function):
+            return _defined(at, function(call_of(at.node, at.types)))
+        case Expand():
+            return _expanded(at)
+        case Control():
+            return _scanned(at)
+        case Extern():
+            return _beside(at)
+
+
+# --- definitions ----------------------------------------------------------------------------
+
+
+def _defined(at: At, computes: Sequence[Compute]) -> dict[str, Place]:
+    inputs = list(enumerate(at.node.inputs))
+    buffers = {f"in{n}": at.places[value] for n, value in inputs if value in at.places}
+    free = {f"in{n}" for n, value in inputs if value in at.alike}
+    found: dict[str, Place] = {}
+    for n, (value, compute) in enumerate(zip(at.node.outputs, computes, strict=False)):
+        place = _of_compute(at, compute, buffers, free) if value else None
+        if place is not None:
+            found[value] = buffers[f"out{n}"] = place
+    return found
+
+
+def _of_compute(
+    at: At, compute: Compute, buffers: Mapping[str, Place], free: Collection[str]
+) -> Place | None:
+    """Where members are in what is computed; ``None`` if it is the same for all of them."""
+    reads = {
+        (load.index[buffers[load.buffer].axis], buffers[load.buffer].inner)
+        for load in loads(compute.value)
+        if load.buffer in buffers
+    }
+    if not reads:
+        if not _ignores(at):
+            raise at.refuse("what it makes depends on the size of the batch")
+        return None
+    (read, inner), *others = reads
+    axes = [axis.var for axis in compute.axes]
+    if others or not isinstance(read, Var) or read.name not in axes:
+        raise at.refuse("members of the batch would meet")
+
+    def without(expr: Expr) -> Expr:
+        if not isinstance(expr, Load):
+            return expr
+        position = list(expr.index)
+        if expr.buffer in free:
+            position = [index(0)] * len(position)
+        elif expr.buffer in buffers:
+            position[buffers[expr.buffer].axis] = index(0)
+        return Load(expr.buffer, tuple(position), expr.dtype)
+
+    if read.name in free_vars(map_expr(compute.value, without)):
+        raise at.refuse("members of the batch would not be treated alike")
+    return Place(axes.index(read.name), inner)
+
+
+def _ignores(at: At) -> bool:
+    """Whether what a node makes without reading elements does not depend on the batch."""
+    if at.node.op != "Shape":
+        return False
+    source, asked = at.node.inputs[0], at.node.attributes
+    axes = range(len(at.types[source].shape))[asked.start : asked.end]
+    return at.places[source].axis not in axes
+
+
+# --- everything else ------------------------------------------------------------------------
+
+
+def _viewed(at: At) -> dict[str, Place]:
+    (source, *_), (target, *_) = at.node.inputs, at.node.outputs
+    behind = at.places[source].behind(at.types[source].dims)
+    found = placed(at.types[target].dims, behind, at.batch)
+    if found is None:
+        raise at.refuse("the batch would be split")
+    return {target: found}
+
+
+def placed(shape: Sequence[int], behind: int, batch: int) -> Place | None:
+    """Where members are in a shape; ``None`` if the batch of at least 2 is split there.
+
+    Args:
+        shape: any that has the elements in their order.
+        behind: how many elements in a row belong to one member.
+        batch: how many members there are.
+    """
+    after = prod(shape)
+    for axis, dim in enumerate(shape):
+        after //= dim
+        if after <= behind < after * dim:
+            inner = behind // after
+            fits = behind % after == 0 and dim % (inner * batch) == 0
+            return Place(axis, inner) if fits else None
+    return None
+
+
+def _expanded(at: At) -> dict[str, Place]:
+    node = at.node
+    inputs = tuple(dict.fromkeys(value for value in node.inputs if value))
+    outputs = tuple(value for value in node.outputs if value)
+    known = {value: at.types[value] for value in (*inputs, *outputs)}
+    whole = Graph(node.op.lower(), inputs, outputs, (node,), known)
+    given = {value: at.places[value] for value in inputs if value in at.places}
+    try:
+        found = _of_graph(expand(whole, OPS), at.batch, given, at.alike)
+    except UserError as error:
+        raise at.refuse(error.rule.rpartition(": ")[2]) from None
+    return {value: found[value] for value in outputs if value in found}
+
+
+def _of_graph(
+    graph: Graph, batch: int, places: Mapping[str, Place], alike: Collection[str]
+) -> dict[str, Place]:
+    """Where the members are in all values of a graph."""
+    found = dict(places)
+    same = {*alike, *(name for name, array in graph.constants.items() if is_alike(array))}
+    for node in graph.nodes:
+        found.update(carried(At(node, graph.types, batch, found, same)))
+    return found
+
+
+def is_alike(array: np.ndarray) -> bool:
+    """Whether all elements are the same."""
+    return array.size > 0 and bool((array == array.flat[0]).all())
+
+
+def _scanned(at: At) -> dict[str, Place]:
+    """The body keeps members apart, and states keep their places from step to step."""
+    node, body = at.node, at.node.attributes.body
+    states: int = node.attributes.num_states
+    given = _into_body(at, range(states, states + node.attributes.num_scan_inputs))
+    for n in range(states):
+        # A first state that is the same everywhere, such as zeros, has its members anywhere.
+        dims = at.types[node.inputs[n]].dims
+        if node.inputs[n] in at.alike and at.batch in dims:
+            given.setdefault(body.inputs[n], Place(dims.index(at.batch), 1))
+    found = _of_graph(body, at.batch, given, ())
+    if any(found.get(body.outputs[n]) != given.get(body.inputs[n]) for n in range(states)):
+        raise at.refuse("members of a state would move from step to step")
+    made: dict[str, Place] = {}
+    for n, (name, value) in enumerate(zip(body.outputs, node.outputs, strict=True)):
+        place = found.get(name)
+        if value and place is not None:
+            made[value] = place if n < states else _shifted(place, 1)
+    return made
+
+
+def _into_body(at: At, sliced: Collection[int]) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for n, (name, value) in enumerate(
+        zip(at.node.attributes.body.inputs, at.node.inputs, strict=True)
+    ):
+        place = at.places.get(value)
+        if place is None:
+            continue
+        if n in sliced and place.axis == 0:
+            raise at.refuse("it goes through the members of the batch one by one")
+        found[name] = _shifted(place, -1) if n in sliced else place
+    return found
+
+
+def _shifted(place: Place, by: int) -> Place:
+    """The same on another axis."""
+    return Place(place.axis + by, place.inner)
+
+
+def _beside(at: At) -> dict[str, Place]:
+    first, *others = at.node.inputs
+    if at.node.op not in _BESIDE or any(value in at.places for value in others):
+        raise at.refuse("it cannot be told whether it keeps members of the batch apart")
+    place = at.places[first]
+    axis: int | None = getattr(at.node.attributes, "axis", None)
+    if axis is not None and axis % len(at.types[first].shape) == place.axis:
+        raise at.refuse("members of the batch would meet")
+    return {at.node.outputs[0]: place}
