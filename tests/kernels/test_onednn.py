@@ -1,4 +1,4 @@
-"""oneDNN's convolutions in the place of Weft's own: what they compute, and where they apply."""
+"""oneDNN's kernels in the place of Weft's own: what they compute, and where they apply."""
 
 from __future__ import annotations
 
@@ -106,25 +106,65 @@ NETS: dict[str, tuple[Callable[[Net], str], int]] = {
 }
 
 
-def called(net: Net, value: str) -> tuple[Library, int]:
+def dense(features: int) -> Layer:
+    return lambda net, value: net.dense(value, features)
+
+
+def products(*layers: Layer, size: tuple[int, ...]) -> Callable[[Net], str]:
+    def made(net: Net) -> str:
+        value = net.input(*size)
+        for layer in layers:
+            value = layer(net, value)
+        return value
+
+    return made
+
+
+def residual_product(net: Net, value: str) -> str:
+    weight = net.constant(net.shape(value)[1], net.shape(value)[1], scale=0.1)
+    return net.op("Relu", net.op("Add", net.op("MatMul", value, weight), value))
+
+
+# Pixels with gaps between them, which only products go along.
+GAPS = chain(conv(1024, 1), conv(16, 1), size=(1, 16, 14, 14))
+PRODUCTS: dict[str, tuple[Callable[[Net], str], int]] = {
+    "pixels": (chain(conv(48, 1), relu, conv(24, 1), clipped, size=(1, 40, 7, 5)), 3),
+    "gaps": (GAPS, 3),
+    "rows": (products(dense(48), relu, dense(23), size=(13, 17)), 2),
+    "one row": (products(dense(48), relu, dense(23), size=(1, 64)), 2),
+    "residual": (products(dense(32), residual_product, size=(9, 17)), 2),
+}
+
+
+def called(net: Net, value: str, scheme: str = "onednn") -> tuple[Library, int]:
     """A network with oneDNN wherever it can be, and in how many layers that is."""
     network, machine = Network(net.graph(value)), host()
     plan = network.plan(machine, libraries=MINE)
     layers = layers_of(plan, machine, libraries=MINE)
-    choices = {each.key: "onednn" for each in layers if not why_not(each.task)}
+    choices = {each.key: scheme for each in layers if scheme in names(each.task)}
     plan = network.plan(machine, libraries=MINE, choices=choices)
     schemes = [row.scheme for row in report(plan).rows]
     library = build(network.program(machine, libraries=MINE, choices=choices))
-    return library, schemes.count("onednn")
+    return library, schemes.count(scheme)
+
+
+def names(task: Task) -> set[str]:
+    return {each.name for each in alternatives(task)}
+
+
+CASES = [("onednn", *case) for case in NETS.items()]
+CASES += [("onednn-product", *case) for case in PRODUCTS.items()]
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", NETS)
-def test_it_computes_what_the_definitions_say(name: str) -> None:
+@pytest.mark.parametrize(("scheme", "name", "case"), CASES)
+def test_it_computes_what_the_definitions_say(
+    scheme: str, name: str, case: tuple[Callable[[Net], str], int]
+) -> None:
     net = Net()
-    make, wanted = NETS[name]
+    make, wanted = case
     value = make(net)
-    library, count = called(net, value)
+    library, count = called(net, value, scheme)
     assert count == wanted
     (found,) = library(*net.arrays.values())
     (reference,) = Network(net.graph(value)).reference(*net.arrays.values())
@@ -149,7 +189,7 @@ def test_it_is_only_taken_by_name() -> None:
     assert [row.scheme for row in rows] == [row.scheme for row in report(network.plan()).rows]
     layers = layers_of(network.plan(libraries=MINE), host(), libraries=MINE)
     task = next(layer.task for layer in layers if not why_not(layer.task))
-    assert "onednn" in {each.name for each in alternatives(task)}
+    assert {"onednn", "onednn-product"} & names(task)
     assert usual(task).name == usual(replace(task, libraries=())).name
 
 
@@ -175,6 +215,13 @@ def test_layers_say_who_could_compute_them() -> None:
     refusals = {each.refusal for each in answers}
     assert "" in refusals
     assert any("Tanh" in layer.ops and layer.answers[-1].refusal for layer in layers)
+
+
+def test_exact_kernels_keep_what_is_no_number() -> None:
+    net = Net()
+    y = net.op("Relu", net.conv(net.input(1, 16, 9, 11), 32))
+    (task, *_) = tasks_of(net, y, machine="x86-avx512")
+    assert why_not(replace(task, exact=True)).startswith("oneDNN's ReLU and clip make numbers")
 
 
 # --- recognised, which needs no library -----------------------------------------------------
@@ -233,7 +280,7 @@ def test_it_says_why_not(make: Layer, reason: str) -> None:
 
 
 def test_it_leaves_several_threads_to_weft() -> None:
-    assert why_not(replace(task_of(), threads=2)).startswith("it is not asked for several threads")
+    assert why_not(replace(task_of(), threads=2)) == "it is only asked for what runs on one thread"
 
 
 def test_layers_that_may_call_it_are_measured_apart() -> None:

@@ -32,13 +32,14 @@ LIBRARIES: Mapping[str, Library] = MappingProxyType(
     {
         onednn.NAME: Library(
             Described(
-                "Convolution by oneDNN, where it is asked for with --libraries; only "
-                "measurement (weft tune) puts it in the place of Weft's own.",
+                "Convolution and products of matrices by oneDNN, where it is asked for with "
+                "--libraries; only measurement (weft tune) puts it in the place of "
+                "Weft's own.",
                 (
                     "oneDNN 3 is installed (pip install 'weft[onednn]')",
-                    "f32 convolution over all channels with constant filters, its channels "
-                    "fastest in the output, followed by nothing but biases, residuals, a ReLU "
-                    "or a clip",
+                    "f32 convolution over all channels with constant filters, or product with a "
+                    "constant matrix, channels or columns fastest in the output, followed by "
+                    "nothing but biases, residuals, a ReLU or a clip",
                     "one thread",
                     "oneDNN has more than plain loops for its shape and layout",
                 ),

@@ -1,4 +1,4 @@
-"""oneDNN, version 3, where it is installed: what it would do for a convolution.
+"""oneDNN, version 3, where it is installed: what it would do for a convolution or a product.
 
 It is asked through ``ctypes`` while a network is planned; the C that Weft writes asks it for
 the same then (``data/weft_onednn.c``).  Values of its enumerations are those of its
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sysconfig
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise, permutations
 from pathlib import Path
 
 from weft.errors import UserError
@@ -22,7 +24,8 @@ from weft.kernels.onednn_shape import After, Asked, Tensor
 VARIABLE = "WEFT_ONEDNN"
 """Names the folder that oneDNN is installed in, if it is not Python's."""
 _VERSION = 3
-_SUCCESS, _CPU, _F32, _ANY, _A = 0, 1, 3, 1, 2
+_TYPES = "dnnl_types.h"
+_SUCCESS, _CPU, _F32, _ANY, _A, _AB = 0, 1, 3, 1, 2, 3
 _INFERENCE, _DIRECT = 96, 1
 _USER_SCRATCHPAD = 1
 _RELU, _CLIP, _ADD = 32, 46, 131056
@@ -68,6 +71,9 @@ class OneDnn:
         self._library = ctypes.CDLL(str(library_in(root)))
         self._library.dnnl_primitive_desc_query_md.restype = _Handle
         self._library.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
+        self._layouts = frozenset(
+            re.findall(r"\bdnnl_([A-Za-z0-9]+)\b", header_in(root).with_name(_TYPES).read_text())
+        )
         self._engine = self._made("engine_create", _CPU, ctypes.c_size_t(0))
 
     def offer(self, asked: Asked) -> Offer | str:
@@ -91,8 +97,11 @@ class OneDnn:
             layout = _Handle(query(found, _FILTER, 0))
             scratch = _Handle(query(found, _SCRATCHPAD, 0))
             size = self._library.dnnl_memory_desc_get_size(scratch) if scratch else 0
-            order, blocks = self._blocks(layout)
-            return Offer(code, layout_name(order, blocks), order, blocks, size)
+            for order, blocks in self._blocks(layout, len(asked.filter)):
+                named = layout_name(order, blocks)
+                if named in self._layouts:
+                    return Offer(code, named, order, blocks, size)
+            return "oneDNN has no name for the layout that it wants"
         finally:
             for kind, handle in reversed(made):
                 getattr(self._library, f"dnnl_{kind}_destroy")(handle)
@@ -107,7 +116,8 @@ class OneDnn:
         def memory(tensor: Tensor) -> _Handle:
             dims, steps = _dims(tensor.dims), _dims(tensor.steps)
             create = "memory_desc_create_with_strides"
-            return keep("memory_desc", self._made(create, 4, dims, _F32, steps))
+            rank = len(tensor.dims)
+            return keep("memory_desc", self._made(create, rank, dims, _F32, steps))
 
         def tagged(dims: Sequence[int], tag: int) -> _Handle:
             create = "memory_desc_create_with_tag"
@@ -119,15 +129,23 @@ class OneDnn:
         for each in asked.after:
             self._append(after, each, memory(each.tensor) if each.tensor else None)
         self._call("primitive_attr_set_post_ops", attributes, after)
+        tensors = memory(asked.source), tagged(asked.filter, _ANY), memory(asked.target)
+        source, filter, target = tensors
+        if asked.is_product:
+            bias = tagged((1, asked.filter[1]), _AB) if asked.bias else None
+            operands = source, filter, bias, target
+            found = self._made("matmul_primitive_desc_create", self._engine, *operands, attributes)
+            return keep("primitive_desc", found)
+        bias = tagged(asked.filter[:1], _A) if asked.bias else None
         found = self._made(
             "convolution_forward_primitive_desc_create",
             self._engine,
             _INFERENCE,
             _DIRECT,
-            memory(asked.source),
-            tagged(asked.filter, _ANY),
-            tagged(asked.filter[:1], _A) if asked.bias else None,
-            memory(asked.target),
+            source,
+            filter,
+            bias,
+            target,
             *map(_dims, (asked.strides, asked.dilations, asked.before, asked.behind)),
             attributes,
         )
@@ -143,14 +161,20 @@ class OneDnn:
             case "add":
                 self._call("post_ops_append_binary", after, _ADD, tensor)
 
-    def _blocks(self, layout: _Handle) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-        """The order of dimensions outside of blocks, and the blocks inside."""
+    def _blocks(
+        self, layout: _Handle, rank: int
+    ) -> Iterator[tuple[tuple[int, ...], tuple[tuple[int, int], ...]]]:
+        """The order of dimensions outside of blocks, and the blocks inside.
+
+        Dimensions that are one block may stand in several places.
+        """
         count = ctypes.c_int()
         self._call("memory_desc_query", layout, _COUNT, ctypes.byref(count))
         strides, sizes, axes = (self._numbers(layout, what) for what in (_STRIDES, _BLOCKS, _AXES))
-        order = sorted(range(4), key=lambda axis: (-strides[axis], axis))
-        blocks = [(axes[place], sizes[place]) for place in range(count.value)]
-        return tuple(order), tuple(blocks)
+        blocks = tuple((axes[place], sizes[place]) for place in range(count.value))
+        for order in permutations(range(rank)):
+            if all(strides[a] >= strides[b] for a, b in pairwise(order)):
+                yield order, blocks
 
     def _numbers(self, layout: _Handle, what: int) -> Sequence[int]:
         found = ctypes.POINTER(_Dims)()

@@ -19,11 +19,13 @@ from weft.plan.implementation import Blocking
 MOST_AFTER = 4
 """As in ``weft_onednn.h``."""
 _SIDES = 2
+_MATRIX = 2
+_CHANNELS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Sizes and steps, in elements, of batch, channels, rows and columns."""
+    """Sizes and steps, in elements: of batch, channels, rows and columns, or of a matrix."""
 
     dims: tuple[int, ...]
     steps: tuple[int, ...]
@@ -46,10 +48,12 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A convolution, as oneDNN is asked for it.
+    """A convolution, or a product of matrices, as oneDNN is asked for it.
 
     Attributes:
-        filter: sizes: output channels, input channels, rows and columns.
+        source: the image, or the left matrix.
+        filter: sizes: output channels, input channels, rows and columns; or of the right
+            matrix, which tells products, for which the four below are empty.
         dilations: one less than usual, as oneDNN counts.
         before: padding in front of rows and columns; behind: after them.
         bias: whether one is added to the sums first.
@@ -67,6 +71,11 @@ class Asked:
     bias: bool
     after: tuple[After, ...]
     threads: int
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is one of matrices."""
+        return len(self.filter) == _MATRIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +180,41 @@ def recognise(task: Task) -> Recognised | str:
     )
     seen = buffers[parts.weight].shape
     return Recognised(asked, image.buffer, parts.weight, bias, added, seen, axes)
+
+
+def as_product(known: Recognised) -> Recognised | None:
+    """A convolution of single pixels, which lie in one row, as a product of matrices."""
+    asked = known.asked
+    pixels = [axis for axis, size in enumerate(asked.source.dims) if axis != _CHANNELS and size > 1]
+    window = (*asked.filter[2:], *asked.strides)
+    if len(pixels) > 1 or set(window) != {1} or any((*asked.before, *asked.behind)):
+        return None
+    rows = pixels[0] if pixels else 0
+
+    def matrix(tensor: Tensor) -> Tensor:
+        axes = (rows, _CHANNELS)
+        dims, steps = (tuple(of[axis] for axis in axes) for of in (tensor.dims, tensor.steps))
+        return Tensor(dims, steps)
+
+    after = tuple(
+        replace(each, tensor=matrix(each.tensor)) if each.tensor else each for each in asked.after
+    )
+    return replace(
+        known,
+        asked=Asked(
+            matrix(asked.source),
+            (asked.filter[1], asked.filter[0]),
+            matrix(asked.target),
+            (),
+            (),
+            (),
+            (),
+            asked.bias,
+            after,
+            asked.threads,
+        ),
+        axes=(known.axes[1], known.axes[0]),
+    )
 
 
 def _tensor(dims: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-/* Convolutions by oneDNN, version 3, as Weft calls them. */
+/* Convolutions and products of matrices by oneDNN, version 3, as Weft calls them. */
 #define _GNU_SOURCE /* for RTLD_DEFAULT */
 #include "weft_onednn.h"
 
@@ -42,15 +42,30 @@ static int start(void)
     return dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success;
 }
 
-static int described(dnnl_memory_desc_t *found, const dnnl_dims_t dims, const dnnl_dims_t steps)
+static int described(dnnl_memory_desc_t *found, int rank, const dnnl_dims_t dims,
+                     const dnnl_dims_t steps)
 {
-    return dnnl_memory_desc_create_with_strides(found, 4, dims, dnnl_f32, steps) != dnnl_success;
+    return dnnl_memory_desc_create_with_strides(found, rank, dims, dnnl_f32, steps)
+           != dnnl_success;
+}
+
+/* One number for each channel, or for each column. */
+static int described_bias(dnnl_memory_desc_t *found, const weft_onednn_work *what)
+{
+    dnnl_dims_t dims;
+    if (what->rank == 2) {
+        dims[0] = 1;
+        dims[1] = what->target[1];
+        return dnnl_memory_desc_create_with_tag(found, 2, dims, dnnl_f32, dnnl_ab) != dnnl_success;
+    }
+    dims[0] = what->target[1];
+    return dnnl_memory_desc_create_with_tag(found, 1, dims, dnnl_f32, dnnl_a) != dnnl_success;
 }
 
 /* Attributes: memory to work in comes from the caller; what is done to the sums. */
 static int attributes(weft_onednn_layer *layer, dnnl_post_ops_t list, dnnl_primitive_attr_t made)
 {
-    const weft_onednn_convolution *what = layer->what;
+    const weft_onednn_work *what = layer->what;
     int place, added = 0;
     for (place = 0; place < what->count; ++place) {
         const weft_onednn_after *each = &what->after[place];
@@ -64,7 +79,7 @@ static int attributes(weft_onednn_layer *layer, dnnl_post_ops_t list, dnnl_primi
             status = dnnl_post_ops_append_eltwise(list, dnnl_eltwise_clip, each->low, each->high);
             break;
         case WEFT_ONEDNN_ADD:
-            if (described(&other, each->dims, each->steps) != 0)
+            if (described(&other, what->rank, each->dims, each->steps) != 0)
                 return 1;
             layer->added[added++] = other;
             status = dnnl_post_ops_append_binary(list, dnnl_binary_add, other);
@@ -79,22 +94,25 @@ static int attributes(weft_onednn_layer *layer, dnnl_post_ops_t list, dnnl_primi
 
 static int create(weft_onednn_layer *layer, const_dnnl_primitive_attr_t attribute)
 {
-    const weft_onednn_convolution *what = layer->what;
+    const weft_onednn_work *what = layer->what;
     dnnl_memory_desc_t source, filter, bias = NULL, target;
     dnnl_primitive_desc_t made;
-    dnnl_dims_t channels;
-    channels[0] = what->target[1];
-    if (described(&source, what->source, what->source_steps) != 0
-        || described(&target, what->target, what->target_steps) != 0
-        || dnnl_memory_desc_create_with_tag(&filter, 4, what->filter, dnnl_f32, what->layout)
+    dnnl_status_t status;
+    if (described(&source, what->rank, what->source, what->source_steps) != 0
+        || described(&target, what->rank, what->target, what->target_steps) != 0
+        || dnnl_memory_desc_create_with_tag(&filter, what->rank, what->filter, dnnl_f32,
+                                            what->layout)
                != dnnl_success
-        || (what->bias
-            && dnnl_memory_desc_create_with_tag(&bias, 1, channels, dnnl_f32, dnnl_a)
-                   != dnnl_success)
-        || dnnl_convolution_forward_primitive_desc_create(
-               &made, engine, dnnl_forward_inference, dnnl_convolution_direct, source, filter,
-               bias, target, what->strides, what->dilations, what->before, what->behind, attribute)
-               != dnnl_success)
+        || (what->bias && described_bias(&bias, what) != 0))
+        return 1;
+    if (what->rank == 2)
+        status = dnnl_matmul_primitive_desc_create(&made, engine, source, filter, bias, target,
+                                                   attribute);
+    else
+        status = dnnl_convolution_forward_primitive_desc_create(
+            &made, engine, dnnl_forward_inference, dnnl_convolution_direct, source, filter, bias,
+            target, what->strides, what->dilations, what->before, what->behind, attribute);
+    if (status != dnnl_success)
         return 1;
     layer->source = source;
     layer->filter = filter;
@@ -176,7 +194,7 @@ static void executed(const weft_onednn_layer *layer, arguments *all)
 void weft_onednn_run(const weft_onednn_layer *layer, const float *source, const float *filter,
                      const float *bias, const float *const *added, void *scratch, float *target)
 {
-    const weft_onednn_convolution *what = layer->what;
+    const weft_onednn_work *what = layer->what;
     arguments all;
     int place, next = 0;
     all.count = 0;

@@ -1,4 +1,4 @@
-/* Convolutions by oneDNN, version 3, as Weft calls them. */
+/* Convolutions and products of matrices by oneDNN, version 3, as Weft calls them. */
 #ifndef WEFT_ONEDNN_H
 #define WEFT_ONEDNN_H
 
@@ -14,8 +14,10 @@ typedef struct {
     dnnl_dims_t dims, steps;
 } weft_onednn_after;
 
-/* A convolution: batch, channels, rows and columns; steps count elements. */
+/* A convolution (batch, channels, rows and columns) or a product of two matrices, the right one
+ * called filter, for which nothing is said of a window.  Steps count elements. */
 typedef struct {
+    int rank; /* 4 or 2 */
     dnnl_dims_t source, source_steps, filter, target, target_steps;
     dnnl_format_tag_t layout; /* of the filter */
     dnnl_dims_t strides, dilations, before, behind;
@@ -24,11 +26,11 @@ typedef struct {
     weft_onednn_after after[WEFT_ONEDNN_MOST_AFTER];
     size_t scratch; /* bytes that the caller gives */
     int threads;
-} weft_onednn_convolution;
+} weft_onednn_work;
 
-/* A convolution with what oneDNN made for it. */
+/* Work with what oneDNN made for it. */
 typedef struct {
-    const weft_onednn_convolution *what;
+    const weft_onednn_work *what;
     int ready; /* set last, when all below can be read without a lock */
     dnnl_primitive_t primitive;
     const_dnnl_memory_desc_t source, filter, bias, target, scratchpad;
