@@ -140,10 +140,61 @@ def test_layers_that_cannot_be_split_say_why() -> None:
     }"""
     found = {each.layer: each.reason for each in splits(graph_of(text), LowRankParameters(rank=1))}
     assert found == {
-        "y": "it has groups",
+        "y": "rank 1 would take 640 MACs, it takes 576",
         "z": "ConvTranspose is not split",
         "u": "only a constant matrix as its second factor can be split",
     }
+
+
+GROUPED = """(%x: f32[1,6,9,8]) -> (%y, %z) {
+    const %w: f32[8,3,3,3]
+    const %b: f32[8]
+    const %d: f32[8,1,5,3]
+    %c: f32[1,8,9,8] = Conv(%x, %w, %b) {groups=2, pads=(1,1,1,1)}
+    %y: f32[1,8,9,8] = Clip(%c) {min=0.0, max=6.0}
+    %z: f32[1,8,3,4] = Conv(%y, %d) {groups=8, strides=(2,2), pads=(0,1,0,1)}
+}"""
+
+
+@pytest.mark.parametrize("convolution", ["channel", "spatial"])
+def test_groups_are_split_apart(convolution: str) -> None:
+    graph = graph_of(GROUPED)
+    full = LowRankParameters(rank=99, always=True, convolution=convolution)  # type: ignore[arg-type]
+    whole = low_rank(graph, full)
+    assert_same(graph, whole, Exactness.REASSOCIATING)
+    assert [node.attributes.groups for node in whole.nodes if node.op == "Conv"] == [2, 2, 8, 8]
+    few = LowRankParameters(rank=1, convolution=convolution)  # type: ignore[arg-type]
+    report = {split.layer: split for split in splits(graph, few)}
+    done = low_rank(graph, few)
+    after = {layer.name: layer.macs for layer in stats(done, OPS).layers}
+    assert report["c"].rank == 1
+    # One number is left of a channel that has a group of its own, but a column and a row are.
+    assert report["z"].rank == (1 if convolution == "spatial" else 0)
+    for name, split in report.items():
+        if split.rank:
+            assert split.macs_after == after[name] + after[f"{name}_first"] < split.macs
+    assert_compiled(done)
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_read_less(op: str, gates: int) -> None:
+    rows = gates * 5
+    graph = graph_of(f"""(%x: f32[3,2,20]) -> (%y, %h) {{
+        const %w: f32[2,{rows},20]
+        const %r: f32[2,{rows},5]
+        const %b: f32[2,{2 * rows}]
+        %y: f32[3,2,2,5], %h: f32[2,2,5] = {op}(%x, %w, %r, %b) {{
+            hidden_size=5, direction="bidirectional"}}
+    }}""")
+    full = low_rank(graph, LowRankParameters(rank=99, always=True))
+    assert_same(graph, full, Exactness.REASSOCIATING)
+    done = low_rank(graph, LowRankParameters(rank=2))
+    assert [node.op for node in done.nodes] == ["MatMul", op]
+    assert done.constants["w_first"].shape == (20, 2)
+    assert done.constants["w_second"].shape == (2, rows, 2)
+    (report,) = splits(graph, LowRankParameters(rank=2))
+    assert (report.macs, report.macs_after) == (2 * 40 * rows, 2 * 2 * (20 + 2 * rows))
+    assert_compiled(done)
 
 
 @pytest.mark.parametrize(

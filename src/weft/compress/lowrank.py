@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import Literal, TypeAlias
 
 import numpy as np
 
+from weft.compress.lowrank_forms import FORMERS, Form, LowRankParameters
 from weft.compress.sparsity import share_of
 from weft.compress.weights import weights_of
 from weft.errors import UserError
@@ -16,31 +16,12 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
 from weft.ir.naming import listed
-from weft.ir.types import Dim
 from weft.ops.build import GraphBuilder
-from weft.ops.convolution import ConvAttributes
-from weft.ops.linear import GemmAttributes
 from weft.ops.table import OPS
-from weft.rewrite.recipe import Recipe, parameter
+from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
 
 _RECIPE = "low-rank"
-
-
-@dataclass(frozen=True)
-class LowRankParameters:
-    """Of ``low-rank``."""
-
-    rank: int = parameter("of every layer", 0)
-    energy: float = parameter("the share of the squared singular values that stays at least", 0.0)
-    macs: float = parameter("the share of the MACs of every layer that stays at most", 0.0)
-    convolution: Literal["channel", "spatial"] = parameter(
-        "how convolutions are split: the window with few outputs and then 1x1, or a column and "
-        "then a row",
-        "channel",
-    )
-    always: bool = parameter("split where that takes no fewer MACs, too", False)
-    layers: tuple[str, ...] = parameter("layers or weights; all if none are named", ())
 
 
 @dataclass(frozen=True)
@@ -64,159 +45,6 @@ class Split:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Form:
-    """A layer as a product of two matrices.
-
-    Attributes:
-        kind: how the weight is seen as a matrix; layers that share it and this share factors.
-        matrix: of the weight: what comes first times what comes second.
-        macs: of the layer, for one entry of the first axis.
-        macs_each: of its two parts, for each rank.
-        build: adds the two nodes for two factors, given by name; the last makes the output.
-        shapes: of the weights of the two, from the factors.
-    """
-
-    kind: str
-    matrix: np.ndarray
-    macs: int
-    macs_each: int
-    shapes: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-    build: Callable[[GraphBuilder, str, str], None]
-
-
-Former: TypeAlias = "Callable[[Graph, Node, LowRankParameters], Form | str]"
-"""The layer as a product, or why it has none."""
-
-
-def _points(shape: Sequence[Dim]) -> int:
-    """The number of positions of one sample."""
-    return int(np.prod([dim for dim in shape[1:] if isinstance(dim, int)]))
-
-
-# --- products of matrices -------------------------------------------------------------------
-
-
-def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
-    x, w = node.inputs
-    if w not in graph.constants or graph.constants[w].ndim != 2:
-        return "only a constant matrix as its second factor can be split"
-    matrix = graph.constants[w]
-    inner, columns = matrix.shape
-    rows = _points(graph.types[node.outputs[0]].shape) // columns or 1
-
-    def build(builder: GraphBuilder, first: str, second: str) -> None:
-        hidden = builder.op("MatMul", x, first, name=f"{node.name}_first")
-        builder.nodes_of("MatMul", (hidden, second), outputs=node.outputs, name=node.name)
-
-    macs, each = rows * inner * columns, rows * (inner + columns)
-    return Form("matrix", matrix, macs, each, _as_they_are, build)
-
-
-def _as_they_are(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return left, right
-
-
-def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
-    a, w, *c = node.inputs
-    if w not in graph.constants:
-        return "only a constant matrix as its second factor can be split"
-    flags = node.attributes
-    matrix = graph.constants[w].T if flags.transB else graph.constants[w]
-    inner, columns = matrix.shape
-
-    def build(builder: GraphBuilder, first: str, second: str) -> None:
-        hidden = builder.op(
-            "Gemm",
-            a,
-            first,
-            attributes=GemmAttributes(transA=flags.transA),
-            name=f"{node.name}_first",
-        )
-        attributes = GemmAttributes(alpha=flags.alpha, beta=flags.beta)
-        builder.nodes_of(
-            "Gemm", (hidden, second, *c), attributes, outputs=node.outputs, name=node.name
-        )
-
-    kind = "transposed" if flags.transB else "matrix"
-    return Form(kind, matrix, inner * columns, inner + columns, _as_they_are, build)
-
-
-# --- convolutions -----------------------------------------------------------------------------
-
-
-def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> Form | str:
-    if node.inputs[1] not in graph.constants:
-        return "its weight is computed"
-    if node.attributes.groups != 1:
-        return "it has groups"
-    if parameters.convolution == "channel":
-        return _by_channels(graph, node)
-    if graph.constants[node.inputs[1]].ndim != 4:
-        return "only windows of two axes can be split into a column and a row"
-    return _by_window(graph, node)
-
-
-def _by_channels(graph: Graph, node: Node) -> Form:
-    x, w, *bias = node.inputs
-    weight = graph.constants[w]
-    outputs, window = weight.shape[0], weight.shape[1:]
-    spatial = len(window) - 1
-    pixels = _points(graph.types[node.outputs[0]].shape) // outputs
-    inner = int(np.prod(window))
-
-    def shapes(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return left.T.reshape(-1, *window), right.T.reshape(outputs, -1, *(1,) * spatial)
-
-    def build(builder: GraphBuilder, first: str, second: str) -> None:
-        hidden = builder.op("Conv", x, first, attributes=node.attributes, name=f"{node.name}_first")
-        attributes = ConvAttributes(kernel=(1,) * spatial)
-        given = (hidden, second, *bias)
-        builder.nodes_of("Conv", given, attributes, outputs=node.outputs, name=node.name)
-
-    matrix = weight.reshape(outputs, -1).T
-    macs, each = pixels * inner * outputs, pixels * (inner + outputs)
-    return Form("channel", matrix, macs, each, shapes, build)
-
-
-def _by_window(graph: Graph, node: Node) -> Form:
-    x, w, *bias = node.inputs
-    weight, a = graph.constants[w], node.attributes
-    outputs, inputs, height, width = weight.shape
-    strides, dilations = a.strides or (1, 1), a.dilations or (1, 1)
-    pads = a.pads or (0, 0, 0, 0)
-    rows, columns = _image(graph, node.outputs[0])
-    before = _image(graph, x)[1]
-    column = ConvAttributes(
-        (height, 1), (strides[0], 1), (dilations[0], 1), (pads[0], 0, pads[2], 0)
-    )
-    row = ConvAttributes((1, width), (1, strides[1]), (1, dilations[1]), (0, pads[1], 0, pads[3]))
-
-    def shapes(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first = left.T.reshape(-1, inputs, height, 1)
-        return first, right.reshape(-1, outputs, 1, width).transpose(1, 0, 2, 3)
-
-    def build(builder: GraphBuilder, first: str, second: str) -> None:
-        hidden = builder.op("Conv", x, first, attributes=column, name=f"{node.name}_first")
-        given = (hidden, second, *bias)
-        builder.nodes_of("Conv", given, row, outputs=node.outputs, name=node.name)
-
-    matrix = weight.transpose(1, 2, 0, 3).reshape(inputs * height, outputs * width)
-    macs = rows * columns * weight.size
-    each = rows * before * inputs * height + rows * columns * outputs * width
-    return Form("spatial", matrix, macs, each, shapes, build)
-
-
-def _image(graph: Graph, value: str) -> tuple[int, int]:
-    height, width = graph.types[value].shape[2:]
-    assert isinstance(height, int)
-    assert isinstance(width, int)
-    return height, width
-
-
-_FORMERS: Mapping[str, Former] = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv}
-
-
 # --- choosing the rank ------------------------------------------------------------------------
 
 
@@ -236,15 +64,18 @@ def _factored(matrix: np.ndarray) -> _Factored:
     is the matrix itself in the basis of the other; and it takes far less time than the
     singular value decomposition.  Each factor has the root of every value.
     """
-    wide = matrix.shape[0] <= matrix.shape[1]
-    exact = matrix.astype(np.float64) if wide else matrix.astype(np.float64).T
-    squares, vectors = np.linalg.eigh(exact @ exact.T)
-    values = np.sqrt(np.maximum(squares[::-1], 0))
-    basis = vectors[:, ::-1]
-    tiny = values <= values[0] * 1e-12
+    wide = matrix.shape[-2] <= matrix.shape[-1]
+    exact = matrix.astype(np.float64) if wide else matrix.astype(np.float64).swapaxes(-1, -2)
+    squares, vectors = np.linalg.eigh(exact @ exact.swapaxes(-1, -2))
+    values = np.sqrt(np.maximum(squares[..., ::-1], 0))
+    basis = vectors[..., ::-1]
+    tiny = values <= values[..., :1] * 1e-12
     root = np.sqrt(np.where(tiny, 1.0, values))
-    left, right = basis * root, (basis.T @ exact) / root[:, None]
-    return _Factored(values, left, right) if wide else _Factored(values, right.T, left.T)
+    left = basis * root[..., None, :]
+    right = (basis.swapaxes(-1, -2) @ exact) / root[..., None]
+    if not wide:
+        left, right = right.swapaxes(-1, -2), left.swapaxes(-1, -2)
+    return _Factored(values, left, right)
 
 
 @dataclass
@@ -265,12 +96,13 @@ class _Factors:
 
 def _rank(form: Form, parameters: LowRankParameters, factors: Callable[[], np.ndarray]) -> int:
     """The rank asked for; 0 if there is none."""
-    full = min(form.matrix.shape)
+    full = min(form.matrix.shape[-2:])
     if parameters.rank:
         return min(parameters.rank, full)
     if parameters.macs:
         return min(full, int(parameters.macs * form.macs / form.macs_each))
-    squares = np.cumsum(factors() ** 2)
+    # All groups get one rank.
+    squares = np.cumsum((factors() ** 2).reshape(-1, full).sum(0))
     # A weight of zeros has rank 1 rather than none.
     wanted = parameters.energy * squares[-1] * (1 - 1e-12)
     return 1 + int(np.count_nonzero(squares < wanted))
@@ -300,7 +132,7 @@ def _planned(
     names = {node.name for weight in chosen for node in weight.layers}
     found: dict[str, tuple[Split, Form | None]] = {}
     for node in graph.nodes:
-        former = _FORMERS.get(node.op)
+        former = FORMERS.get(node.op)
         if node.name not in names:
             continue
         form = f"{node.op} is not split" if former is None else former(graph, node, parameters)
@@ -312,7 +144,7 @@ def _planned(
 
 
 def _split(node: Node, form: Form, parameters: LowRankParameters, factors: _Factors) -> Split:
-    full = min(form.matrix.shape)
+    full = min(form.matrix.shape[-2:])
     rank = _rank(form, parameters, lambda: factors.of(node.inputs[1], form).values)
     after = rank * form.macs_each
     if not rank:
@@ -361,7 +193,7 @@ def _constants(
 ) -> tuple[str, str]:
     """The weights of both layers."""
     found = factors.of(node.inputs[1], form)
-    arrays = form.shapes(found.left[:, :rank], found.right[:rank])
+    arrays = form.shapes(found.left[..., :rank], found.right[..., :rank, :])
     dtype = form.matrix.dtype
     first, second = (np.ascontiguousarray(array.astype(dtype)) for array in arrays)
     weight = node.inputs[1]
@@ -380,13 +212,13 @@ def _pair(builder: GraphBuilder, node: Node, form: Form, weights: tuple[str, str
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
         name=_RECIPE,
-        doc="Splits matrix products and convolutions with constant weights into two layers by the "
-        "largest singular values of the weight: of a given rank, so many that they have a share "
+        doc="Splits matrix products, convolutions and recurrent layers into two layers by the "
+        "largest singular values of their constant weights: of a given rank, so many that they have a share "
         "`energy` of the sum of squares, or so many that `macs` of the MACs are left. Only where "
         "that takes fewer MACs (or with `always=yes`); at the full rank the outputs are the same "
         "up to rounding. Convolutions become a window with few outputs and a 1x1 convolution, or "
-        "(`convolution=spatial`) a column and a row. Convolutions with groups and layers whose "
-        "weight is computed stay.",
+        "(`convolution=spatial`) a column and a row, each with as many groups. Of recurrent layers "
+        "the weight of what they read is split. Layers whose weight is computed stay.",
         exactness=Exactness.APPROXIMATE,
         parameters=LowRankParameters,
         apply=low_rank,
