@@ -212,8 +212,8 @@ def _pair(builder: GraphBuilder, node: Node, form: Form, weights: tuple[str, str
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
         name=_RECIPE,
-        doc="Splits matrix products, convolutions and recurrent layers into two layers by the "
-        "largest singular values of their constant weights: of a given rank, so many that they have "
+        doc="Splits matrix products, convolutions and recurrent layers into two by the "
+        "largest singular values of constant weights: of a given rank, so many that they have "
         "a share `energy` of the sum of squares, or so many that `macs` of the MACs are left. Only "
         "where that takes fewer MACs (or with `always=yes`); at the full rank the outputs are the "
         "same up to rounding. Convolutions become a window with few outputs and a 1x1 convolution, "
