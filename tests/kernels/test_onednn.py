@@ -125,11 +125,9 @@ def residual_product(net: Net, value: str) -> str:
     return net.op("Relu", net.op("Add", net.op("MatMul", value, weight), value))
 
 
-# Pixels with gaps between them, which only products go along.
-GAPS = chain(conv(1024, 1), conv(16, 1), size=(1, 16, 14, 14))
 PRODUCTS: dict[str, tuple[Callable[[Net], str], int]] = {
     "pixels": (chain(conv(48, 1), relu, conv(24, 1), clipped, size=(1, 40, 7, 5)), 3),
-    "gaps": (GAPS, 3),
+    "many channels": (chain(conv(256, 1), conv(16, 1), size=(1, 16, 6, 6)), 3),
     "rows": (products(dense(48), relu, dense(23), size=(13, 17)), 2),
     "one row": (products(dense(48), relu, dense(23), size=(1, 64)), 2),
     "residual": (products(dense(32), residual_product, size=(9, 17)), 2),

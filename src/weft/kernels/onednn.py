@@ -53,6 +53,7 @@ def why_not(task: Task) -> str:
 def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | str:
     """What oneDNN would do, by the names of alternatives, or why it does nothing."""
     if task.threads > 1:
+        # Measured, its threads and Weft's take the cores from one another.
         return "it is only asked for what runs on one thread"
     convolution = recognise(task)
     if isinstance(convolution, str):
