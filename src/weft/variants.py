@@ -65,6 +65,9 @@ def compare(
         raise UserError("there must be something to compare", got="no network")
     if names and len(names) != len(models):
         raise UserError("names are given to all networks", got=f"{len(names)} for {len(models)}")
+    for each in models:
+        if not isinstance(each, str | Path | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("a model is a network or its file", got=type(each).__name__)
     nets = [(each if isinstance(each, Net) else load(each)).bound(batch) for each in models]
     called = unique(names or [_name(each) for each in models])
     variants = [

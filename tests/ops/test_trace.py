@@ -206,3 +206,72 @@ def test_refusals(use: Callable[[], object], message: str) -> None:
     with pytest.raises(UserError) as caught:
         use()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (0,),
+        (-1, 2),
+        (slice(1, None),),
+        (slice(None), slice(0, 3, 2)),
+        (..., -1),
+        (0, ..., slice(1, 3)),
+        (slice(None, None, -1), slice(None), slice(3, 0, -2)),
+        (1, 2, 3),
+        (slice(None), ...),
+        (slice(0, 99), slice(-2, None)),
+    ],
+    ids=str,
+)
+def test_indices_are_as_those_of_numpy(index: tuple[int | slice, ...]) -> None:
+    given = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    net = weft.trace(lambda x: x[index], "f32[2,3,4]")
+    (made,) = net.reference(given)
+    np.testing.assert_array_equal(made, given[index])
+    if net.graph.nodes:
+        np.testing.assert_array_equal(net.compile()(given), given[index])
+
+
+def test_an_open_size_can_be_kept_but_not_cut() -> None:
+    assert str(weft.input("x", "f32[N,4]")[:, 1:].type) == "f32[N,3]"
+    assert str(weft.input("x", "f32[N,4]")[..., 0].type) == "f32[N]"
+
+
+BAD_INDICES: list[tuple[Callable[[weft.Value], object], str]] = [
+    (lambda x: x[2], "index: axis 0 has 2 elements; got 2. The first is 0."),
+    (lambda x: x[:, -4], "index: axis 1 has 3 elements; got -4. The first is 0."),
+    (
+        lambda x: x[0, 0, 0],
+        "index: there may be one index for each of 2 axes, and ... once; got 3 indices "
+        "(a value of type f32[2,3])",
+    ),
+    (
+        lambda x: x[..., ...],
+        "index: there may be one index for each of 2 axes, and ... once; got ... 2 times "
+        "(a value of type f32[2,3])",
+    ),
+    (
+        lambda x: x[None],  # type: ignore[index]
+        "index: an index is a whole number, a slice or ...; got None. weft.ops.gather reads at "
+        "places of an array, weft.ops.unsqueeze adds axes.",
+    ),
+    (
+        lambda x: weft.input("y", "f32[N,3]")[0],
+        "index: axis 0 has an open size and cannot be cut; got f32[N,3]",
+    ),
+    (
+        lambda x: list(x),
+        "a value of a network in the making cannot be gone through; got Value(x: f32[2,3]). "
+        "Use weft.ops.split for its parts, or value[0].",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("use", "message"), BAD_INDICES, ids=[message for _, message in BAD_INDICES]
+)
+def test_indices_that_are_refused(use: Callable[[weft.Value], object], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        use(weft.input("x", "f32[2,3]"))
+    assert str(caught.value) == message

@@ -7,8 +7,10 @@ graph.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
+from types import EllipsisType
 from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy as np
@@ -189,6 +191,16 @@ class Value:
     def __ge__(self, other: Input) -> Value:
         return binary("GreaterOrEqual", self, other)
 
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Value:
+        return indexed(self, index if isinstance(index, tuple) else (index,))
+
+    def __iter__(self) -> Iterator[Value]:
+        raise UserError(
+            "a value of a network in the making cannot be gone through",
+            got=repr(self),
+            fix="Use weft.ops.split for its parts, or value[0].",
+        )
+
     def __bool__(self) -> bool:
         raise UserError(
             "a value of a network in the making is neither true nor false",
@@ -196,6 +208,9 @@ class Value:
             fix="Use weft.ops.where to choose between values.",
         )
 
+
+Index: TypeAlias = int | slice | EllipsisType
+"""What stands between brackets for one axis, as NumPy has it."""
 
 Input: TypeAlias = Value | ArrayLike | float | int | bool
 """What op functions take: values, arrays as constants, and numbers as constants of the element
@@ -234,6 +249,74 @@ def weight(
 def binary(op: str, left: Input, right: Input) -> Value:
     """An op of two inputs, one of which is a value."""
     return apply(OPS[op], as_values(op.lower(), (left, right)))[0]
+
+
+def indexed(value: Value, index: tuple[Index, ...]) -> Value:
+    """Parts along axes, as NumPy's basic indexing gives them; numbers take their axes away."""
+    shape = value.type.shape
+    parts: dict[int, slice] = {}
+    gone: list[int] = []
+    for axis, each in enumerate(_for_all_axes(value, index)):
+        if each == slice(None):
+            continue
+        size = shape[axis]
+        if not isinstance(size, int):
+            raise UserError(
+                f"index: axis {axis} has an open size and cannot be cut", got=str(value.type)
+            )
+        parts[axis] = _part(each, size, axis)
+        if isinstance(each, int):
+            gone.append(axis)
+    if not parts:
+        return value
+    record = OPS["Slice"]
+    attributes = record.attributes(
+        starts=tuple(each.start for each in parts.values()),
+        ends=tuple(each.stop for each in parts.values()),
+        axes=tuple(parts),
+        steps=tuple(each.step for each in parts.values()),
+    )
+    made = apply(record, (value,), attributes)[0]
+    if not gone:
+        return made
+    return apply(OPS["Squeeze"], (made,), OPS["Squeeze"].attributes(axes=tuple(gone)))[0]
+
+
+def _for_all_axes(value: Value, index: tuple[Index, ...]) -> list[int | slice]:
+    """An index for every axis, in the place of ``...`` and at the end whole ones."""
+    rank = len(value.type.shape)
+    for each in index:
+        kind = type(each)  # bools are no numbers here
+        if kind is bool or not issubclass(kind, int | slice | EllipsisType):
+            raise UserError(
+                "index: an index is a whole number, a slice or ...",
+                got=repr(each),
+                fix="weft.ops.gather reads at places of an array, weft.ops.unsqueeze adds axes.",
+            )
+    wide = [place for place, each in enumerate(index) if isinstance(each, EllipsisType)]
+    given = [each for each in index if not isinstance(each, EllipsisType)]
+    if len(wide) > 1 or len(given) > rank:
+        raise UserError(
+            f"index: there may be one index for each of {rank} axes, and ... once",
+            got=f"{len(given)} indices" if len(wide) < 2 else f"... {len(wide)} times",
+            where=f"a value of type {value.type}",
+        )
+    place = wide[0] if wide else len(given)
+    return [*given[:place], *[slice(None)] * (rank - len(given)), *given[place:]]
+
+
+def _part(index: int | slice, size: int, axis: int) -> slice:
+    """Start, end and step of a part, as the op ``Slice`` wants them."""
+    if isinstance(index, slice):
+        start, end, step = index.indices(size)
+        # Before the first element, which a negative number cannot say otherwise.
+        return slice(start, -size - 1 if end < 0 else end, step)
+    if not -size <= index < size:
+        raise UserError(
+            f"index: axis {axis} has {size} elements", got=str(index), fix="The first is 0."
+        )
+    start = index % size
+    return slice(start, start + 1, 1)
 
 
 def as_values(word: str, inputs: tuple[Input | None, ...]) -> tuple[Value | None, ...]:
