@@ -286,8 +286,8 @@ def _for_all_axes(value: Value, index: tuple[Index, ...]) -> list[int | slice]:
     """An index for every axis, in the place of ``...`` and at the end whole ones."""
     rank = len(value.type.shape)
     for each in index:
-        kind = type(each)  # bools are no numbers here
-        if kind is bool or not issubclass(kind, int | slice | EllipsisType):
+        known = isinstance(each, int | slice | EllipsisType)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(each, bool) or not known:
             raise UserError(
                 "index: an index is a whole number, a slice or ...",
                 got=repr(each),
