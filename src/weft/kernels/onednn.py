@@ -19,7 +19,7 @@ from weft.plan.implementation import Implementation, Operand, Outside
 NAME = "onednn"
 PRODUCT = "onednn-product"
 _STACK_BYTES = 16 << 10
-"""A bound on what oneDNN takes of the stack; measured, its convolutions take 6 KB."""
+"""Allowed for what oneDNN takes of the stack, which it does not say: an estimate, no bound."""
 
 
 def ready() -> None:
