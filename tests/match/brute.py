@@ -7,13 +7,13 @@ then the expressions that hold under the assignment are put together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 from typing import Any, NamedTuple
 
 from weft.ir.graph import Graph, Node
-from weft.match.conditions import Conditions, Subject
+from weft.match.conditions import Conditions, Predicate, Subject
 from weft.match.parse import parse
 from weft.match.pattern import (
     Either,
@@ -23,6 +23,7 @@ from weft.match.pattern import (
     NodePattern,
     Number,
     Other,
+    Part,
     Repeat,
     Sequence,
     Statement,
@@ -68,14 +69,28 @@ def names_of(expression: Expression) -> list[str]:
     return [name for name in found if name not in ("", "_")]
 
 
+def told(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Names that are told, and what they stand for."""
+    return ((name, value) for name, value in pairs if not name.startswith("."))
+
+
 class Brute:
-    def __init__(self, graph: Graph, text: str) -> None:
+    def __init__(self, graph: Graph, text: str, predicates: Mapping[str, Predicate]) -> None:
         self.graph = graph
         self.cache: dict[Any, set[Path]] = {}
         self.work = 0
         self.view = GraphView(graph)
-        self.query = parse(text)
-        self.conditions = Conditions(text, {})
+        read = parse(text)
+        self.uses = 0
+        self.definitions = read.definitions
+        self.query = replace(
+            read,
+            statements=tuple(
+                replace(each, expression=self.spelt(each.expression, ""))
+                for each in read.statements
+            ),
+        )
+        self.conditions = Conditions(text, predicates)
         self.values = list(graph.types)
         labels = {
             e.target
@@ -107,6 +122,34 @@ class Brute:
             for name in names_of(e.body)
             if names_of(e.body).count(name) == self.total[name] and name not in self.assigned
         }
+
+    def spelt(self, e: Expression, prefix: str) -> Expression:
+        """An expression with the text of sub-patterns in their place, and names of their own."""
+        match e:
+            case ValuePattern(name=name, kind="") if name in self.definitions:
+                return self.part(name, "", prefix)
+            case Part(name, own):
+                return self.part(name, own, prefix)
+            case ValuePattern(name=name):
+                return replace(e, name=name if name in ("", "_") else prefix + name)
+            case NodePattern(capture=capture, operands=operands):
+                e = replace(e, capture=capture and prefix + capture)
+                listed = tuple(self.spelt(each, prefix) for each in operands or ())
+                return e if operands is None else replace(e, operands=listed)
+            case Sequence(parts):
+                return Sequence(tuple(self.spelt(each, prefix) for each in parts))
+            case Either(options):
+                return Either(tuple(self.spelt(each, prefix) for each in options))
+            case Repeat(body=body) | Look(body=body):
+                return replace(e, body=self.spelt(body, prefix))
+            case _:
+                return e
+
+    def part(self, name: str, own: str, prefix: str) -> Expression:
+        """A use of a sub-pattern; names of one without a name begin with a dot."""
+        self.uses += 1
+        own = f"{own}." if own else f".{self.uses}."
+        return self.spelt(self.definitions[name], prefix + own if own[0] != "." else own)
 
     def _outside_looks(self, expression: Expression) -> Iterator[str]:
         if isinstance(expression, Look):
@@ -144,8 +187,8 @@ class Brute:
                         Meaning(
                             tuple(dict.fromkeys(n for p in paths for n in p.nodes)),
                             frozenset().union(*(p.fixed for p in paths)),
-                            frozenset(env.items()),
-                            frozenset().union(*(p.rounds for p in paths)),
+                            frozenset(told(env.items())),
+                            frozenset(told(r for p in paths for r in p.rounds)),
                         )
                     )
         return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from lark import Lark
 
 from tests.match.brute import Brute, Meaning, TooLongError
 from tests.match.test_matcher import graph_of
@@ -16,6 +19,8 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
+from weft.match.conditions import Predicate
+from weft.match.parse import GRAMMAR, _Lines
 from weft.match.pattern import Expression, Look, Repeat, children
 from weft.match.query import Matches, query
 from weft.match.view import Match
@@ -76,9 +81,63 @@ NODES = (
     "Add(_, Neg? -> Relu)",
     "*(2, ...)",
     "Dropout(x, y?, ...)",
+    "*{}",
+    "*()",
+    "*(...)",
+    "LeakyRelu[@alpha=0.5, users=1,]",
+    "*[(users>=2 | const), #0.rank=2]",
+    "Add[#1.shape=(_,...), a.dtype=f32]",
+    '*[reads(1), !reads(2), named(x, 2), name~"N[0-2]"]',
+    "*[plain(), op_is(Relu)]",
+    "*[#0.plain(), !named(x, 2, none)]",
+    "*[]",
+    "Neg[users=1,]",
+    "Add(_, x)[users=1]",
+    "*(_, ...)[users>=1]",
+    "*[users=1 | const | rank=1]",
+    "*[shape=(1) | shape=(1,) | shape=(1, 4)]",
+    "Neg{x}",
+    "*[shape=(), users!=2 | shape=(1, 4,)]",
+    "*[alpha<=0.25, rank<3, size>3]",
+    "*(const, const k[rank=2], ...)",
 )
-VALUES = ("input", "output", "const k", "a", "x", "output x", "_", "2.0", "input x[users=1]")
+VALUES = (
+    "input",
+    "output",
+    "const k",
+    "const[rank=2]",
+    "a",
+    "x",
+    "output x",
+    "_",
+    "_[users=1]",
+    "2.0",
+    "input x[users=1]",
+)
 ARROWS = ("->", "->", "->", "-[a]->", "-[1]->", "-[0:]->", "-[1:x]->")
+PARTS = ("Relu -> Neg?", "(Neg | Relu -> *)", "d: * -> Relu?", "Add | d: Neg", "r -> (d: Neg)?")
+"""Of sub-patterns: the first may be used by those after it."""
+PREDICATES: dict[str, Predicate] = {
+    "reads": lambda subject, count: len(subject.node.inputs) == count,
+    "named": lambda subject, *words: words == ("x", 2),
+    "plain": lambda subject: subject.type.shape == (1, 4),
+    "op_is": lambda subject, op: subject.node.op == op,
+}
+
+
+LOOKS = ("(?=", "(?!", "(?<=", "(?<!")
+COUNTS = ("?", "*", "+", "{2}", "{1,2}", "{0,2}", "{2,}")
+MADE = (
+    "y = Add(x, _)",
+    "x = Relu(_)",
+    "a != b",
+    "x, m = Dropout(_)",
+    "x, ... = *(_)",
+    "_, x, ... = Dropout(_)",
+    "y, _, z = Dropout(_)",
+)
+USED = ("p", "p?", "p+", "f: p", "f: p -> p", "(p -> *){1,2}", "(p | f: p | Neg)")
+BETWEEN = ("; ", "\n", " // so\n", "\n\n")
 
 
 @st.composite
@@ -91,13 +150,11 @@ def chains(draw: st.DrawFn, depth: int = 2) -> str:
         elif kind == 7:
             step = draw(st.sampled_from(VALUES))
         elif kind == 8:
-            look = draw(st.sampled_from(["(?=", "(?!", "(?<=", "(?<!"]))
-            step = f"{look} {draw(chains(depth - 1))})"
+            step = f"{draw(st.sampled_from(LOOKS))} {draw(chains(depth - 1))})"
         elif kind == 9:
             step = f"({draw(chains(depth - 1))} | {draw(chains(depth - 1))})"
         else:
-            step = f"({draw(chains(depth - 1))})"
-            step += draw(st.sampled_from(["?", "*", "+", "{2}", "{1,2}", "{0,2}", "{2,}"]))
+            step = f"({draw(chains(depth - 1))}){draw(st.sampled_from(COUNTS))}"
         if steps:
             steps.append(draw(st.sampled_from(ARROWS)))
         steps.append(step)
@@ -110,8 +167,82 @@ def queries(draw: st.DrawFn) -> str:
     for _ in range(draw(st.sampled_from([0, 0, 1]))):
         statements.append(draw(chains(1)))
     if draw(st.integers(0, 5)) == 0:
-        statements.append(draw(st.sampled_from(["y = Add(x, _)", "x = Relu(_)", "a != b"])))
-    return "; ".join(statements)
+        statements.append(draw(st.sampled_from(MADE)))
+    if draw(st.integers(0, 3)) == 0:
+        statements[0] = f"{draw(st.sampled_from(USED))} -> {statements[0]}"
+        statements = ["def r = Relu", f"def p = {draw(st.sampled_from(PARTS))}", *statements]
+    return draw(st.sampled_from(BETWEEN)).join(statements)
+
+
+DRAWN = (
+    *NODES,
+    *VALUES,
+    *MADE,
+    *USED,
+    *(f"def p = {part}" for part in PARTS),
+    *(f"{look} *)" for look in LOOKS),
+    *(f"(*){count}" for count in COUNTS),
+    *(f"* {arrow} *" for arrow in ARROWS),
+    *(f"*{between}*" for between in BETWEEN),
+    "(* | *)",
+    "* -> * -> *",
+    "*\n*; *",
+)
+"""Everything that ``queries`` draws from, alone."""
+
+
+def pieces(text: str) -> tuple[set[Any], set[tuple[str, str]]]:
+    """The rules of the grammar that a text needs, and the words of closed sets in it."""
+    grammar = _grammar()
+    used: set[Any] = set()
+    callbacks: dict[Any, Any] = grammar.parser.parser.parser.callbacks
+    told = dict(callbacks)
+    for rule, build in told.items():
+        callbacks[rule] = lambda found, rule=rule, build=build: (used.add(rule), build(found))[1]
+    tokens = {(token.type, str(token)) for token in grammar.lex(text)}
+    grammar.parse(text)
+    callbacks.update(told)
+    return used, tokens
+
+
+@cache
+def _grammar() -> Any:
+    lines = _Lines()
+    return Lark(GRAMMAR, parser="lalr", lexer="basic", postlex=lines, maybe_placeholders=True)
+
+
+CLOSED = {
+    "KIND": ("const", "input", "output"),
+    "QUANTIFIER": ("?", "+"),
+    "LOOK": ("(?=", "(?!", "(?<=", "(?<!"),
+    "COMPARISON": ("<=", ">=", "<", ">", "~"),
+}
+"""Terminals that are a few words, each of which means something else."""
+UNSEEN = {"COMMENT", "SPACE"}
+"""Terminals that the parser never sees."""
+
+
+REFUSED = ("*[@alpha(1)]", "*[const(1)]")
+"""What the grammar can say, and nothing means."""
+
+
+def test_every_construct_is_among_what_queries_draw() -> None:
+    rules: set[Any] = set()
+    tokens: set[tuple[str, str]] = set()
+    for text in DRAWN:
+        found, words = pieces(text)
+        rules.update(found)
+        tokens.update(words)
+    for text in REFUSED:
+        with pytest.raises(UserError, match="there is no predicate"):
+            query(Graph("empty", (), (), (), {}), text)
+        rules.update(pieces(text)[0])
+    # A text without a statement is an error, and has a test of its own.
+    wanted = {str(rule) for rule in _grammar().rules if rule.expansion}
+    assert wanted - set(map(str, rules)) == set()
+    assert {terminal.name for terminal in _grammar().terminals} == UNSEEN | {t for t, _ in tokens}
+    for terminal, words in CLOSED.items():
+        assert {word for kind, word in tokens if kind == terminal} == {*words}
 
 
 def told(match: Match) -> tuple[frozenset[str], frozenset[tuple[str, str]], frozenset[object]]:
@@ -137,7 +268,7 @@ RELAXED = settings(
 
 def asked(graph: Graph, text: str, **options: object) -> Matches:
     try:
-        return query(graph, text, **options)  # type: ignore[arg-type]
+        return query(graph, text, predicates=PREDICATES, **options)  # type: ignore[arg-type]
     except UserError:
         # Names that are not given elsewhere, and the like: there is a test of each.
         assume(False)
@@ -147,7 +278,7 @@ def asked(graph: Graph, text: str, **options: object) -> Matches:
 @RELAXED
 @given(graphs(), queries())
 def test_every_match_is_found_and_no_other(graph: Graph, text: str) -> None:
-    brute = Brute(graph, text)
+    brute = Brute(graph, text, PREDICATES)
     assume(len(brute.total) < 3)
     found = asked(graph, text, overlaps="every")
     assert {told(match) for match in found} == {meant(each) for each in meanings_of(brute)}
@@ -172,7 +303,7 @@ def starts(meanings: set[Meaning]) -> dict[str, list[Meaning]]:
 @RELAXED
 @given(graphs(), chains())
 def test_all_are_the_longest_of_their_kind(graph: Graph, text: str) -> None:
-    brute = Brute(graph, text)
+    brute = Brute(graph, text, PREDICATES)
     assume(len(brute.total) < 3 and "(?<" not in text)
     found = asked(graph, text)
     meanings = meanings_of(brute)
@@ -203,7 +334,7 @@ def names_outside_of_repetitions(brute: Brute) -> list[str]:
 @RELAXED
 @given(graphs(), chains())
 def test_greedy_takes_the_longest_that_is_left(graph: Graph, text: str) -> None:
-    brute = Brute(graph, text)
+    brute = Brute(graph, text, PREDICATES)
     assume(len(brute.total) < 3 and "(?<" not in text)
     found = asked(graph, text, overlaps="greedy")
     meanings = meanings_of(brute)
@@ -231,7 +362,7 @@ def test_greedy_takes_the_longest_that_is_left(graph: Graph, text: str) -> None:
 @RELAXED
 @given(graphs(), chains())
 def test_best_is_the_best(graph: Graph, text: str) -> None:
-    brute = Brute(graph, text)
+    brute = Brute(graph, text, PREDICATES)
     assume(len(brute.total) < 2)
     found = asked(graph, text, overlaps="best")
     sets = {frozenset(each.nodes) for each in meanings_of(brute)} - {frozenset()}
