@@ -20,6 +20,7 @@ from rich.text import Text
 from weft import api
 from weft.errors import InternalError, UserError, WeftError
 from weft.ir.npz import read_arrays
+from weft.pictures.canvas import clean
 from weft.plugins import Table as PluginTable
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
@@ -85,12 +86,6 @@ def _plain(value: Any) -> object:
     if isinstance(value, Path):
         return str(value)
     raise InternalError(f"{type(value).__name__} is no JSON")
-
-
-# Escape sequences in names from a model must not reach the terminal.
-def clean(text: str) -> str:
-    """Text without control characters, except for line ends."""
-    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.codegen.slots import HALVES
 from weft.dtypes import DType
+from weft.loops.arithmetic import HALVES
 
 
 class Lanes(NamedTuple):

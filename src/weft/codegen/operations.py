@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.codegen.arithmetic import integer_binary, narrowed, wrapped_negative
 from weft.codegen.library import LIBRARY_OPS, library_call
 from weft.codegen.naming import STORAGE
-from weft.codegen.slots import HALVES, Slot
+from weft.codegen.slots import Slot
 from weft.codegen.value import (
     AND,
     BIT_AND,
@@ -30,12 +30,14 @@ from weft.codegen.value import (
 )
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.arithmetic import HALVES
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT}
 _LOGICAL = {"and": ("&&", AND), "or": ("||", OR), "xor": ("!=", EQUALITY)}
-_BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
-_BOOL_RANGE = (0, 1)
+BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
+BOOL_RANGE = (0, 1)
+RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # The longest operands that are written twice in a minimum rather than passed to a helper.
 _SHORT = 24
 # Operations whose result on 16-bit floats is one again.
@@ -75,7 +77,7 @@ def float_unary(op: str, x: Value, c99: bool) -> Value:
     if op in ("isnan", "isinf", "sign"):
         helper = f"weft_{op}_{SUFFIXES[kind]}"
         result = kind if op == "sign" else "int"
-        return Value(f"{helper}({x.text})", PRIMARY, result, *_BOOL_RANGE)
+        return Value(f"{helper}({x.text})", PRIMARY, result, *BOOL_RANGE)
     if op in LIBRARY_OPS:
         return library_call(op, (x,), kind, c99)
     raise InternalError(f"{op} of floats has no meaning")
@@ -102,7 +104,7 @@ def logical(op: str, lhs: Value, rhs: Value) -> Value:
     symbol, level = _LOGICAL[op]
     inner = RELATION + 1 if op == "xor" else EQUALITY
     sides = [_logical_operand(side, level, inner) for side in (lhs, rhs)]
-    return Value(f"{sides[0]} {symbol} {sides[1]}", level, "int", *_BOOL_RANGE)
+    return Value(f"{sides[0]} {symbol} {sides[1]}", level, "int", *BOOL_RANGE)
 
 
 def float_binary(op: str, lhs: Value, rhs: Value, c99: bool) -> Value:
@@ -142,8 +144,8 @@ def integer(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
     if op in ("add", "sub", "mul"):
         return integer_binary(op, lhs, rhs, dtype)
     kind = KINDS[dtype]
-    if op in _BITWISE:
-        symbol, level = _BITWISE[op]
+    if op in BITWISE:
+        symbol, level = BITWISE[op]
         sides = as_kind(kind, lhs), as_kind(kind, rhs)
         text = f"{sides[0].at(UNARY)} {symbol} {sides[1].at(UNARY)}"
         return Value(text, level, kind, *dtype.limits)
@@ -210,7 +212,7 @@ def _truth(x: Value, source: DType) -> Value:
     if not source.is_float and x.low == x.high:
         truth = int(x.low != 0)
         return Value(str(truth), PRIMARY, "int", truth, truth)
-    return Value(text, EQUALITY, "int", *_BOOL_RANGE)
+    return Value(text, EQUALITY, "int", *BOOL_RANGE)
 
 
 def _to_half(dtype: DType, x: Value, source: DType) -> Value:

@@ -9,6 +9,8 @@ from weft.codegen.decide import DECISIONS, truth
 from weft.codegen.linear import Linear, atom, constant, print_linear, split
 from weft.codegen.literals import float_literal, integer_literal
 from weft.codegen.operations import (
+    BOOL_RANGE,
+    RELATIONS,
     by_helper,
     cast,
     float_binary,
@@ -19,7 +21,7 @@ from weft.codegen.operations import (
     rounded,
 )
 from weft.codegen.scope import Scope
-from weft.codegen.slots import HALVES, Slot, place
+from weft.codegen.slots import Slot, place
 from weft.codegen.value import (
     EQUALITY,
     KINDS,
@@ -36,6 +38,7 @@ from weft.codegen.value import (
 )
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
@@ -48,11 +51,8 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
+from weft.loops.ranges import FLIPPED
 from weft.loops.walk import dtype_of
-
-_RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
-_BOOL_RANGE = (0, 1)
 
 
 class Scalar:
@@ -266,7 +266,7 @@ class Scalar:
         if isinstance(operand, Binary) and operand.op in COMPARISONS:
             lhs, rhs = operand.lhs, operand.rhs
             if not dtype_of(lhs).is_float and id(operand) not in self.scope.temporaries:
-                return self.binary(Binary(_FLIPPED[operand.op], lhs, rhs))
+                return self.binary(Binary(FLIPPED[operand.op], lhs, rhs))
         if x.low == x.high:
             return Value("0" if x.low else "1", PRIMARY, "int", 1 - x.low, 1 - x.low)
         return Value(f"!{x.at(UNARY)}", UNARY, "int", 0, 1)
@@ -300,8 +300,8 @@ class Scalar:
                 kind = KINDS[dtype]
                 lhs, rhs = as_kind(kind, lhs), as_kind(kind, rhs)
         level = EQUALITY if op in ("eq", "ne") else RELATION
-        text = f"{lhs.at(SUM)} {_RELATIONS[op]} {rhs.at(SUM)}"
-        return Value(text, level, "int", *_BOOL_RANGE)
+        text = f"{lhs.at(SUM)} {RELATIONS[op]} {rhs.at(SUM)}"
+        return Value(text, level, "int", *BOOL_RANGE)
 
     def _decided(self, op: str, left: Expr, right: Expr) -> Value | None:
         lhs, rhs = self.linear(left), self.linear(right)

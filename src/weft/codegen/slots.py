@@ -10,9 +10,9 @@ from weft.codegen.linear import ZERO, Linear
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import Access, Buffer
 
-HALVES = frozenset({DType.F16, DType.BF16})
 """Types that are held as ``float`` outside memory."""
 
 

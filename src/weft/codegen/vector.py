@@ -9,13 +9,12 @@ from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import Lanes, held_as, storage, unsigned_of
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
+from weft.codegen.operations import BITWISE, RELATIONS
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import Scope
-from weft.codegen.slots import HALVES, Slot, place
+from weft.codegen.slots import Slot, place
 from weft.codegen.value import (
-    BIT_AND,
     BIT_OR,
-    BIT_XOR,
     NEGATIVE,
     OR,
     PRIMARY,
@@ -28,12 +27,11 @@ from weft.codegen.value import (
     converted,
 )
 from weft.dtypes import DType
+from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import COMPARISONS, Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from weft.loops.walk import children, dtype_of, loads
 
 _ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
-_RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
 
@@ -289,7 +287,7 @@ class Vector:
         if op in COMPARISONS:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
             sides = [self.operand(side, dtype, SUM) for side in (lhs, rhs)]
-            text = f"{sides[0]} {_RELATIONS[op]} {sides[1]}"
+            text = f"{sides[0]} {RELATIONS[op]} {sides[1]}"
             return Lanes(text, RELATION, DType.BOOL, held_as(dtype).bytes)
         if dtype.is_float:
             return self._float_binary(op, expr, dtype)
@@ -297,12 +295,12 @@ class Vector:
 
     def _logical(self, expr: Binary) -> Lanes | None:
         op = {"min": "and", "max": "or", "ne": "xor"}.get(expr.op, expr.op)
-        if op not in _BITWISE:
+        if op not in BITWISE:
             return None
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
         size = max(lhs.mask, rhs.mask)
         lhs, rhs = self.resized(lhs, size), self.resized(rhs, size)
-        symbol, level = _BITWISE[op]
+        symbol, level = BITWISE[op]
         return Lanes(f"{lhs.at(UNARY)} {symbol} {rhs.at(UNARY)}", level, DType.BOOL, size)
 
     def resized(self, mask: Lanes, size: int) -> Lanes:
@@ -346,10 +344,10 @@ class Vector:
             lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
             helper = f"weft_{op}_{self.type(dtype)}"
             return Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, dtype)
-        if op in _BITWISE:
+        if op in BITWISE:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
             sides = [self.operand(side, dtype, UNARY) for side in (lhs, rhs)]
-            symbol, level = _BITWISE[op]
+            symbol, level = BITWISE[op]
             return Lanes(f"{sides[0]} {symbol} {sides[1]}", level, dtype)
         if op not in ("add", "sub", "mul"):
             return None

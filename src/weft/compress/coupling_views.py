@@ -16,6 +16,7 @@ from weft.ops.reduction import reduced_axes
 from weft.ops.shape import factor_groups
 from weft.ops.slicing import slice_ranges, split_lengths
 from weft.ops.support import axis_of
+from weft.rewrite.views import VIEWS
 
 ELEMENTWISE = (
     "Relu LeakyRelu PRelu Elu Selu Celu Gelu HardSigmoid HardSwish Sigmoid Softplus Softsign Mish "
@@ -243,7 +244,7 @@ def _same_axis(
         return [back] if back >= 0 and source[back] == target[axis] else []
     if node.op == "Gather":
         return [axis + 1 if axis >= node.attributes.axis else axis]
-    if node.op not in _VIEWS:
+    if node.op not in VIEWS:
         return []
     fixed = [dim if isinstance(dim, int) else 1 for dim in source]
     wanted = [dim if isinstance(dim, int) else 1 for dim in target]
@@ -342,12 +343,10 @@ def _depth_to_space(at: At) -> tuple[Axes, ...]:
     return ([axes[0], kept, *at.dead(at.made()[2:])],)
 
 
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(REDUCTIONS, _reduce),
-    **dict.fromkeys(_VIEWS, _view),
+    **dict.fromkeys(VIEWS, _view),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), _along),
     **dict.fromkeys(("CumSum", "CumProd"), _along),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),

@@ -265,9 +265,9 @@ class Writer:
         """``exp(scores - top) / total``, along a row."""
         key, row = self.found.key, Axis("row", size)
         score = Load(SCORES, (Var("row"), Var(key.var)), _F32)
-        top = given(self.found.top, TOP, Reduce("max", (key,), score))
+        top = replaced(self.found.top, TOP, Reduce("max", (key,), score))
         power = Unary("exp", Binary("sub", score, top))
-        total = given(self.found.total, TOTAL, Reduce("sum", (key,), power))
+        total = replaced(self.found.total, TOTAL, Reduce("sum", (key,), power))
         padded = self.scores(size, self.whole).shape[1]
         scores = Buffer(SCORES, _F32, (size, key.extent), Access.READ, (padded, 1))
         task = replace(
@@ -283,7 +283,7 @@ class Writer:
         *reductions, _ = (
             replace(each, value=rename_loads(each.value, {OUT: SCORES})) for each in rows.passes
         )
-        total = given(self.found.total, TOTAL, Load(reductions[-1].name, (), _F32))
+        total = replaced(self.found.total, TOTAL, Load(reductions[-1].name, (), _F32))
         kept = Load(SCORES, held.load.index, _F32)
         output = Buffer(OUT, _F32, (size,), Access.WRITE)
         compute = Compute((Axis("row", size),), total)
@@ -335,11 +335,6 @@ class Writer:
         parts = Parts(inner, reduce, reduce.value, (), found.column, row, (), name)
         pieces = [(n, integer(0), block) for n, block in enumerate(self.values.blocks)]
         yield from self.tiles(parts, self.values, pieces, first, scores.shape[0])
-
-
-def given(value: Expr, old: Expr, new: Expr) -> Expr:
-    """The value with another expression in place of one in it."""
-    return map_expr(value, lambda node: new if node == old else node)
 
 
 def shaped(name: str, *axes: Axis) -> Buffer:

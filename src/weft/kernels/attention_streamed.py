@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.attention import OUT, SCORES, TOTALS, Writer, given
+from weft.kernels.attention import OUT, SCORES, TOTALS, Writer
 from weft.kernels.attention_panels import Chunk
 from weft.kernels.cell import replaced
 from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
@@ -150,7 +150,7 @@ class Streamed(Writer):
     def finished(self, first: Expr | None, point: tuple[Expr, Expr]) -> Store:
         """The output at a place of a block of queries."""
         found, compute = self.found, self.task.compute
-        total = given(found.total, TOTAL, Load(TOTALS, point[:1], _F32))
+        total = replaced(found.total, TOTAL, Load(TOTALS, point[:1], _F32))
         value = replaced(compute.value, found.mixed, Binary("div", Load(MIXED, point, _F32), total))
         at = {found.column.var: point[1]}
         if found.row and first:

@@ -25,6 +25,7 @@ from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import is_costly, step_of
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of
+from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -79,10 +80,7 @@ def why_not(task: Task) -> str:
 def _lane_count(task: Task) -> int:
     """Lanes that fit a register whatever is computed in them; wider vectors are cut badly."""
     held = (*_computed(task.compute.value), task.output.dtype)
-    return min(task.target.lanes(DType.F32 if each in _HALVES else each) for each in held)
-
-
-_HALVES = frozenset({DType.F16, DType.BF16})
+    return min(task.target.lanes(DType.F32 if each in HALVES else each) for each in held)
 
 
 def _computed(value: Expr) -> Iterator[DType]:

@@ -15,7 +15,7 @@ from weft.loops.knowledge import Knowledge, Linear
 from weft.loops.nodes import COMPARISONS, Binary, Const, Expr, For, Stmt, Unary, Var
 from weft.loops.walk import dtype_of, loads, stored
 
-_FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
+FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 # How often facts are put to one another: real guards settle in two rounds.
 _ROUNDS = 3
 
@@ -84,7 +84,7 @@ class Facts(Knowledge):
             return True
         if not dtype_of(condition.lhs).is_integer:
             return True
-        op = condition.op if holds else _FLIPPED[condition.op]
+        op = condition.op if holds else FLIPPED[condition.op]
         lhs, rhs = condition.lhs, condition.rhs
         match op:
             case "lt":

@@ -114,7 +114,8 @@ def _erf(x: np.ndarray) -> np.ndarray:
     return erf(x).astype(x.dtype)
 
 
-def _abs_formula(x: Expr) -> Expr:
+def magnitude(x: Expr) -> Expr:
+    """Without its sign."""
     return unary("abs", x) if dtype_of(x).is_signed else x
 
 
@@ -205,7 +206,7 @@ OPS: tuple[Op, ...] = (
         doc="x to the power of y, in the type of x.",
     ),
     _unary("Neg", "neg", np.negative, "-x.", SIGNED, neg_grad),
-    map_op("Abs", NUMBERS, _abs_formula, np.abs, "The magnitude of x."),
+    map_op("Abs", NUMBERS, magnitude, np.abs, "The magnitude of x."),
     _unary(
         "Sign",
         "sign",

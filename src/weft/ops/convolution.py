@@ -20,13 +20,12 @@ from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.expr import add, binary, const, index, mul, total
+from weft.ops.expr import add, binary, const, index, mul, total, variables
 from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.window import (
     Window,
     described,
     guarded,
-    names,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -146,10 +145,10 @@ def conv_compute(
     points, taps = spatial_axes(outputs), tap_axes(window.kernel)
     channel = Var("c")
     reduced, k = _input_channel(w[0] // groups, w[1], groups, channel)
-    positions = window.positions(names(points), names(taps))
+    positions = window.positions(variables(points), variables(taps))
     conditions = window.conditions(positions, x[2:], outputs)
     inside = activation((Var("n"), k, *positions))
-    weights = weight((channel, Var("k") if reduced else index(0), *names(taps)))
+    weights = weight((channel, Var("k") if reduced else index(0), *variables(taps)))
     value = binary("mul", guarded(conditions, inside, outside), weights)
     axes = (Axis("n", x[0]), Axis("c", w[0]), *points)
     return axes, total("sum", (*reduced, *taps), value)
@@ -331,7 +330,7 @@ def _define_conv_transpose(call: Call) -> tuple[Compute, ...]:
     points = spatial_axes(sizes)
     parts = [
         _transposed_axis(window, axis, point, x.dims[2 + axis], sizes[axis])
-        for axis, point in enumerate(names(points))
+        for axis, point in enumerate(variables(points))
     ]
     per_group, channels = w.dims[0] // groups, w.dims[1]
     channel: Expr = Var("c")

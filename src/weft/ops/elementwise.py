@@ -21,8 +21,8 @@ from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
 from weft.ops.expr import axes, broadcast, const, variables
 from weft.ops.record import Call, Define, Grad, NoGrad, Op, Param
+from weft.ops.support import WITH_AUTODIFF
 
-WITH_AUTODIFF = NoGrad("gradients come with autodiff")
 PIECEWISE_CONSTANT = NoGrad("the derivative is zero wherever there is one")
 NOT_REAL = NoGrad("the output is not a real number")
 

@@ -14,11 +14,11 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.expr import binary, const, total
+from weft.ops.expr import binary, const, total, variables
 from weft.ops.pooling import check_float, check_norm, norm, power_sum
-from weft.ops.record import Call, Define, NoGrad, Op, Param
-from weft.ops.support import known
-from weft.ops.window import names, spatial_axes, spatial_dims, tap_axes
+from weft.ops.record import Call, Define, Op, Param
+from weft.ops.support import WITH_AUTODIFF, known
+from weft.ops.window import spatial_axes, spatial_dims, tap_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def _define_global(
     extents = x.dims[2:]
     points = spatial_axes([1] * len(extents))
     taps = tap_axes(extents)
-    element = widened(call.load(0, Var("n"), Var("c"), *names(taps)), x.dtype)
+    element = widened(call.load(0, Var("n"), Var("c"), *variables(taps)), x.dtype)
     found = value(element, taps, accumulator(x.dtype))
     axes = (Axis("n", x.dims[0]), Axis("c", x.dims[1]), *points)
     return (Compute(axes, narrowed(found, x.dtype)),)
@@ -89,7 +89,6 @@ def _reference_global_max(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 X = (Param("x"),)
-LATER = NoGrad("gradients come with autodiff")
 
 OPS: tuple[Op, ...] = (
     Op(
@@ -98,7 +97,7 @@ OPS: tuple[Op, ...] = (
         infer=_infer_global_average,
         reference=_reference_global_average,
         compute=Define(lambda call: _define_global(call, _mean)),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         doc="The mean of each channel.",
     ),
     Op(
@@ -107,7 +106,7 @@ OPS: tuple[Op, ...] = (
         infer=_infer_global,
         reference=_reference_global_max,
         compute=Define(lambda call: _define_global(call, lambda x, taps, _: total("max", taps, x))),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         doc="The largest element of each channel.",
     ),
     Op(
@@ -123,7 +122,7 @@ OPS: tuple[Op, ...] = (
                 ),
             )
         ),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         attributes=GlobalLpPoolAttributes,
         doc="The p-norm of each channel.",
     ),

@@ -20,6 +20,7 @@ from weft.ops.elementwise import (
     BOOLEANS,
     FLOATS,
     INTEGERS,
+    NOT_REAL,
     NUMBERS,
     Domain,
     broadcast_inputs,
@@ -31,9 +32,7 @@ from weft.ops.elementwise import (
     same_dtypes,
 )
 from weft.ops.expr import binary, const, select, unary
-from weft.ops.record import Call, Define, NoGrad, Op, Param
-
-NOT_REAL = NoGrad("the output is not a real number")
+from weft.ops.record import Call, Define, Op, Param
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,9 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.accumulate import accumulator, exact, floating
 from weft.ops.build import GraphBuilder
-from weft.ops.record import Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Call, Expand, Op, Param
 from weft.ops.steps import Steps
-from weft.ops.support import axis_of, known
-
-LATER = NoGrad("gradients come with autodiff")
+from weft.ops.support import WITH_AUTODIFF, axis_of, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +330,7 @@ def _op(
         infer=infer,
         reference=reference,
         compute=compute,
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         doc=doc,
         attributes=attributes,
         outputs=(Param("y"), *(Param(output, optional=True) for output in outputs)),

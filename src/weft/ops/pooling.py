@@ -19,12 +19,12 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Const, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.expr import add, binary, cast, const, mul, select, total, unary
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.expr import add, binary, cast, const, mul, select, total, unary, variables
+from weft.ops.record import Call, Define, Op, Param
+from weft.ops.support import WITH_AUTODIFF
 from weft.ops.window import (
     Window,
     guarded,
-    names,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -102,7 +102,7 @@ def _pool(call: Call, prefix: str = "") -> _Pool:
     outputs = window.outputs(dims[2:])
     points = spatial_axes(outputs)
     taps = tuple(Axis(prefix + axis.var, axis.extent) for axis in tap_axes(window.kernel))
-    position = window.positions(names(points), names(taps))
+    position = window.positions(variables(points), variables(taps))
     return _Pool(
         (Axis("n", dims[0]), Axis("c", dims[1]), *points),
         taps,
@@ -220,7 +220,7 @@ def _define_average_pool(call: Call) -> tuple[Compute, ...]:
     pad = bool(call.attributes.count_include_pad)
     counts = [
         _count(window, axis, point, extents[axis], outputs[axis], pad)
-        for axis, point in enumerate(names(pool.axes[2:]))
+        for axis, point in enumerate(variables(pool.axes[2:]))
     ]
     value = binary("div", total("sum", pool.taps, inside), _divisor(counts, exact))
     return (Compute(pool.axes, narrowed(value, x.dtype)),)
@@ -313,7 +313,6 @@ def _reference_lp_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 X = (Param("x"),)
-LATER = NoGrad("gradients come with autodiff")
 
 OPS: tuple[Op, ...] = (
     Op(
@@ -323,7 +322,7 @@ OPS: tuple[Op, ...] = (
         infer=_infer_max_pool,
         reference=_reference_max_pool,
         compute=Define(_define_max_pool),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
         doc="The largest element of each window, and its number in the whole input.",
     ),
@@ -333,7 +332,7 @@ OPS: tuple[Op, ...] = (
         infer=_infer_average_pool,
         reference=_reference_average_pool,
         compute=Define(_define_average_pool),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         attributes=AveragePoolAttributes,
         doc="The mean of each window, over the input alone or over the padding too.",
     ),
@@ -343,7 +342,7 @@ OPS: tuple[Op, ...] = (
         infer=_infer_lp_pool,
         reference=_reference_lp_pool,
         compute=Define(_define_lp_pool),
-        grad=LATER,
+        grad=WITH_AUTODIFF,
         attributes=LpPoolAttributes,
         doc="The p-norm of each window.",
     ),

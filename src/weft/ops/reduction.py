@@ -20,6 +20,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.loops.walk import dtype_of, substitute
 from weft.ops.accumulate import accumulator
+from weft.ops.arithmetic import magnitude
 from weft.ops.elementwise import (
     FLOATS,
     WITH_AUTODIFF,
@@ -190,10 +191,6 @@ def _root(value: Expr, count: int) -> Expr:
     return fitted(dtype, unary("sqrt", fitted(wider, value, dtype)), wider)
 
 
-def _magnitude(x: Expr) -> Expr:
-    return unary("abs", x) if dtype_of(x).is_signed else x
-
-
 _infer_float = _reduction_infer(FLOATS)
 
 
@@ -261,7 +258,7 @@ OPS: tuple[Op, ...] = (
         "sum",
         lambda x, over: _sum(np.abs(x), over),
         "The sum of magnitudes over the axes.",
-        prepare=_magnitude,
+        prepare=magnitude,
     ),
     _reduction(
         "ReduceL2",

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from weft.ir.types import Dim, TensorType
-from weft.loops.nodes import Axis, Expr, Select, Var
+from weft.loops.nodes import Axis, Expr, Select
 from weft.ops.expr import add, all_of, binary, mul
 from weft.ops.record import Call
 
@@ -125,11 +125,6 @@ class Window:
 def guarded(conditions: Sequence[Expr], value: Expr, otherwise: Expr) -> Expr:
     """``value`` where all conditions hold; itself when there are none."""
     return Select(all_of(conditions), value, otherwise) if conditions else value
-
-
-def names(ranges: Sequence[Axis]) -> tuple[Expr, ...]:
-    """The variables of axes."""
-    return tuple(Var(axis.var) for axis in ranges)
 
 
 def window_of(

@@ -15,7 +15,9 @@ MARKS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8b5a00", "#6a3d9a", "#000
 
 
 def clean(text: str) -> str:
-    """Text without what XML cannot hold or what moves a reader's cursor."""
+    """Text without control characters, except for line ends: XML cannot hold them, and names
+    from a model must not steer a terminal.
+    """
     return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
 
 
