@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+import weft
 from tests.conformance.cases import node_cases
 from tests.conformance.check import as_array, flat, imported, names_of
 from tests.frontends.models import model, node
@@ -111,6 +112,26 @@ def test_save(tmp_path: Path) -> None:
     graph = import_model(source, name="saved")
     save(graph, tmp_path / "saved.onnx")
     assert load(tmp_path / "saved.onnx") == graph
+
+
+def test_names_are_kept_after_surgery() -> None:
+    def function(x: weft.Value) -> weft.Value:
+        made = weft.layers.Conv(3, 3, padding=1, name="/stem/conv.0")(x)
+        made = weft.ops.relu(weft.layers.BatchNorm(name="bn")(made), name="relu.1")
+        return weft.ops.softmax((x + made).named("/stem/out:0"), axis=1, name="scores")
+
+    net = weft.trace(function, "f32[1,3,6,6]")
+    changed = net.insert("/stem/out:0", weft.ops.sigmoid).rename({"x": "image"}, {"scores": "p/1"})
+    for each in (net, changed, changed.simplified(), changed.expanded()):
+        graph = each.graph
+        again = import_model(write(graph), name=graph.name)
+        assert (again.inputs, again.outputs) == (graph.inputs, graph.outputs)
+        assert [(each.name, each.op, each.outputs) for each in again.nodes] == [
+            (each.name, each.op, each.outputs) for each in graph.nodes
+        ]
+        assert dict(again.types) == dict(graph.types)
+        x = np.random.default_rng(0).normal(size=(1, 3, 6, 6)).astype(np.float32)
+        same_in_onnxruntime(graph, {graph.inputs[0]: x})
 
 
 def test_save_very_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,3 +85,46 @@ def test_refusals(fast: weft.CompiledNet) -> None:
         with pytest.raises(UserError) as caught:
             fast(*inputs, out=out)
         assert str(caught.value) == message
+
+
+def test_outputs_share_no_memory(fast: weft.CompiledNet) -> None:
+    memory = np.zeros(18, np.float32)
+    first, overlapping, second = (memory[n : n + 6].reshape(2, 3) for n in (0, 3, 6))
+    fast(GIVEN, out=[first, second])
+    np.testing.assert_array_equal(second, GIVEN + 1)
+    with pytest.raises(UserError) as caught:
+        fast(GIVEN, out=[first, overlapping])
+    assert str(caught.value) == (
+        "output add_out must have memory of its own; got memory that it shares with output relu_out"
+    )
+    given = GIVEN.copy()
+    with pytest.raises(UserError, match="memory that it shares with input x"):
+        fast(given, out=[given, second])
+    np.testing.assert_array_equal(given, GIVEN)
+
+
+def test_inputs_that_cannot_be_read_in_place(fast: weft.CompiledNet) -> None:
+    for given, message in (
+        (np.asfortranarray(GIVEN), "input x must be packed in row-major order; got strides"),
+        (GIVEN.astype(np.float64), "input x must be f32[2, 3]; got float64[2, 3]"),
+        (GIVEN.astype(">f4"), "input x must be f32[2, 3]; got >f4[2, 3]"),
+        (GIVEN[:1], "input x must be f32[2, 3]; got float32[1, 3]"),
+    ):
+        with pytest.raises(UserError) as caught:
+            fast(given)
+        assert str(caught.value).startswith(message)
+    read_only = GIVEN.copy()
+    read_only.flags.writeable = False
+    np.testing.assert_array_equal(fast(read_only)[1], GIVEN + 1)
+    made = fast(GIVEN)[0]
+    assert np.asarray(made, copy=False) is made
+
+
+def test_tensors_that_cannot_be_given(fast: weft.CompiledNet) -> None:
+    torch = pytest.importorskip("torch")
+    for given in (
+        torch.from_numpy(GIVEN).requires_grad_(),
+        torch.empty(2, 3, device="meta"),
+    ):
+        with pytest.raises(UserError, match="input x cannot be given by DLPack"):
+            fast(given)

@@ -114,7 +114,10 @@ class _Tensor(ctypes.Structure):
 
 
 def _from_dlpack(given: GivesDLPack, what: str) -> np.ndarray:
-    kind = int(given.__dlpack_device__()[0])
+    try:
+        kind = int(given.__dlpack_device__()[0])
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise UserError(f"{what} cannot be given by DLPack", got=str(error)) from None
     if kind not in _CPU:
         raise UserError(
             f"{what} must lie in main memory",

@@ -249,6 +249,8 @@ class Library:
         self._arenas = _Arenas()
         self._inputs = [(port.dtype.numpy, port.shape) for port in built.inputs]
         self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
+        ports = [*self._inputs, *self._outputs]
+        self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
 
     @property
     def path(self) -> Path:
@@ -302,10 +304,26 @@ class Library:
                     raise UserError(f"output {port.name} must be a writeable array")
         self._check(inputs, self._inputs, self.built.inputs, "input")
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
+        if out is not None:
+            self._refuse_overlaps(addresses)
         code = self._function(*addresses, self._arenas.address or self._arena(), *self._fixed)
         if code != 0:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
+
+    def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
+        """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""
+        ports = (*self.built.inputs, *self.built.outputs)
+        first = len(self.built.inputs)
+        for n in range(first, len(ports)):
+            start, end = addresses[n], addresses[n] + self._bytes[n]
+            for other in range(n):
+                if addresses[other] < end and start < addresses[other] + self._bytes[other]:
+                    word = "input" if other < first else "output"
+                    raise UserError(
+                        f"output {ports[n].name} must have memory of its own",
+                        got=f"memory that it shares with {word} {ports[other].name}",
+                    )
 
     def _arrays(
         self,
