@@ -19,6 +19,7 @@ from weft.kernels.winograd_choice import generate_as
 from weft.loops.nodes import Const, Expr, For, Kernel, Local, Prefetch, Stmt, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
+from weft.loops.verify import verify
 from weft.loops.walk import index, substitute, walk_stmts
 from weft.targets.table import target
 
@@ -165,3 +166,18 @@ def fetched(body: Sequence[Stmt], at: Mapping[str, Expr], shape: tuple[int, ...]
                 yield place
             case _:
                 continue
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_patches_fetch_the_next_one_of_a_large_image(far: bool) -> None:
+    """What is fetched lies in the image, also at its right edge."""
+    net = Net()
+    task = tasks_of(net, net.conv(net.input(1, 16, 14, 14), 64))[0]
+    size = 16 * 14 * 14 * 4
+    caches = (4096, 2 * size - 2 if far else 2 * size)
+    made = generate_as(replace(task, target=replace(target("x86-avx512"), caches=caches)), 4, 4)
+    assert made is not None
+    found = [each for each in hints(made.kernel) if each.buffer == "in0"]
+    assert bool(found) is far
+    assert len(found) in (0, 6)
+    verify(made.kernel)

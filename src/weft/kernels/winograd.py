@@ -22,13 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell, replaced
 from weft.kernels.convolution import Convolution
 from weft.kernels.parts import Parts
-from weft.kernels.prefetch import following, prefetches
+from weft.kernels.prefetch import LINE, following, prefetches
 from weft.kernels.tiling import Block, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.loops.definition import Compute
@@ -45,6 +46,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Prefetch,
     Reduce,
     Stmt,
     Store,
@@ -250,11 +252,30 @@ class _Writer:
 
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data
-        columns = For("column", integer(0), integer(size), apply(matrix, width, read, keep))
+        body = apply(matrix, width, read, keep)
+        if not checked and self.far and width * _F32.bytes == LINE:
+            body = (*self.next_patch(tops, channel), *body)
+        columns = For("column", integer(0), integer(size), body)
         rows = For("row", integer(0), integer(size), apply(matrix, width, again, put))
         return (Local(half, (columns, rows)),)
 
-    def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Expr:
+    @property
+    def far(self) -> bool:
+        """Whether the image comes from beyond a core's own caches."""
+        caches = self.conv.parts.task.target.caches
+        return bool(caches) and _F32.bytes * prod(self.conv.source.shape) > caches[-1] // 2
+
+    def next_patch(self, tops: tuple[Expr, Expr], channel: Expr) -> Iterator[Stmt]:
+        """Hints for a column of the tile to the right: processors follow no such short rows."""
+        step = self.form.outputs * self.form.stride
+        last = integer(self.conv.source.shape[self.conv.places[1]] - 1)
+        column = Binary("min", plus(plus(tops[1], Var("column")), step), last)
+        at = substitute(channel, {LANE: integer(0)})
+        for row in range(self.form.size):
+            pixel = self.pixel((plus(tops[0], row), column), at)
+            yield Prefetch(pixel.buffer, pixel.index)
+
+    def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Load:
         """An element of the input."""
         index = list(self.conv.image.index)
         for place, part in zip(self.conv.places, (*at, channel), strict=True):
