@@ -240,6 +240,8 @@ class Checked:
         with np.load(zoo_folder() / f"{name}.npz") as arrays:
             self.x = arrays["x"]
         self.compares_bits = plain
+        # What is compiled here is run once, and large.
+        os.environ["WEFT_CACHE"] = str(folder / f"cache-{name}")
         self.built: set[Path] = set()
 
     @cached_property
@@ -423,8 +425,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="weft-recipes-") as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        # What is compiled here is run once, and large.
-        os.environ["WEFT_CACHE"] = str(folder / "cache")
         kept = kept_lines(folder / LINES)
         for name in given.names:
             checked = Checked(name, not given.fast, folder)
