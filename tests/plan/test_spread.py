@@ -14,7 +14,7 @@ from weft.plan.group import form
 from weft.plan.spread import gap_of
 from weft.plan.storage import Storage, assign
 from weft.plan.strides import packed
-from weft.plan.tensors import only_used, own_outputs, tensor_program
+from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 
 def spread_storage(net: Net, *outputs: str) -> Storage:
@@ -54,6 +54,23 @@ def test_what_a_product_reads_is_spread():
     storage = spread_storage(net, made)
     assert storage.views[hidden].strides == (528, 1)
     assert storage.roots[hidden].bytes == 16 * 528 * 4
+
+
+def test_what_a_body_of_c_or_a_loop_makes_is_packed():
+    net = Net()
+    x = net.input(16, 512)
+    bits = net.op("BitCast", x, to=DType.U32)
+    whole = net.op("BitCast", net.op("BitwiseNot", net.op("BitwiseNot", bits)), to=DType.F32)
+    states = net.op("Unsqueeze", net.dense(x, 2), axes=(1,))
+    weights = [net.constant(1, 512, size, scale=0.3) for size in (2, 512)]
+    steps = net.op("RNN", states, *weights, hidden_size=512)
+    flat = net.op("Reshape", steps, shape=(16, 512))
+    storage = spread_storage(net, *(net.dense(each, 3) for each in (whole, flat)))
+    opaque = [step.node for step in storage.steps if isinstance(step, Opaque)]
+    assert {node.op for node in opaque} == {"BitCast", "Scan"}
+    for value in (value for node in opaque for value in node.outputs if value):
+        dims = storage.types[value].dims
+        assert storage.views[value].strides == packed(dims, range(len(dims)))
 
 
 def test_parts_of_a_spread_value_lie_in_its_rows():

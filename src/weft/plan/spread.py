@@ -50,7 +50,8 @@ def _packed(program: TensorProgram, groups: Mapping[str, Group]) -> set[str]:
     for item in program.items:
         match item:
             case Opaque():
-                found.update(item.reads)
+                # A body of C reads and writes elements in one run.
+                found.update((*item.reads, *filter(None, item.node.outputs)))
             case Assembled():
                 whole = item.owner[0] if item.owner else item.value
                 links += [(whole, item.value), (item.value, whole)]
