@@ -151,7 +151,20 @@ def test_best_can_be_weighed() -> None:
 
 def test_best_says_when_it_is_cut() -> None:
     found = query(chain(40), "Relu -> Neg -> Relu?", overlaps="best", seconds=0.0)
-    assert found.cut.startswith(("stopped after 0 s: weight ", "no set was found within 0 s"))
+    assert found.cut.startswith(("stopped after 0 s: weight ", "nothing was weighed within 0 s"))
+    assert sum(len(match.nodes) for match in found) >= 30
+
+
+def test_best_takes_the_heaviest_where_there_are_too_many() -> None:
+    found = query(chain(3000), "Relu -> **", overlaps="best")
+    assert [len(match.nodes) for match in found] == [3000]
+    assert found.cut.endswith("too many to weigh against each other: the heaviest were taken first")
+
+
+def test_long_rows_of_choices() -> None:
+    row = " -> ".join(["Relu?"] * 2000)
+    with pytest.raises(UserError, match="it can match in too many ways"):
+        query(chain(6), row)
 
 
 def ladder(steps: int) -> Graph:

@@ -114,10 +114,15 @@ def _circle(query: QueryText, scopes: Scopes, way: list[Statement], name: str) -
 
 def _ops_at(entry: Step) -> list[str]:
     """Ops at which a match can begin."""
-    match entry:
-        case NodeStep(tests=tests, negated=False):
-            return [test.op for test in tests]
-        case SplitStep(options):
-            return [op for each in options for op in _ops_at(each)]
-        case _:
-            return ["*"]
+    found: list[str] = []
+    # Long rows of choices lie deeper within one another than Python's stack is.
+    left = [entry]
+    while left:
+        match left.pop():
+            case NodeStep(tests=tests, negated=False):
+                found += [test.op for test in tests]
+            case SplitStep(options):
+                left += reversed(options)
+            case _:
+                found.append("*")
+    return found

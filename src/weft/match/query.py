@@ -11,6 +11,7 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
+from weft.match.disjoint import MOST_MEMBERS, heaviest
 from weft.match.matcher import Search
 from weft.match.messages import nearest
 from weft.match.program import Program
@@ -221,35 +222,15 @@ def _best(
     weight: Weight | None,
 ) -> tuple[list[Completion], str]:
     """Disjoint matches of the largest weight, and what is not known about them."""
-    # OR-tools takes 0.6 s to import, which nothing else that uses queries should pay.
-    from ortools.sat.python import cp_model  # noqa: PLC0415
-
-    model = cp_model.CpModel()
-    taken = [model.new_bool_var("") for _ in ways]
-    sharing: dict[str, list[cp_model.IntVar]] = {}
-    weights: list[int] = []
-    for way, variable in zip(ways, taken, strict=True):
-        names = _names(way)
-        weights.append(len(names) if weight is None else weight(_match(view, program, way)))
-        for name in names:
-            sharing.setdefault(name, []).append(variable)
-    for variables in sharing.values():
-        model.add_at_most_one(variables)
-    model.maximize(sum(w * v for w, v in zip(weights, taken, strict=True)))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = 1
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return [], f"no set was found within {seconds:g} s"
-    chosen = [way for way, v in zip(ways, taken, strict=True) if solver.boolean_value(v)]
-    if status == cp_model.OPTIMAL:
-        return chosen, ""
-    most = solver.best_objective_bound
-    return chosen, (
-        f"stopped after {seconds:g} s: weight {solver.objective_value:g}, no set has more "
-        f"than {most:g}"
-    )
+    sizes = [way.size for way in ways]
+    if weight is not None:
+        weights = [weight(_match(view, program, way)) for way in ways]
+    elif sum(sizes) > MOST_MEMBERS:
+        weights = sizes  # nodes on two branches count twice, which only the order depends on
+    else:
+        weights = [len(_names(way)) for way in ways]
+    chosen, cut = heaviest(sizes, lambda number: _names(ways[number]), weights, seconds)
+    return [ways[number] for number in chosen], cut
 
 
 def _match(view: View, program: Program, way: Completion) -> Match:
