@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.check_zoo import Case, apart, cases, default_folder
+from bench.check_zoo import Case, apart, cases
+from bench.folders import zoo_folder
 
-CASES = list(cases(default_folder(), []))
+CASES = list(cases(zoo_folder(), []))
 
 pytestmark = pytest.mark.zoo
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.check_zoo import default_folder
+from bench.folders import zoo_folder
 from tests.models import networks
 
 _SCRIPT = """
@@ -58,7 +58,7 @@ def test_hash_seeds_change_nothing_of_plain_c() -> None:
 @pytest.mark.zoo
 @pytest.mark.parametrize("name", ["mobilenet_v2.ts", "lstm.dynamo", "transformer.ts", "swin_t.ts"])
 def test_hash_seeds_change_nothing_of_large_networks(name: str) -> None:
-    path = default_folder() / f"{name}.onnx"
+    path = zoo_folder() / f"{name}.onnx"
     if not path.exists():
         pytest.skip(f"{path} is absent: run `make zoo-export`")
     assert len(hashes(path, "host", "gnu", "blob")) == 1
