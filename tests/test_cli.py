@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import runpy
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -399,6 +400,14 @@ def test_a_broken_file(tmp_path):
     assert result.exit_code == 1
     assert result.stderr.startswith("error: onnx:")
     assert "Traceback" not in result.output
+
+
+def test_the_package_runs_as_a_program(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["weft", "ops", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("weft", run_name="__main__")
+    assert ended.value.code == 0
+    assert {each["name"] for each in json.loads(capsys.readouterr().out)} == set(OPS)
 
 
 def test_wrong_usage():

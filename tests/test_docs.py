@@ -58,7 +58,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     compiler = list(find_compiler().command)
     # By its whole path, or the script would call itself.
     compiler[0] = shutil.which(compiler[0]) or compiler[0]
-    for name, call in (("cc", compiler), ("weft", [sys.executable, "-m", "weft.cli"])):
+    for name, call in (("cc", compiler), ("weft", [sys.executable, "-m", "weft"])):
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(call)} "$@"\n')
         script.chmod(0o755)

@@ -65,7 +65,7 @@ def test_the_example_is_short() -> None:
 def test_the_example_works_where_it_is_installed(python: Path, tmp_path) -> None:
     cache = str(tmp_path / "cache")
     assert "env/lib" in run(python, "-c", "import weft; print(weft.__file__)")
-    found = json.loads(run(python, "-m", "weft.cli", "plugin", "list", "--json"))
+    found = json.loads(run(python, "-m", "weft", "plugin", "list", "--json"))
     assert [(each["kind"], each["name"], each["state"]) for each in found] == [
         ("ops", "SquaredRelu", "loaded"),
         ("rules", "squared-relu", "loaded"),
@@ -75,10 +75,10 @@ def test_the_example_works_where_it_is_installed(python: Path, tmp_path) -> None
     ]
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
     assert "3 passed" in run(python, *tests, EXAMPLE / "tests", WEFT_CACHE=cache)
-    off = run(python, "-m", "weft.cli", "plugin", "list", "--json", WEFT_PLUGINS="off")
+    off = run(python, "-m", "weft", "plugin", "list", "--json", WEFT_PLUGINS="off")
     assert json.loads(off) == []
 
 
 def test_an_installed_weft_begins_plugins(python: Path, tmp_path) -> None:
-    run(python, "-m", "weft.cli", "plugin", "new", "my-op", "--kind", "op", "-o", tmp_path / "my")
+    run(python, "-m", "weft", "plugin", "new", "my-op", "--kind", "op", "-o", tmp_path / "my")
     assert (tmp_path / "my" / "src" / "my_op" / "__init__.py").is_file()

@@ -1,4 +1,4 @@
-"""``python -m weft.cli`` is the command line."""
+"""``python -m weft`` is the command line."""
 
 from weft.cli import main
 
