@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 
 Sample: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | int | None]
@@ -77,12 +76,10 @@ def data_set(name: str) -> DataSet:
     """
     found = DATASETS.get(name)
     if found is None:
-        near = get_close_matches(name, DATASETS, 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(DATASETS)}."
         raise UserError(
             "data set must be one that Weft knows",
             got=name,
-            fix=DATASETS.why_missing(name) or hint,
+            fix=DATASETS.why_missing(name) or nearest_or_all(name, DATASETS),
         )
     return found
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
+# Of names, where all that there are are listed.
+_MOST_TOLD = 40
+
 
 class WeftError(Exception):
     """The root of every error that Weft raises on purpose."""
@@ -65,9 +68,24 @@ def nearest(name: str, known: Collection[str], count: int = 3) -> str:
             is a part (``relu`` of ``/layer1/relu/Relu``).
         count: how many names are told at the most.
     """
+    near = nearest_names(name, known, count)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def nearest_or_all(name: str, known: Collection[str]) -> str:
+    """The sentence that asks whether another name is meant, or lists all where none is near."""
+    if near := nearest(name, known):
+        return near
+    listed = ", ".join(list(known)[:_MOST_TOLD]) or "none"
+    more = len(known) - _MOST_TOLD
+    return f"There are: {listed}" + (f" and {more} more." if more > 0 else ".")
+
+
+def nearest_names(name: str, known: Collection[str], count: int = 3) -> list[str]:
+    """What ``nearest`` tells: the names that may be meant, the nearest first."""
     lower = {each.lower(): each for each in sorted(known)}
     wanted = name.lower()
     near = [lower[each] for each in get_close_matches(wanted, lower, count)]
     if not near and len(wanted) > 1:
         near = sorted((lower[each] for each in lower if wanted in each), key=len)[:count]
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    return near

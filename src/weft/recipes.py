@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 
 from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
 from weft.rewrite import adapt, cleanups, explicit, im2col, layout, tiling
-from weft.rewrite.recipe import Recipe, apply_recipe, nearest
+from weft.rewrite.recipe import Recipe, apply_recipe
 
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
@@ -47,7 +47,7 @@ def recipe_named(name: str) -> Recipe:
     """A recipe of the table; a ``UserError`` names the nearest if there is none."""
     found = ALL.get(name)
     if found is None:
-        fix = ALL.why_missing(name) or nearest(name, list(ALL))
+        fix = ALL.why_missing(name) or nearest_or_all(name, ALL)
         raise UserError("there must be a recipe of that name", got=name, fix=fix)
     return found
 

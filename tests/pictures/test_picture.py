@@ -95,7 +95,7 @@ def test_only_nodes_of_the_graph_can_be_marked():
     with pytest.raises(UserError) as error:
         draw(block(), highlight={"these": ["scle"]})
     assert str(error.value) == (
-        "what is highlighted must be nodes of the graph; got scle. Is it scale?"
+        "what is highlighted must be nodes of the graph; got scle. Did you mean scale?"
     )
 
 

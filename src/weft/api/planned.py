@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from weft import export as toolkits
 from weft.api.network import Network
 from weft.codegen.emit import Files, emit
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
 from weft.kernels.chains import fuser
 from weft.kernels.nest import Everywhere
@@ -97,11 +96,10 @@ class Planned(Network):
         )
         if node and not found:
             names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
-            near = get_close_matches(node, sorted(names), 1)
             raise UserError(
                 "a layer is asked for by a node of it",
                 got=node,
-                fix=f"Did you mean {near[0]}?" if near else "",
+                fix=nearest(node, names, 1),
             )
         return found
 

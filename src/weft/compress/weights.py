@@ -8,9 +8,8 @@ from dataclasses import replace as changed
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
-from weft.rewrite.recipe import nearest
 
 Axis: TypeAlias = Callable[[Node, int], int]
 """The axis of an input of a node that it sums along, given the input's rank."""
@@ -107,7 +106,7 @@ def chosen_names(patterns: Sequence[str], known: Sequence[str], recipe: str) -> 
         if not fitting:
             raise UserError(
                 f"{recipe}: there is no layer or weight {pattern}",
-                fix=nearest(pattern, list(dict.fromkeys(known))),
+                fix=nearest_or_all(pattern, dict.fromkeys(known)),
             )
         chosen |= fitting
     return chosen

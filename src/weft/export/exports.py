@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
 import jinja2
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 
 Write = Callable[[Any], Iterable[tuple[str, str]]]
@@ -84,10 +83,10 @@ def export_named(name: str) -> Export:
     """The export of a name; a ``UserError`` names the nearest if there is none."""
     found = EXPORTS.get(name)
     if found is None:
-        near = get_close_matches(name, EXPORTS, 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(EXPORTS)}."
         raise UserError(
-            "export must be one that Weft knows", got=name, fix=EXPORTS.why_missing(name) or hint
+            "export must be one that Weft knows",
+            got=name,
+            fix=EXPORTS.why_missing(name) or nearest_or_all(name, EXPORTS),
         )
     return found
 

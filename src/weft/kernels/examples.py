@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.ops.functions import function_name, function_of
@@ -72,11 +71,10 @@ def op_named(name: str, ops: Mapping[str, Op]) -> Op:
     lower = {each.lower(): each for each in ops}
     found = lower.get(name.lower())
     if found is None:
-        near = [lower[each] for each in get_close_matches(name.lower(), lower, 3)]
         raise UserError(
             "implementations are asked for an op, or for a model's file",
             got=name,
-            fix=f"Did you mean {' or '.join(near)}?" if near else "`weft ops` lists the ops.",
+            fix=nearest(name, ops) or "`weft ops` lists the ops.",
         )
     return ops[found]
 

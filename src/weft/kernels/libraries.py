@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.kernels import onednn
 from weft.kernels.alternatives import Propose
 from weft.kernels.descriptions import Described
@@ -62,11 +61,10 @@ def checked(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         library = LIBRARIES.get(name)
         if library is None:
-            near = get_close_matches(name, LIBRARIES, 1)
             raise UserError(
                 f"a library must be one of {', '.join(LIBRARIES)}",
                 got=name,
-                fix=f"Did you mean {near[0]}?" if near else "",
+                fix=nearest(name, LIBRARIES, 1),
             )
         library.ready()
     return tuple(sorted(set(names)))

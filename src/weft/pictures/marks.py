@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.graph import Graph
 from weft.pictures.canvas import MARKS
 
@@ -37,11 +36,10 @@ def marks_of(graph: Graph, highlight: Mapping[str, Collection[str]]) -> tuple[Ma
     for place, (caption, names) in enumerate(highlight.items()):
         for name in names:
             if name not in graph.by_name:
-                near = get_close_matches(name, list(graph.by_name), 1)
                 raise UserError(
                     "what is highlighted must be nodes of the graph",
                     got=name,
-                    fix=f"Is it {near[0]}?" if near else "",
+                    fix=nearest(name, graph.by_name, 1),
                 )
         wanted = set(names)
         nodes = tuple(node.name for node in graph.nodes if node.name in wanted)

@@ -8,7 +8,7 @@ from dataclasses import replace as changed
 from typing import Any
 
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
@@ -21,7 +21,7 @@ from weft.rewrite.cleanups import everywhere
 from weft.rewrite.engine import rewrite
 from weft.rewrite.identities import EXACTLY_HELD
 from weft.rewrite.places import instead
-from weft.rewrite.recipe import Recipe, nearest, parameter
+from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.recipes import CLEAN
 from weft.rewrite.rule import Exactness, Rule
 
@@ -104,10 +104,10 @@ def _dtypes(given: AdaptTypesParameters) -> tuple[DType, ...]:
     known = {each.value: each for each in DType}
     for name in given.dtypes:
         if name not in known:
-            raise UserError("there is no such type", got=name, fix=nearest(name, list(known)))
+            raise UserError("there is no such type", got=name, fix=nearest_or_all(name, known))
     for op in given.ops:
         if op not in OPS:
-            raise UserError(f"{op} is not an op of Weft", fix=nearest(op, list(OPS)))
+            raise UserError(f"{op} is not an op of Weft", fix=nearest_or_all(op, OPS))
     return tuple(known[name] for name in given.dtypes)
 
 

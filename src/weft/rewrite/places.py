@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace as changed
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.substitute import Replacement
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
-from weft.rewrite.recipe import nearest
 
 
 def node_named(graph: Graph, name: str) -> Node:
@@ -20,7 +19,7 @@ def node_named(graph: Graph, name: str) -> Node:
         raise UserError(
             f"graph {graph.name} has no node of that name",
             got=name,
-            fix=nearest(name, list(graph.by_name)[:1000]),
+            fix=nearest_or_all(name, graph.by_name),
         )
     return found
 

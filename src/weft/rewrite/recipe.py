@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from dataclasses import replace as changed
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph
 from weft.ir.history import noted
 from weft.rewrite.rule import Exactness
@@ -113,14 +112,6 @@ def given_text(recipe: Recipe, parameters: Any) -> str:
     )
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """What to do about an unknown name: the nearest ones, or all where none is near."""
-    close = get_close_matches(name, known, n=3, cutoff=0.6)
-    if close:
-        return f"Did you mean {' or '.join(close)}?"
-    return f"There are: {', '.join(known) or 'none'}."
-
-
 # --- parameters -----------------------------------------------------------------------------
 
 
@@ -152,7 +143,7 @@ def parameters_of(recipe: Recipe, values: Mapping[str, object]) -> Any:
             raise UserError(
                 f"recipe {recipe.name} has no parameter {name}",
                 got=f"{name}={_text(values[name])}",
-                fix=nearest(name, list(known)) if known else "It takes none.",
+                fix=nearest_or_all(name, known) if known else "It takes none.",
             )
     for name, each in known.items():
         if each.default is MISSING and name not in values:

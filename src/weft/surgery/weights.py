@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
-from weft.errors import UserError
+from weft.errors import UserError, nearest_names
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
@@ -51,7 +50,7 @@ def swap_weights(graph: Graph, arrays: Mapping[str, ArrayLike], *, partial: bool
 def _wrong(graph: Graph, name: str, array: np.ndarray) -> str:
     """What keeps an array from being the constant of that name."""
     if name not in graph.constants:
-        near = get_close_matches(name, list(graph.constants), 1)
+        near = nearest_names(name, graph.constants, 1)
         return f"there is no constant {name}" + (f" (did you mean {near[0]}?)" if near else "")
     found = type_of(_like(graph, name, array), name)
     if found != graph.types[name]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import platform
 import tomllib
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
 
-from weft.errors import InternalError, UserError
+from weft.errors import InternalError, UserError, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 from weft.targets.target import Target
 
@@ -93,12 +92,10 @@ def target(name: str) -> Target:
         return host()
     made = ALL.get(name)
     if made is None:
-        near = get_close_matches(name, (*ALL, "host"), 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(ALL)}."
         raise UserError(
             "target must be one that Weft knows",
             got=name,
-            fix=ALL.why_missing(name) or hint,
+            fix=ALL.why_missing(name) or nearest_or_all(name, (*ALL, "host")),
         )
     return made
 
