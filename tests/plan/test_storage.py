@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from tests.plan.nets import Net
 from weft.loops.nodes import Const
+from weft.loops.shapes import row_major
 from weft.loops.walk import walk
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.group import Group, form
 from weft.plan.program import Region
 from weft.plan.storage import Storage, assign
-from weft.plan.strides import View, order_of, packed, reshaped, row_major
+from weft.plan.strides import View, order_of, packed, reshaped
 from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 
@@ -27,11 +28,6 @@ def storage_of(net: Net, *outputs: str) -> Storage:
 
 
 # --- strides --------------------------------------------------------------------------------
-
-
-def test_row_major_is_numpys():
-    assert row_major((2, 3, 5)) == (15, 5, 1)
-    assert row_major(()) == ()
 
 
 shapes = st.lists(st.integers(1, 4), max_size=4)

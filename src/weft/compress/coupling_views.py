@@ -11,9 +11,9 @@ from weft.compress.coupling import At, Rule, constant_index
 from weft.compress.slots import Axes, Labels, rows_of
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Dim, Symbol
+from weft.loops.shapes import factor_groups
 from weft.ops.ordering import permutation
 from weft.ops.reduction import reduced_axes
-from weft.ops.shape import factor_groups
 from weft.ops.slicing import slice_ranges, split_lengths
 from weft.ops.support import axis_of
 from weft.rewrite.views import VIEWS

@@ -16,9 +16,10 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
+from weft.loops.shapes import row_major
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
-from weft.ops.ctext import C_TYPES, block, count, strides
+from weft.ops.ctext import C_TYPES, block, count
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Call, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
@@ -84,7 +85,7 @@ def _non_zero_body(call: Call) -> ExternBody:
     dims, room = concrete(call, 0), room_of(call)
     digits = "".join(
         f"out0[{axis * room} + at] = j / {step} % {extent};\n"
-        for axis, (step, extent) in enumerate(zip(strides(dims), dims, strict=True))
+        for axis, (step, extent) in enumerate(zip(row_major(dims), dims, strict=True))
     )
     found = f"if (in0[j] != 0 && at < {room}) {{\n{block(digits)}    ++at;\n}}\n"
     rest = "".join(f"out0[{axis * room} + at] = -1;\n" for axis in range(len(dims)))

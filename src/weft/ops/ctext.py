@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from textwrap import indent
 from types import MappingProxyType
 
@@ -25,11 +24,6 @@ C_TYPES: Mapping[DType, str] = MappingProxyType(
     }
 )
 """The C type of an element; the half types have none to compute with."""
-
-
-def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def block(text: str) -> str:

@@ -15,7 +15,7 @@ from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import add, axes, binary, cast, index, mul, total, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.sampling import bounded, interpolated
-from weft.ops.shape import row_major
+from weft.ops.shape import linear_index
 from weft.ops.support import WITH_AUTODIFF, each_point, known
 
 
@@ -114,7 +114,7 @@ def _define(call: Call) -> tuple[Compute, ...]:
         shared = index(0)
         if asked.offset_group > 1:
             shared = binary("floordiv", channel, per_offset)
-        tap = add(mul(shared, prod(found.kernel)), row_major(found.kernel, variables(taps)))
+        tap = add(mul(shared, prod(found.kernel)), linear_index(found.kernel, variables(taps)))
         coordinates: list[Expr] = []
         for axis, at in enumerate(variables(taps)):
             place = add(

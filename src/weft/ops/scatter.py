@@ -13,11 +13,12 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
+from weft.loops.shapes import row_major
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.ctext import count, nest, offset, strides, wrapping
+from weft.ops.ctext import count, nest, offset, wrapping
 from weft.ops.expr import add, all_of, axes, binary, clamp, inside, mul, select, total, variables
 from weft.ops.record import Call, Define, Extern, ExternBody, Op, Param
-from weft.ops.shape import row_major
+from weft.ops.shape import linear_index
 from weft.ops.support import (
     WITH_AUTODIFF,
     axis_of,
@@ -134,7 +135,7 @@ def _scatter_elements_body(call: Call) -> ExternBody:
     data, indices = concrete(call, 0), concrete(call, 1)
     axis = axis_of(call, call.attributes.axis, len(data))
     names = [f"i{place}" for place in range(len(data))]
-    steps = strides(data)
+    steps = row_major(data)
     rest = [place for place in range(len(data)) if place != axis]
     base = offset([names[place] for place in rest], [steps[place] for place in rest])
     update = _update_text(
@@ -144,7 +145,7 @@ def _scatter_elements_body(call: Call) -> ExternBody:
         "in2[from]",
     )
     inner = (
-        f"from = {offset(names, strides(indices))};\n"
+        f"from = {offset(names, row_major(indices))};\n"
         + _place_text("in1[from]", data[axis])
         + f"if (at >= 0 && at < {data[axis]}) {{\n{update}}}\n"
     )
@@ -156,7 +157,7 @@ def _scatter_nd_body(call: Call) -> ExternBody:
     data, indices = concrete(call, 0), concrete(call, 1)
     depth = indices[-1]
     size = prod(data[depth:])
-    steps = strides(data)
+    steps = row_major(data)
     text = "base = 0;\nheld = 1;\n"
     for part in range(depth):
         text += _place_text(f"in1[row * {depth} + {part}]", data[part])
@@ -234,7 +235,7 @@ def _unpool_body(call: Call) -> ExternBody:
     # Indices count in the inner shape: digits of the index are placed in the outer one.
     digits = "".join(
         f"to += at / {step} % {extent} * {wide};\n"
-        for step, extent, wide in zip(strides(inner), inner, strides(outer), strict=True)
+        for step, extent, wide in zip(row_major(inner), inner, row_major(outer), strict=True)
     )
     body = (
         f"at = (long)in1[i];\nif (at >= 0 && at < {prod(inner)}) {{\n"
@@ -321,9 +322,9 @@ def _define_col2im(call: Call) -> tuple[Compute, ...]:
                 near = binary("floordiv", near, step)
             guards.append(inside(near, found.blocks[axis]))
             places.append(clamp(near, 0, found.blocks[axis] - 1))
-        row = row_major(asked.block_shape, variables(taps))
+        row = linear_index(asked.block_shape, variables(taps))
         channel = add(mul(point[1], prod(asked.block_shape)), row)
-        x = call.load(0, point[0], channel, row_major(found.blocks, places))
+        x = call.load(0, point[0], channel, linear_index(found.blocks, places))
         held = select(all_of(guards), widened(x, dtype), zero(accumulator(dtype)))
         return narrowed(total("sum", taps, held), dtype)
 

@@ -13,7 +13,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
-from weft.ops.ctext import strides
+from weft.loops.shapes import factor_groups, row_major
 from weft.ops.expr import add, binary, index, mul, select
 from weft.ops.record import Call, Define, Infer, NoGrad, Op, Param, Reference
 from weft.ops.support import (
@@ -66,34 +66,10 @@ class ShapeAttributes(Attributes):
 # --- views --------------------------------------------------------------------------------
 
 
-def factor_groups(
-    source: Sequence[int], target: Sequence[int]
-) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Runs of source and target axes with equal products, as short as possible.
-
-    ``[1,64,56,56] -> [1,64,3136]`` gives ``(0)(0)``, ``(1)(1)``, ``(2,3)(2)``.  Axes of
-    1 stand in no group.  The products of the whole shapes are equal and not 0.
-    """
-    left = [axis for axis, extent in enumerate(source) if extent != 1]
-    right = [axis for axis, extent in enumerate(target) if extent != 1]
-    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    while left:
-        taken, made = [left.pop(0)], [right.pop(0)]
-        while (have := prod(source[axis] for axis in taken)) != (
-            want := prod(target[axis] for axis in made)
-        ):
-            if have < want:
-                taken.append(left.pop(0))
-            else:
-                made.append(right.pop(0))
-        groups.append((tuple(taken), tuple(made)))
-    return tuple(groups)
-
-
-def row_major(shape: Sequence[int], point: Sequence[Expr]) -> Expr:
+def linear_index(shape: Sequence[int], point: Sequence[Expr]) -> Expr:
     """The number of a point of an array of this shape."""
     found: Expr = index(0)
-    for place, (at, step) in enumerate(zip(point, strides(shape), strict=True)):
+    for place, (at, step) in enumerate(zip(point, row_major(shape), strict=True)):
         found = add(0 if place == 0 else found, mul(at, step))
     return found
 
@@ -109,8 +85,8 @@ def reshaped_index(
     if 0 in source:
         return tuple(where)
     for taken, made in factor_groups(source, target):
-        linear = row_major([target[axis] for axis in made], [point[axis] for axis in made])
-        steps = strides([source[axis] for axis in taken])
+        linear = linear_index([target[axis] for axis in made], [point[axis] for axis in made])
+        steps = row_major([source[axis] for axis in taken])
         for place, (axis, step) in enumerate(zip(taken, steps, strict=True)):
             quotient = linear if step == 1 else binary("floordiv", linear, step)
             where[axis] = quotient if place == 0 else binary("mod", quotient, source[axis])

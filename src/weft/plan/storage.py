@@ -17,12 +17,13 @@ from operator import mul
 from weft.errors import InternalError
 from weft.ir.types import TensorType
 from weft.loops.nodes import Var
+from weft.loops.shapes import row_major
 from weft.loops.walk import loads, rename_loads
 from weft.plan.group import Group, contraction
 from weft.plan.images import SPATIAL, channels_of, fastest, images_of, is_spatial
 from weft.plan.program import Region
 from weft.plan.spread import gap_of, spreadable
-from weft.plan.strides import View, moved, order_of, packed, reshaped, row_major
+from weft.plan.strides import View, moved, order_of, packed, reshaped
 from weft.plan.tensors import (
     RESHAPES,
     Assembled,

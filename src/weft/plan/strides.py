@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Load, Var
+from weft.loops.shapes import factor_groups, row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,6 @@ class View:
     root: str
     offset: int
     strides: tuple[int, ...]
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a packed tensor, last dimension fastest."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def packed(shape: Sequence[int], order: Sequence[int], gap: int = 0) -> tuple[int, ...]:
@@ -66,36 +62,19 @@ def reshaped(
 ) -> tuple[int, ...] | None:
     """Strides with which the same memory is read in another shape, if there are any.
 
-    Both shapes have as many elements.  They are walked from the left in the smallest groups
-    of equal products; the dimensions of a group must lie in one run of memory.
+    Both shapes have as many elements.  The dimensions of each of their smallest groups of equal
+    products must lie in one run of memory.
     """
     if prod(shape) == 0:
         return row_major(target)
-    source = [(extent, step) for extent, step in zip(shape, strides, strict=True) if extent != 1]
-    wanted = [extent for extent in target if extent != 1]
-    found: list[int] = []
-    for have, want in _groups([extent for extent, _ in source], wanted):
-        run = source[have]
+    found = [1] * len(target)
+    for taken, made in factor_groups(shape, target):
+        run = [(shape[axis], strides[axis]) for axis in taken]
         if any(outer != extent * inner for (_, outer), (extent, inner) in pairwise(run)):
             return None
-        found.extend(part * run[-1][1] for part in row_major(wanted[want]))
-    steps = iter(found)
-    return tuple(1 if extent == 1 else next(steps) for extent in target)
-
-
-def _groups(left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-    """Where the smallest groups of equal products lie in two factorings of one number."""
-    i = j = 0
-    while i < len(left):
-        first, second = i, j
-        have, want = left[i], right[j]
-        i, j = i + 1, j + 1
-        while have != want:
-            if have < want:
-                have, i = have * left[i], i + 1
-            else:
-                want, j = want * right[j], j + 1
-        yield slice(first, i), slice(second, j)
+        for axis, step in zip(made, row_major([target[axis] for axis in made]), strict=True):
+            found[axis] = step * run[-1][1]
+    return tuple(found)
 
 
 def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Dim, Symbol, TensorType
-from weft.ops.shape import factor_groups
+from weft.loops.shapes import factor_groups
 from weft.ops.slicing import WHOLE
 
 

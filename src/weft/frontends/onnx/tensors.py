@@ -16,6 +16,7 @@ from onnx import SparseTensorProto, TensorProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.loops.shapes import row_major
 
 MAX_RANK = 32
 MAX_BYTES = 1 << 36
@@ -271,7 +272,7 @@ def dense_of(sparse: SparseTensorProto, external: ExternalData, limit: int) -> n
         raise UserError("onnx: indices of a sparse tensor must match its values", where=where)
     if places.ndim == 2 and places.shape[1] == len(shape):
         inside = ((places >= 0) & (places < np.array(shape))).all()
-        flat = (places * np.array([prod(shape[axis + 1 :]) for axis in range(len(shape))])).sum(1)
+        flat = (places * np.array(row_major(shape))).sum(1)
     else:
         inside = places.ndim == 1 and ((places >= 0) & (places < size)).all()
         flat = places
