@@ -37,14 +37,13 @@ from weft.loops.nodes import (
     Kernel,
     Kind,
     Load,
-    Reduce,
     Select,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import children, dtype_of, map_expr, substitute, walk
+from weft.loops.walk import children, dtype_of, map_expr, reduces, substitute
 from weft.plan.implementation import Implementation, Operand
 
 VECTORS = 4
@@ -72,7 +71,7 @@ def why_not(task: Task) -> str:
         return "the output is one element"
     if task.output.steps[-1] != 1:
         return "the output's fastest axis is not contiguous"
-    if any(isinstance(node, Reduce) for node in walk(task.compute.value)):
+    if reduces(task.compute.value):
         return "something is reduced"
     return "" if _lane_count(task) > 1 else "the target has no vectors for its elements"
 

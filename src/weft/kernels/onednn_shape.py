@@ -13,7 +13,7 @@ from weft.kernels.parts import Parts, parts_or_why
 from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
-from weft.loops.walk import walk
+from weft.loops.walk import reduces
 from weft.plan.implementation import Blocking
 
 MOST_AFTER = 4
@@ -367,11 +367,7 @@ def _peeled(value: Expr) -> tuple[After, Load | None, Expr] | None:
         case Binary("max", inner, Const(value=0)):
             return After("relu"), None, inner
         case Binary("add", lhs, rhs):
-            inner, other = (lhs, rhs) if _sums(lhs) else (rhs, lhs)
+            inner, other = (lhs, rhs) if reduces(lhs) else (rhs, lhs)
             return (After("add"), other, inner) if isinstance(other, Load) else None
         case _:
             return None
-
-
-def _sums(value: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in walk(value))

@@ -10,7 +10,7 @@ from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Var
-from weft.loops.walk import free_vars, loads, map_expr, walk
+from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
 
 MAX_STATIC_TAPS = 16
 """Taps along the tiled axis that are written out; more are looped over."""
@@ -112,17 +112,17 @@ def take_apart(task: Task) -> Parts | None:
 
 def parts_or_why(task: Task) -> Parts | str:
     """The parts of a task, or why these loops cannot compute it."""
-    reduces = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
-    if len(reduces) > 1:
-        return f"it has {len(reduces)} reductions"
-    reduce = reduces.pop() if reduces else None
+    reductions = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
+    if len(reductions) > 1:
+        return f"it has {len(reductions)} reductions"
+    reduce = reductions.pop() if reductions else None
     axes = task.compute.axes
     names = frozenset(axis.var for axis in axes)
     value, guards = None, ()
     if reduce is not None:
         if not names <= free_vars(reduce):
             return "what is reduced is the same along an axis of the output"
-        if any(isinstance(node, Reduce) for node in walk(reduce.value)):
+        if reduces(reduce.value):
             return "what is reduced holds a reduction itself"
         bare = unguarded(reduce)
         if bare is None:

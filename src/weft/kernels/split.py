@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from weft.kernels.task import Task
 from weft.loops.definition import Compute
-from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
-from weft.loops.walk import Names, bound_vars, index, loads, map_expr, substitute, walk
+from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Var
+from weft.loops.walk import Names, bound_vars, index, loads, map_expr, reduces, substitute, walk
 
 T = TypeVar("T")
 
@@ -46,8 +46,7 @@ def _pays(task: Task, axis: Axis, inner: int) -> bool:
     """Whether vectors along the axis stay wide enough: without a reduction, full."""
     if axis != task.compute.axes[-1]:
         return True
-    reduces = any(isinstance(node, Reduce) for node in walk(task.compute.value))
-    return reduces or inner >= task.target.lanes(task.output.dtype)
+    return reduces(task.compute.value) or inner >= task.target.lanes(task.output.dtype)
 
 
 def _split(task: Task, axis: Axis, inner: int) -> Task:

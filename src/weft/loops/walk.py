@@ -140,6 +140,11 @@ def loads(expr: Expr) -> Iterator[Load]:
     return (node for node in walk(expr) if isinstance(node, Load))
 
 
+def reduces(expr: Expr) -> bool:
+    """Whether there is a reduction in an expression."""
+    return any(isinstance(node, Reduce) for node in walk(expr))
+
+
 def free_vars(expr: Expr) -> frozenset[str]:
     """Names of the variables that are not bound by a ``Reduce`` inside."""
     return FreeVars()(expr)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from weft.dtypes import DType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var
-from weft.loops.walk import Numbering, dtype_of, free_vars, map_expr, substitute, walk
+from weft.loops.walk import Numbering, dtype_of, free_vars, map_expr, reduces, substitute, walk
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def attention_of(compute: Compute) -> Attention | None:
     if mixed is None or not _sums(mixed):
         return None
     rest = map_expr(compute.value, lambda node: TOTAL if node == mixed else node)
-    if not isinstance(mixed.value, Binary) or _reduces(rest):
+    if not isinstance(mixed.value, Binary) or reduces(rest):
         return None
     factors = (mixed.value.lhs, mixed.value.rhs)
     for weights, values in (factors, factors[::-1]):
         soft = _softmax(weights, mixed.axes[0])
-        if soft is not None and not _reduces(values):
+        if soft is not None and not reduces(values):
             return _attention(compute, mixed, values, soft)
     return None
 
@@ -93,10 +93,6 @@ def _sums(reduce: Reduce) -> bool:
     )
 
 
-def _reduces(value: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in walk(value))
-
-
 def _own_reduce(value: Expr, op: str) -> Reduce | None:
     """The one reduction of an expression but for those inside of it, which has one axis."""
     match value:
@@ -105,7 +101,7 @@ def _own_reduce(value: Expr, op: str) -> Reduce | None:
         case Select(Binary("eq", condition), then, otherwise):
             # Rows of nothing but minus infinity are guarded: either side may be a constant.
             found = _own_reduce(condition, op)
-            sides = [side for side in (then, otherwise) if _reduces(side)]
+            sides = [side for side in (then, otherwise) if reduces(side)]
             return found if sides == [condition] else None
         case _:
             return None
@@ -145,7 +141,7 @@ def _attention(compute: Compute, mixed: Reduce, values: Expr, soft: _Softmax) ->
     if not products or len({number(each) for each in products}) != 1 or not _sums(products[0]):
         return None
     product = products[0]
-    if soft.key not in free_vars(product) or _reduces(product.value):
+    if soft.key not in free_vars(product) or reduces(product.value):
         return None
     assert isinstance(product.value, Binary)
     sides = (product.value.lhs, product.value.rhs)

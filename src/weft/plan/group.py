@@ -23,7 +23,7 @@ from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute, substitute_load
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
-from weft.loops.walk import children, free_vars, loads, walk
+from weft.loops.walk import children, free_vars, loads, reduces, walk
 from weft.plan.attention import attention_of
 from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, is_point, moved_from
 
@@ -93,10 +93,6 @@ def _costly(value: Expr) -> bool:
         isinstance(node, (Unary, Binary)) and (node.op in _COSTLY or node.op == "div")
         for node in walk(value)
     )
-
-
-def _reduces(value: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in walk(value))
 
 
 def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
@@ -225,17 +221,17 @@ class _Grouping:
         size = self.program.types[item.value].size
         if not uses or not self.small_enough(item, draft):
             return False
-        reduces = _reduces(item.compute.value)
+        reducing = reduces(item.compute.value)
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
-            return self.scales(item, draft) if inside else not reduces
+            return self.scales(item, draft) if inside else not reducing
         if contraction(item.compute.value) is not None:
             return self.is_epilogue(uses, draft)
-        if reduces:
+        if reducing:
             return self.once_each(uses, draft, size)
         if moved_from(item.compute) is not None:
             return True
-        if _reduces(draft.compute.value) and self.rides(item):
+        if reduces(draft.compute.value) and self.rides(item):
             return False
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
@@ -287,7 +283,7 @@ class _Grouping:
                 continue
             if contraction(made.compute.value) is not None:
                 return True
-            if not _reduces(made.compute.value) and self.rides(made):
+            if not reduces(made.compute.value) and self.rides(made):
                 return True
         return False
 
@@ -300,7 +296,7 @@ class _Grouping:
     @staticmethod
     def is_epilogue(uses: list[tuple[Load, int]], draft: _Draft) -> bool:
         """Whether every element of the contraction is used at exactly one point."""
-        if _reduces(draft.compute.value):
+        if reduces(draft.compute.value):
             return False
         if any(load.index != uses[0][0].index for load, _ in uses):
             return False
