@@ -145,7 +145,7 @@ def test_scratch_gets_an_interval_of_its_own():
     found = lifetimes([0, 1], steps, {"scratch_0": 3}).intervals
     assert [(each.name, each.bytes, each.first, each.last) for each in found] == [
         ("scratch_0", 3, 0, 1),
-        ("scratch_0_", 7, 0, 0),
+        ("scratch_0_1", 7, 0, 0),
     ]
 
 

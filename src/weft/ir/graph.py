@@ -68,6 +68,11 @@ class Node:
     attributes: Any = NO_ATTRIBUTES
     origin: Origin = Origin()
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The values that it reads, each once."""
+        return tuple(dict.fromkeys(value for value in self.inputs if value))
+
 
 def same_array(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether two arrays have one element type, one shape and the same bytes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node, Origin
+from weft.ir.naming import numbered
 from weft.ir.order import topological
 from weft.ir.types import TensorType
 
@@ -46,10 +47,10 @@ class _Work:
     node_suffixes: dict[str, int] = field(default_factory=dict[str, int])
 
     def fresh_value(self, wish: str) -> str:
-        return _fresh(wish, self.types, self.value_suffixes)
+        return numbered(wish, self.types, self.value_suffixes)
 
     def fresh_node(self, wish: str) -> str:
-        name = _fresh(wish, self.node_names, self.node_suffixes)
+        name = numbered(wish, self.node_names, self.node_suffixes)
         self.node_names.add(name)
         return name
 
@@ -253,12 +254,3 @@ def _resolved(work: _Work, renames: Mapping[str, str], node: Node) -> Node:
     if inputs == node.inputs and outputs == node.outputs:
         return node
     return changed(node, inputs=inputs, outputs=outputs)
-
-
-def _fresh(wish: str, taken: Container[str], suffixes: dict[str, int]) -> str:
-    """A name that is not taken; counts on from the last suffix, for speed."""
-    name = wish
-    while name in taken:
-        suffixes[wish] = suffixes.get(wish, 0) + 1
-        name = f"{wish}_{suffixes[wish]}"
-    return name

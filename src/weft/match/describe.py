@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.ir.naming import fresh
 from weft.match.messages import nearest
 from weft.ops.table import OPS
 
@@ -50,12 +51,8 @@ def _value_names(nodes: Collection[Node]) -> Mapping[str, str]:
     for value in values:
         plain = re.sub(r"\W", "_", value.rpartition("/")[2]).strip("_").lower()
         wish = plain if re.fullmatch(r"[a-z]\w{0,11}", plain) else "v" if value in made else "x"
-        name, count = wish, 0
-        while name in taken:
-            count += 1
-            name = f"{wish}_{count}"
-        taken.add(name)
-        found[value] = name
+        found[value] = fresh(wish, taken)
+        taken.add(found[value])
     return found
 
 

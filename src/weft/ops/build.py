@@ -10,6 +10,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node, Origin
+from weft.ir.naming import numbered
 from weft.ir.types import TensorType
 from weft.ops.record import Call, Op
 
@@ -40,11 +41,7 @@ class GraphBuilder:
 
     def fresh(self, wish: str) -> str:
         """A name nobody has, ``wish`` itself if possible."""
-        name = wish
-        while name in self._taken:
-            count = self._counts.get(wish, 0) + 1
-            self._counts[wish] = count
-            name = f"{wish}_{count}"
+        name = numbered(wish, self._taken, self._counts)
         self._taken.add(name)
         return name
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.naming import fresh
 from weft.plan.plan import Plan
 from weft.plan.program import (
     Address,
@@ -57,12 +58,8 @@ def clocked(plan: Plan, program: Program, machine: str) -> Program:
     if counter is None:
         raise UserError("profiles are made on x86 and aarch64", got=machine)
     taken = {function.name for function in program.functions}
-    name = "read_counter"
-    while name in taken:
-        name += "_"
-    port = TICKS
-    while any(port == each.name for each in (*program.inputs, *program.outputs)):
-        port += "_"
+    name = fresh("read_counter", taken)
+    port = fresh(TICKS, {each.name for each in (*program.inputs, *program.outputs)})
     count = 0
 
     def read() -> CallStep:

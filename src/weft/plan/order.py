@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.errors import InternalError
+from weft.ir.naming import fresh
 from weft.plan.interval import Interval
 
 EXACT_BUDGET = 60_000
@@ -451,8 +452,5 @@ def _scratch(
     names: dict[int, str] = {}
     for step in order:
         if steps[step].scratch:
-            name = f"scratch_{step}"
-            while name in taken:
-                name += "_"
-            names[step] = name
+            names[step] = fresh(f"scratch_{step}", taken)
     return names

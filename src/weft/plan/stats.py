@@ -186,9 +186,7 @@ def _of_node(node: Node, graph: Graph, ops: Mapping[str, Op]) -> Work:
 def _alone(node: Node, graph: Graph) -> Graph:
     """A graph of one node."""
     values = [value for value in (*node.inputs, *node.outputs) if value]
-    given = tuple(
-        dict.fromkeys(value for value in node.inputs if value and value not in graph.constants)
-    )
+    given = tuple(value for value in node.reads if value not in graph.constants)
     return replace(
         graph,
         inputs=given,

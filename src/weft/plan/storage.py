@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from weft.errors import InternalError
+from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Var
 from weft.loops.shapes import row_major
@@ -354,11 +355,7 @@ class _Storage:
 
     def fresh(self, wish: str) -> str:
         """A value name that nobody has."""
-        name, count = wish, 0
-        while name in self.types:
-            count += 1
-            name = f"{wish}_{count}"
-        return name
+        return fresh(wish, self.types)
 
     def hand_out(self) -> None:
         """Checks that every graph output lies where the caller wants it."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
+from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, For, Kernel, Load, Stmt, Store, Var
 from weft.plan.plan import Plan, PlannedStep
@@ -74,7 +75,8 @@ def tap(plan: Plan, program: Program, values: Collection[str]) -> Program:
             type = plan.types[value]
             if value not in values or value in ports or type.size == 0:
                 continue
-            name = _fresh(f"tap_{len(outputs)}", taken)
+            name = fresh(f"tap_{len(outputs)}", taken)
+            taken.add(name)
             functions.append(_gather(name, type, plan.views[value]))
             target = Address(Region.OUTPUT, value)
             steps.append(CallStep(name, (_address(plan, value), target)))
@@ -85,10 +87,3 @@ def tap(plan: Plan, program: Program, values: Collection[str]) -> Program:
         steps=tuple(steps),
         outputs=(*program.outputs, *outputs),
     )
-
-
-def _fresh(wish: str, taken: set[str]) -> str:
-    while wish in taken:
-        wish += "_"
-    taken.add(wish)
-    return wish

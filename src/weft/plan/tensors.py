@@ -16,6 +16,7 @@ import numpy as np
 from weft.errors import InternalError
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
+from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
@@ -36,7 +37,7 @@ class Defined:
     @property
     def reads(self) -> tuple[str, ...]:
         """Values that it depends on."""
-        return tuple(dict.fromkeys(value for value in self.node.inputs if value))
+        return self.node.reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Opaque:
     @property
     def reads(self) -> tuple[str, ...]:
         """Values that it depends on."""
-        return tuple(dict.fromkeys(value for value in self.node.inputs if value))
+        return self.node.reads
 
 
 Item: TypeAlias = Defined | Assembled | Opaque
@@ -126,11 +127,7 @@ class _Builder:
         self.items: list[Item] = []
 
     def fresh(self, wish: str) -> str:
-        name, count = wish, 0
-        while name in self.types:
-            count += 1
-            name = f"{wish}_{count}"
-        return name
+        return fresh(wish, self.types)
 
     def copy(self, wish: str, source: str, node: Node) -> str:
         name = self.fresh(wish)

@@ -185,7 +185,7 @@ def placed(shape: Sequence[int], behind: int, batch: int) -> Place | None:
 
 def _expanded(at: At) -> dict[str, Place]:
     node = at.node
-    inputs = tuple(dict.fromkeys(value for value in node.inputs if value))
+    inputs = node.reads
     outputs = tuple(value for value in node.outputs if value)
     known = {value: at.types[value] for value in (*inputs, *outputs)}
     whole = Graph(node.op.lower(), inputs, outputs, (node,), known)

@@ -79,7 +79,7 @@ def _needed(graph: Graph, value: str) -> bool:
 
 def _kept_input(graph: Graph, node: Node, output: str, keep: str) -> str:
     wanted = graph.types[output]
-    inputs = list(dict.fromkeys(value for value in node.inputs if value))
+    inputs = list(node.reads)
     where = f"node {node.name}"
     if keep:
         if keep not in inputs:
