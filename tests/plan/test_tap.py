@@ -12,7 +12,6 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.plan import make
-from weft.plan.program import Program
 from weft.plan.tap import tap
 from weft.runtime.library import build
 from weft.targets.table import target
@@ -55,19 +54,36 @@ def test_taps_are_what_the_references_say(network):
     expected = evaluate(plan.graph, net.arrays, OPS, keep=True)
     wanted = [value for value in written if value in expected]
     tapped = tap(plan, program, wanted)
-    names = [port.name for port in tapped.outputs]
+    arrays = [net.arrays[port.name] for port in program.inputs]
+    found = tapped.named(build(tapped.program, "c99")(*arrays))
+    names = list(found)
     assert names[: len(outputs)] == [port.name for port in program.outputs]
     assert set(names) == {*names[: len(outputs)], *wanted}
     assert len(names) > len(outputs)
-    arrays = [net.arrays[port.name] for port in tapped.inputs]
-    found = dict(zip(names, build(tapped, "c99")(*arrays), strict=True))
-    for name in names:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5)
+    for name, array in found.items():
+        assert array.dtype == expected[name].dtype
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_more_taps_than_a_call_can_have_arguments():
+    net = Net()
+    turn = net.builder.constant(np.array([[0, 1], [-1, 0]], np.float32), "turn")
+    values = [net.input(1, 2)]
+    for _ in range(1100):
+        values.append(net.op("MatMul", values[-1], turn))
+    plan = make(net.graph(values[-1]), OPS, implementer(target("generic")))
+    tapped = tap(plan, lower(plan), values)
+    found = tapped.named(build(tapped.program, "c99")(net.arrays[values[0]]))
+    assert len(found) == 1100
+    x, y = net.arrays[values[0]][0]
+    turned = [[x, y], [-y, x], [-x, -y], [y, -x]]
+    for place, value in enumerate(values[1:], 1):
+        np.testing.assert_array_equal(found[value][0], turned[place % 4])
 
 
 def test_untapped_programs_stay_as_they_are():
     net, outputs = skips()
     plan = make(net.graph(*outputs), OPS, implementer(target("generic")))
-    program: Program = lower(plan)
-    assert tap(plan, program, []) == program
-    assert tap(plan, program, [*plan.graph.outputs, "nobody makes this"]) == program
+    program = lower(plan)
+    assert tap(plan, program, []).program == program
+    assert tap(plan, program, [*plan.graph.outputs, "nobody makes this"]).program == program

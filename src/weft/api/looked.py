@@ -112,10 +112,9 @@ class Looked(Planned):
         made = dict.fromkeys(value for step in plan.steps for value in step.writes)
         named = dict(zip(net.graph.inputs, inputs, strict=True))
         expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
-        program = tap(plan, lower(plan, net.graph.name), expected.keys())
-        library = build(program, flavour or machine.flavour)
-        names = [port.name for port in program.outputs]
-        return compare_all(dict(zip(names, library(*inputs), strict=True)), expected)
+        tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
+        library = build(tapped.program, flavour or machine.flavour)
+        return compare_all(tapped.named(library(*inputs)), expected)
 
     def _values(
         self, inputs: Mapping[str, np.ndarray], values: Collection[str]

@@ -1,21 +1,67 @@
 """A program that also hands out what its steps make, for comparing layer by layer.
 
-The steps stay as they are: after each one whose result is wanted, a copy to an output of
-its own is added.
+The steps stay as they are: after each one whose result is wanted, a copy is added.  All copies go
+to one further output, as functions of C cannot be relied on to take as many arguments as large
+networks have steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from weft.dtypes import DType
 from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, For, Kernel, Load, Stmt, Store, Var
 from weft.plan.plan import Plan, PlannedStep
-from weft.plan.program import Address, CallStep, Function, Port, Program, Region, Repeat, Step
+from weft.plan.program import Address, CallStep, Port, Program, Region, Repeat, Step
 from weft.plan.strides import View
+
+# Of every copy from the start of the output, which is made of 64-bit numbers.
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """Where the copy of a value is.
+
+    Attributes:
+        value: its name.
+        type: its type.
+        offset: bytes from the start of the output that has all copies.
+    """
+
+    value: str
+    type: TensorType
+    offset: int
+
+    def read(self, memory: np.ndarray) -> np.ndarray:
+        """The value, given that output."""
+        size = self.type.size * self.type.dtype.bytes
+        found = memory.view(np.uint8)[self.offset : self.offset + size]
+        return found.view(self.type.dtype.numpy).reshape(self.type.dims)
+
+
+@dataclass(frozen=True)
+class Tapped:
+    """A program with one more output, and what is in it.
+
+    Attributes:
+        program: its last output has the copies, if there are any.
+        taps: in order of execution.
+    """
+
+    program: Program
+    taps: tuple[Tap, ...]
+
+    def named(self, outputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of the untapped program, then the copies, by name."""
+        own = self.program.outputs[: -1 if self.taps else None]
+        found = {port.name: array for port, array in zip(own, outputs, strict=False)}
+        return found | {each.value: each.read(outputs[-1]) for each in self.taps}
 
 
 def _gather(name: str, type: TensorType, view: View) -> Kernel:
@@ -52,38 +98,41 @@ def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Seque
         yield planned, run
 
 
-def tap(plan: Plan, program: Program, values: Collection[str]) -> Program:
-    """The program with further outputs.
+def tap(plan: Plan, program: Program, values: Collection[str]) -> Tapped:
+    """The program that also hands out values.
 
     Args:
         plan: what the program was lowered from.
         program: all its steps.
         values: what is wanted; what no step makes is left out.
-
-    Returns:
-        A program whose outputs are those of ``program`` and one for each value that
-        was found, in order of execution.
     """
     taken = {function.name for function in program.functions}
-    functions: list[Function] = list(program.functions)
+    copies: dict[tuple[TensorType, tuple[int, ...]], Kernel] = {}
     steps: list[Step] = []
-    outputs: list[Port] = []
+    taps: list[Tap] = []
+    size = 0
     ports = {port.name for port in program.outputs}
+    output = fresh("taps", ports | {port.name for port in program.inputs})
     for planned, run in step_runs(plan, program):
         steps += run
         for value in planned.writes:
-            type = plan.types[value]
+            type, view = plan.types[value], plan.views[value]
             if value not in values or value in ports or type.size == 0:
                 continue
-            name = fresh(f"tap_{len(outputs)}", taken)
-            taken.add(name)
-            functions.append(_gather(name, type, plan.views[value]))
-            target = Address(Region.OUTPUT, value)
-            steps.append(CallStep(name, (_address(plan, value), target)))
-            outputs.append(Port(value, type.dtype, type.dims))
-    return replace(
+            copy = copies.get((type, view.strides))
+            if copy is None:
+                copy = _gather(fresh(f"tap_{len(copies)}", taken), type, view)
+                copies[type, view.strides] = copy
+            target = Address(Region.OUTPUT, output, size)
+            steps.append(CallStep(copy.name, (_address(plan, value), target)))
+            taps.append(Tap(value, type, size))
+            size += -(-type.size * type.dtype.bytes // _ALIGNMENT) * _ALIGNMENT
+    if not taps:
+        return Tapped(program, ())
+    changed = replace(
         program,
-        functions=tuple(functions),
+        functions=(*program.functions, *copies.values()),
         steps=tuple(steps),
-        outputs=(*program.outputs, *outputs),
+        outputs=(*program.outputs, Port(output, DType.I64, (size // DType.I64.bytes,))),
     )
+    return Tapped(changed, tuple(taps))
