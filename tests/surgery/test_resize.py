@@ -185,6 +185,27 @@ def test_first_states_of_recurrent_layers(expanded: bool) -> None:
     np.testing.assert_allclose(run(done.graph, x)[0], np.concatenate(parts, 2), rtol=1e-5)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("lengths", [None, np.array([4, 4], np.int32)])
+def test_as_many_directions_as_members(batch: int, lengths: np.ndarray | None) -> None:
+    w, r, b, h = image(2, 8, 3), image(2, 8, 2), image(2, 16), image(2, 1, 2, seed=2)
+
+    def function(x: weft.Value) -> weft.Value:
+        state = np.repeat(h, 2, 1)
+        y, _, _ = weft.ops.lstm(
+            x, w, r, b, lengths, state, state * 2, hidden_size=2, direction="bidirectional"
+        )
+        return y
+
+    net = weft.trace(function, "f32[5,2,3]")
+    x = image(5, 4, 3)
+    wanted = np.concatenate([run(net.graph, x[:, :2])[0], run(net.graph, x[:, 2:])[0]], 2)
+    done = net.with_shapes({"x": (5, batch, 3)})
+    check(done.graph)
+    found = run(done.graph, x[:, :batch])[0]
+    np.testing.assert_allclose(found, wanted[:, :, :batch], rtol=1e-5)
+
+
 REFUSALS: list[tuple[Function, tuple[object, ...], str]] = [
     (
         lambda x: weft.ops.reshape(x, (2, 4, 2, 18)),

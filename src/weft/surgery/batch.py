@@ -26,7 +26,7 @@ from weft.ops.table import OPS
 from weft.surgery.members import VIEWS, At, Place, carried, placed
 from weft.surgery.reorder import choices, view
 from weft.surgery.repeats import Batch, Fixed
-from weft.surgery.stretch import stretched
+from weft.surgery.stretch import needed
 
 Mend: TypeAlias = Callable[[Node, Node, Mapping[str, TensorType]], Any]
 """``mend(before, node, types)``: a node's attributes, sizes in them mended for other types."""
@@ -278,11 +278,11 @@ class _Search:
         yield node.inputs
         given = [self.types[value] if value else None for value in node.inputs]
         places: dict[int, Place] = {}
-        for n, shape in stretched(node.op, node.attributes, given).items():
+        for n, shape in needed(node.op, node.attributes, given).items():
             old = self.types[node.inputs[n]].dims
-            grows = [axis for axis, dim in enumerate(shape) if old[axis] != dim]
-            if node.inputs[n] in self.fixed.names and len(grows) == 1:
-                places[n] = Place(grows[0], 1)
+            differing = [axis for axis, dim in enumerate(shape) if old[axis] != dim]
+            if node.inputs[n] in self.fixed.names and len(differing) == 1:
+                places[n] = Place(differing[0], 1)
         if places:
             yield self._repeated(node, places)
         places = self._aligned(node)
