@@ -21,6 +21,9 @@ class Result:
         resident_bytes: the same once everything is ready.
         code_bytes: compiled for this network; weight_bytes: what it reads beside that.
         runtime_bytes: of the libraries that have to be there.
+        repeated: rounds that did not count, since the machine was short of its processors.
+        gbytes: GB/s that memory gave in the rounds that counted, their median, where that sets
+            the limit.
         note: what was chosen for it.
     """
 
@@ -36,6 +39,8 @@ class Result:
     code_bytes: int = 0
     weight_bytes: int = 0
     runtime_bytes: int = 0
+    repeated: int = 0
+    gbytes: float = math.nan
     note: str = ""
     why: str = ""
 

@@ -17,8 +17,10 @@ Contestants, at their best settings for float32 (see `bench/contestants.py`):
 
 Each contestant of a network has a process of its own, which waits while others measure; each
 round measures all of them in turn, in an order that changes.  Medians over the rounds are
-compared; who takes eight times as long as the fastest is left at three rounds.  Every
-contestant's output is checked against the network in double precision.
+compared; who takes eight times as long as the fastest is left at three rounds.  Between turns
+the rate of multiply-adds is measured: rounds in which the machine had less than 90% of its
+processors are repeated for all, up to twice as many as count.  Every contestant's output is
+checked against the network in double precision.
 
 Written: results.md (tables), results.json (raw numbers), results-1.svg and so on (a plot for
 each number of threads).
@@ -32,16 +34,12 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -59,9 +57,12 @@ from bench.figures import (
 )
 from bench.networks import DEFAULT, GROUPS, SMALL, ensure, path_of
 from bench.plot import bars
+from bench.remote import Late, Remote
+from bench.rounds import Options, Watch, taken_in_turn
+from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.compiler import find_compiler
-from weft.runtime.limits import Limits, limits, processor_name
+from weft.runtime.limits import Limits, Meter, limits, processor_name
 from weft.targets.table import target
 
 TOLERANCE = 1e-3
@@ -74,18 +75,6 @@ _PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Options:
-    """How it is measured."""
-
-    contestants: tuple[str, ...]
-    rounds: int
-    seconds: float
-    clock: str
-    cache: Path | None
-    patience: float
-
-
-@dataclass(frozen=True)
 class Demand:
     """What a network asks of any machine: operations, and bytes of weights."""
 
@@ -93,114 +82,17 @@ class Demand:
     weight_bytes: int
 
 
-# --- workers ----------------------------------------------------------------------------------
-
-
-class Late(Exception):
-    """A worker did not answer in time, or died."""
-
-
-class Remote:
-    """A worker process and the pipe to it."""
-
-    def __init__(self, contestant: str, network: str, threads: int, folder: Path) -> None:
-        self.contestant = contestant
-        cores = sorted(os.sched_getaffinity(0))[-threads:]
-        command = [sys.executable, "-m", "bench.worker", contestant, network, str(threads)]
-        command += [str(folder), ",".join(map(str, cores))]
-        with (folder / "log.txt").open("w") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environment(threads, folder),
-            )
-
-    def ask(self, patience: float, /, **order: object) -> dict[str, Any]:
-        """The answer to an order."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise Late(f"its process ended with {self.process.wait()}") from None
-        watchdog = Watchdog(self.process, patience)
-        line = self.process.stdout.readline()
-        if watchdog.done():
-            raise Late(f"it took more than {patience:.0f} s")
-        if not line:
-            raise Late(f"its process ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def settle(self) -> None:
-        """Waits until the process does nothing: thread pools spin for a while after a run."""
-        end = time.monotonic() + _PATIENCE_SECONDS
-        before = self._spent()
-        while time.monotonic() < end:
-            time.sleep(_IDLE_SECONDS)
-            now = self._spent()
-            if now == before:
-                return
-            before = now
-
-    def _spent(self) -> int:
-        """Clock ticks of processor time so far."""
-        text = Path(f"/proc/{self.process.pid}/stat").read_text()
-        fields = text.rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
-    def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        self.process.kill()
-        self.process.wait()
-
-
-class Watchdog:
-    """Kills a process that takes too long."""
-
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
-        self.fired = False
-        self.process = process
-        self.timer = threading.Timer(seconds, self._fire)
-        self.timer.daemon = True
-        self.timer.start()
-
-    def _fire(self) -> None:
-        self.fired = True
-        self.process.kill()
-
-    def done(self) -> bool:
-        """Calls it off; whether it was too late."""
-        self.timer.cancel()
-        return self.fired
-
-
-def environment(threads: int, folder: Path) -> dict[str, str]:
-    """What a worker is told about threads and about where to keep what it compiles."""
-    count = str(threads)
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
-    return {
-        **os.environ,
-        **dict.fromkeys(names, count),
-        "WEFT_CACHE": str(folder / "weft"),
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-        ),
-    }
-
-
 # --- measuring --------------------------------------------------------------------------------
 
 
-def contest(network: str, threads: int, options: Options, expected: np.ndarray) -> list[Result]:
-    """All contestants on a network."""
+def contest(
+    network: str,
+    threads: int,
+    options: Options,
+    expected: np.ndarray,
+    watch: Watch | None = None,
+) -> list[Result]:
+    """All contestants on a network; ``watch`` tells which rounds count."""
     with tempfile.TemporaryDirectory() as root:
         folder = options.cache or Path(root)
         remotes: list[Remote] = []
@@ -212,10 +104,13 @@ def contest(network: str, threads: int, options: Options, expected: np.ndarray) 
                 remote = Remote(contestant, network, threads, own)
                 remotes.append(remote)
                 results.append(prepared(remote, network, threads, options, expected))
-            times = taken_in_turn(remotes, results, options)
+            times = taken_in_turn(remotes, results, options, watch)
         finally:
             for remote in remotes:
                 remote.close()
+    if watch is not None:
+        gbytes = median(watch.gbytes) if any(watch.gbytes) else math.nan
+        results = [replace(each, repeated=watch.repeated, gbytes=gbytes) for each in results]
     return [
         each if each.why else replace(each, times=tuple(times[each.contestant])) for each in results
     ]
@@ -244,41 +139,6 @@ def prepared(
     return known
 
 
-def taken_in_turn(
-    remotes: Sequence[Remote], results: list[Result], options: Options
-) -> dict[str, list[float]]:
-    """Milliseconds of every round, by contestant; who fails in between is taken out."""
-    ready = [r for r, each in zip(remotes, results, strict=True) if not each.why]
-    times: dict[str, list[float]] = {remote.contestant: [] for remote in ready}
-    for turn in range(options.rounds):
-        if turn == _TRIALS:
-            ready = [remote for remote in ready if remote not in beaten(ready, times)]
-        # The order turns, so that nobody always follows the same neighbour.
-        first = turn % max(1, len(ready))
-        for remote in [*ready[first:], *ready[:first]]:
-            try:
-                answer = remote.ask(
-                    options.patience, do="measure", seconds=options.seconds, clock=options.clock
-                )
-                remote.settle()
-            except Late as error:
-                answer = {"why": str(error)}
-            if "why" in answer:
-                place = remotes.index(remote)
-                results[place] = replace(results[place], why=answer["why"])
-                ready.remove(remote)
-                continue
-            times[remote.contestant].append(median(answer["times"]) / 1e6)
-    return times
-
-
-def beaten(remotes: Sequence[Remote], times: Mapping[str, Sequence[float]]) -> list[Remote]:
-    """Who is so slow that more rounds would tell nothing."""
-    medians = {remote.contestant: median(times[remote.contestant]) for remote in remotes}
-    best = min(medians.values(), default=0.0)
-    return [remote for remote in remotes if medians[remote.contestant] > _HOPELESS * best]
-
-
 def expected_output(network: str, patience: float) -> np.ndarray:
     """The output in double precision, made in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -297,6 +157,12 @@ def expected_output(network: str, patience: float) -> np.ndarray:
 def demand(network: str) -> Demand:
     found = weft.load(path_of(network)).simplified().stats()
     return Demand(2 * found.macs + found.operations, found.weight_bytes)
+
+
+def memory(measured: Limits, need: Demand) -> int:
+    """Bytes that each thread reads to measure memory; 0 where a cache holds the weights."""
+    last = max(level.bytes for level in measured.levels)
+    return 8 * last // measured.threads if need.weight_bytes > last else 0
 
 
 # --- report -----------------------------------------------------------------------------------
@@ -343,6 +209,8 @@ def fraction_rows(
     for each in [result for race in races(results) for result in (race.ours, race.peer)]:
         need, limit = demands[each.network], measured[each.threads]
         name, gbytes = _level(limit, need.weight_bytes)
+        if not math.isnan(each.gbytes):
+            name, gbytes = f"{name} at {each.gbytes:.0f} GB/s", each.gbytes
         compute = need.flops / each.median / 1e6 / limit.gflops
         moved = need.weight_bytes / each.median / 1e6 / gbytes
         rows.append(
@@ -399,7 +267,7 @@ def report(
     text += [
         "Arithmetic of the model (whatever an algorithm saves) over the measured peak of "
         "multiply-adds; bytes of weights over the measured bandwidth of the nearest memory that "
-        "holds them.",
+        "holds them: of a cache the best ever measured, of DRAM what it gave in the same rounds.",
         "",
         *markdown(heads, fraction_rows(results, demands, measured)),
         "",
@@ -407,6 +275,11 @@ def report(
     heads = ["network", "contestant", "threads", "error / range", "ready s", "again s"]
     heads += ["peak MB", "resident MB", "code MB", "weights MB", "libraries MB"]
     text += ["## Accuracy and cost", "", *markdown(heads, cost_rows(results)), ""]
+    short = {(each.network, each.threads): each.repeated for each in results if each.repeated}
+    if short:
+        text += ["## Rounds repeated", "", "The machine was short of processors in them:", ""]
+        text += [f"- {name}, threads: {threads}: {n}" for (name, threads), n in short.items()]
+        text += [""]
     missing = [each for each in results if each.why]
     if missing:
         text += ["## Left out", ""]
@@ -486,6 +359,7 @@ def main() -> int:
         given.patience,
     )
     measured = {threads: limits(target("host"), threads) for threads in given.threads}
+    meters = {each: Meter(target("host"), each, find_compiler(), Cache()) for each in measured}
     lines = machine_lines(options, measured)
     results: list[Result] = []
     demands: dict[str, Demand] = {}
@@ -495,7 +369,10 @@ def main() -> int:
         expected = expected_output(network, options.patience)
         for threads in given.threads:
             print(f"{network}, threads: {threads} ...", file=sys.stderr, flush=True)
-            results += contest(network, threads, options, expected)
+            watch = Watch(
+                meters[threads], measured[threads], memory(measured[threads], demands[network])
+            )
+            results += contest(network, threads, options, expected, watch)
             write(given.out, lines, results, demands, measured)
     print((given.out / "results.md").read_text())
     return 0

@@ -13,7 +13,9 @@ import bench.worker
 from bench.figures import Result
 from bench.growth import Size, model
 from bench.networks import Network
-from bench.peers import Demand, Late, Options, Remote, beaten, contest, report
+from bench.peers import Demand, contest, report
+from bench.remote import Late, Remote
+from bench.rounds import Options, Watch, beaten, taken_in_turn
 from bench.worker import Worker
 from weft.errors import UserError
 from weft.runtime.limits import Level, Limits
@@ -120,3 +122,52 @@ def test_the_report_says_all(tmp_path):
     assert "| resnet18 | weft | 1 | 10% | 10% of DRAM |" in text
     assert "| resnet18 | weft | 1 | 1.0e-06 | 5.00 | 0.500 | 1.00 | 1.00 |" in text
     assert "- iree, resnet18, threads: 1: iree is not installed" in text
+
+
+class Steady:
+    """A meter that gives a list of rates, one for each time it is asked."""
+
+    def __init__(self, *rates: float) -> None:
+        self.rates = list(rates)
+
+    def gflops(self, rounds: int) -> tuple[float, ...]:
+        return (self.rates.pop(0),) * rounds
+
+    def gbytes(self, footprint: int, rounds: int) -> tuple[float, ...]:
+        return (float(footprint),) * rounds
+
+
+class Counting:
+    """A contestant that takes a millisecond more every time."""
+
+    contestant = "weft"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self, patience: float, /, **order: object) -> dict[str, object]:
+        self.asked += 1
+        return {"times": [self.asked * 1e6]}
+
+    def settle(self) -> None:
+        pass
+
+
+def turns(*rates: float, memory: int = 0) -> tuple[list[float], Watch]:
+    watch = Watch(Steady(*rates), LIMITS, memory)
+    times = taken_in_turn([Counting()], [Result("n", "weft", 1)], OPTIONS, watch)
+    return times["weft"], watch
+
+
+def test_rounds_on_a_machine_that_is_short_are_repeated():
+    found, watch = turns(100, 100, 100, 50, 100, 95, memory=7)
+    assert found == [1.0, 3.0]
+    assert watch.repeated == 1
+    assert watch.gbytes == [7.0, 7.0]
+
+
+def test_a_machine_that_stays_short_is_measured_as_it_is():
+    found, watch = turns(*[50.0] * 24)
+    assert found == [5.0, 6.0]
+    assert watch.repeated == 4
+    assert watch.gbytes == [0.0, 0.0]

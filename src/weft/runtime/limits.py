@@ -197,6 +197,49 @@ def _flags(compiler: Compiler, machine: Target) -> list[str]:
 # --- measuring ------------------------------------------------------------------------------
 
 
+class Meter:
+    """Measures what this machine does.
+
+    Args:
+        machine: this machine, or a target whose instructions it has.
+        threads: that work at once.
+        compiler: of the functions that are timed.
+        cache: where they are kept.
+    """
+
+    def __init__(self, machine: Target, threads: int, compiler: Compiler, cache: Cache) -> None:
+        self.width = machine.vector_bytes or 16
+        self.threads = threads
+        flags = [*_flags(compiler, machine), f"-DWIDTH={self.width}"]
+        identity = [_SOURCE.read_bytes(), *flags, *compiler.command, compiler.version, processor()]
+        path = cache.get(
+            f"limits-{digest(identity)}.so", lambda target: _compile(compiler, flags, target)
+        )
+        library = ctypes.CDLL(str(path))
+        self._multiply, self._read = library.weft_multiply, library.weft_read
+        self._multiply.argtypes = [ctypes.c_long, ctypes.c_float, ctypes.c_void_p]
+        self._read.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+        self._multiply.restype = self._read.restype = None
+
+    def gflops(self, rounds: int | None = None) -> tuple[float, ...]:
+        """Thousand million operations per second in every round, two for a multiply-add."""
+        flops = _CHAINS * 2 * (self.width // 4)
+        return _rates(partial(_multiply, self._multiply), flops, self.threads, rounds or _ROUNDS)
+
+    def gbytes(self, footprint: int, rounds: int | None = None) -> tuple[float, ...]:
+        """Thousand million bytes per second read in every round.
+
+        Args:
+            footprint: bytes that each thread reads again and again.
+            rounds: how many.
+        """
+        vectors = max(1, footprint // (self.width * _UNROLLED)) * _UNROLLED
+        memory = [_touched(vectors * self.width) for _ in range(self.threads)]
+        addresses = [each.address for each in memory]
+        work = partial(_read, self._read, addresses, vectors)
+        return _rates(work, vectors * self.width, self.threads, rounds or _ROUNDS)
+
+
 def measure(
     machine: Target,
     threads: int,
@@ -205,24 +248,12 @@ def measure(
     cache: Cache,
 ) -> Limits:
     """Measures; see ``limits``."""
-    width = machine.vector_bytes or 16
-    flags = [*_flags(compiler, machine), f"-DWIDTH={width}"]
-    identity = [_SOURCE.read_bytes(), *flags, *compiler.command, compiler.version, processor()]
-    path = cache.get(
-        f"limits-{digest(identity)}.so", lambda target: _compile(compiler, flags, target)
-    )
-    library = ctypes.CDLL(str(path))
-    multiply, read = library.weft_multiply, library.weft_read
-    multiply.argtypes = [ctypes.c_long, ctypes.c_float, ctypes.c_void_p]
-    read.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
-    multiply.restype = read.restype = None
-    flops = _CHAINS * 2 * (width // 4)
-    gflops = _rate(partial(_multiply, multiply), flops, threads)
+    meter = Meter(machine, threads, compiler, cache)
     levels = [
-        Level(name, size, _bandwidth(read, width, footprint, threads))
+        Level(name, size, max(meter.gbytes(footprint)))
         for name, size, footprint in _footprints(caches, threads)
     ]
-    return Limits(processor_name(), width, threads, gflops, tuple(levels))
+    return Limits(processor_name(), meter.width, threads, max(meter.gflops()), tuple(levels))
 
 
 def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[str, int, int]]:
@@ -259,14 +290,6 @@ def _read(
     function(memory[thread], vectors, count, ctypes.byref(ctypes.c_uint()))
 
 
-def _bandwidth(function: Callable[..., None], width: int, footprint: int, threads: int) -> float:
-    """Thousand million bytes per second."""
-    vectors = max(1, footprint // (width * _UNROLLED)) * _UNROLLED
-    memory = [_touched(vectors * width) for _ in range(threads)]
-    addresses = [each.address for each in memory]
-    return _rate(partial(_read, function, addresses, vectors), vectors * width, threads)
-
-
 def _touched(size: int) -> Memory:
     """Memory like that which networks run on, every page of it written."""
     memory = Memory(size)
@@ -276,20 +299,25 @@ def _touched(size: int) -> Memory:
     return memory
 
 
-def _rate(work: Callable[[int, int], None], units: int, threads: int) -> float:
-    """Thousand million units per second of all threads in the best round.
+def _rates(
+    work: Callable[[int, int], None], units: int, threads: int, rounds: int
+) -> tuple[float, ...]:
+    """Thousand million units per second of all threads in each round.
 
     Args:
         work: ``work(count, thread)`` does ``count`` times ``units``.
         units: of one.
         threads: how many do it at once.
+        rounds: how many.
     """
     count = 1
     while (took := _seconds(work, count, 0)) < _ROUND_SECONDS / 2:
         count = max(2 * count, int(count * _ROUND_SECONDS / max(took, 1e-6) / 2))
     if threads == 1:
-        return units * count / min(_seconds(work, count, 0) for _ in range(_ROUNDS)) / 1e9
-    return units * count * max(map(_speed, _together(work, count, threads))) / 1e9
+        speeds = [1 / _seconds(work, count, 0) for _ in range(rounds)]
+    else:
+        speeds = [_speed(spans) for spans in _together(work, count, threads, rounds)]
+    return tuple(units * count * each / 1e9 for each in speeds)
 
 
 def _seconds(work: Callable[[int, int], None], count: int, thread: int) -> float:
@@ -299,14 +327,14 @@ def _seconds(work: Callable[[int, int], None], count: int, thread: int) -> float
 
 
 def _together(
-    work: Callable[[int, int], None], count: int, threads: int
+    work: Callable[[int, int], None], count: int, threads: int, rounds: int
 ) -> list[tuple[tuple[float, float], ...]]:
     """When each thread started and ended, in every round."""
     barrier = threading.Barrier(threads)
     spans: list[list[tuple[float, float]]] = [[] for _ in range(threads)]
 
     def run(thread: int) -> None:
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             barrier.wait()
             start = time.perf_counter()
             work(count, thread)
