@@ -15,6 +15,7 @@ from weft.loops.nodes import (
     COMPARISONS,
     Access,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -100,6 +101,8 @@ def _moved(expr: Expr, at: Expr) -> Expr:
             return Select(_moved(condition, at), _moved(then, at), _moved(otherwise, at))
         case Cast(dtype, x):
             return Cast(dtype, _moved(x, at))
+        case Bits(dtype, x):
+            return Bits(dtype, _moved(x, at))
         case _:
             return expr
 
@@ -157,9 +160,26 @@ def cast_cases(kind: Kind) -> list[Case]:
     return cases
 
 
+def bits_cases(kind: Kind) -> list[Case]:
+    """The bits of every type that has others of its size, and shifts by constants."""
+    cases: list[Case] = []
+    for source in DType:
+        x = values(source)
+        for target in DType:
+            if source.bytes == target.bytes >= 4:
+                expr = Bits(target, load("x", source))
+                cases.append(Case(pointwise(expr, {"x": source}, len(x), kind), {"x": x}))
+        for op in ("shl", "shr") if source.is_integer else ():
+            for places in (0, 1, 8 * source.bytes - 1, 8 * source.bytes):
+                if places <= source.limits[1]:
+                    expr = Binary(op, load("x", source), Const(places, source))
+                    cases.append(Case(pointwise(expr, {"x": source}, len(x), kind), {"x": x}))
+    return cases
+
+
 @pytest.mark.parametrize("kind", [Kind.SERIAL, Kind.VECTOR], ids=str)
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("make", [unary_cases, binary_cases, cast_cases])
+@pytest.mark.parametrize("make", [unary_cases, binary_cases, cast_cases, bits_cases])
 def test_operations(make, flavour: str, kind: Kind, tmp_path: Path) -> None:
     if kind is Kind.VECTOR and flavour != "gnu":
         pytest.skip("vector loops are plain loops in this flavour")

@@ -15,6 +15,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import (
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -25,6 +26,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
+from weft.loops.walk import dtype_of
 
 
 def _truncated(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
@@ -123,6 +125,9 @@ class _Scope:
                 return np.where(self.of(condition), self.of(then), self.of(otherwise))
             case Cast(dtype, x):
                 return self.of(x).astype(_wide(dtype))
+            case Bits(dtype, x):
+                narrow = self.of(x).astype(dtype_of(x).numpy)
+                return narrow.view(dtype.numpy).astype(_wide(dtype))
             case Reduce(op, axes, value):
                 return self.reduce(op, axes, value)
             case _:

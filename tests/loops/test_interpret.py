@@ -15,6 +15,7 @@ from weft.loops.interpret import run
 from weft.loops.nodes import (
     Access,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -211,6 +212,15 @@ def test_casts(source, target):
     with np.errstate(all="ignore"):
         expected = a != 0 if target is DType.BOOL else a.astype(target.numpy)
     same(apply(Cast(target, *loads(source, "a")), a=a), expected)
+
+
+@pytest.mark.parametrize("names", [("f32", "i32", "u32"), ("f64", "i64", "u64")])
+def test_bits_stay_the_same(names):
+    for source in map(DType, names):
+        a = samples(source)
+        for target in map(DType, names):
+            found = apply(Bits(target, *loads(source, "a")), a=a)
+            np.testing.assert_array_equal(found.view(a.dtype), a)
 
 
 def test_conversions_that_c_leaves_undefined_saturate():

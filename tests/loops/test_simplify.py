@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.loops.indices import CONDITIONS, INDICES, RANGES, evaluate, points
 from tests.loops.test_ranges import condition_of, index_of
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Cast, Const, Load, Select, Unary, Var
+from weft.loops.nodes import Binary, Bits, Cast, Const, Load, Select, Unary, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify, simplify_kernel
 from weft.loops.text import parse, show, show_expr
@@ -111,6 +111,7 @@ def f32(value: float) -> Const:
         (Binary("div", X, f32(1.0)), X),
         (Binary("sub", X, f32(0.0)), X),
         (Cast(DType.F32, X), X),
+        (Bits(DType.F32, X), X),
         # -0.0 + 0.0 is 0.0, NaN * 0 is NaN, x - -0.0 is x + 0.0: none of them goes away.
         (Binary("add", X, f32(0.0)), Binary("add", X, f32(0.0))),
         (Binary("mul", X, f32(0.0)), Binary("mul", X, f32(0.0))),

@@ -18,6 +18,7 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -56,7 +57,15 @@ def constants(draw: st.DrawFn) -> Const:
 
 @st.composite
 def expressions(draw: st.DrawFn, depth: int = 4) -> Expr:
-    kinds = ["const", "var"] + ["unary", "binary", "binary", "cast", "select", "load"] * bool(depth)
+    kinds = ["const", "var"] + [
+        "unary",
+        "binary",
+        "binary",
+        "cast",
+        "bits",
+        "select",
+        "load",
+    ] * bool(depth)
     part = expressions(max(depth - 1, 0))
     match draw(st.sampled_from(kinds)):
         case "const":
@@ -69,6 +78,8 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> Expr:
             return Binary(draw(st.sampled_from(sorted(BINARY_OPS))), draw(part), draw(part))
         case "cast":
             return Cast(draw(DTYPES), draw(part))
+        case "bits":
+            return Bits(draw(DTYPES), draw(part))
         case "select":
             return Select(draw(part), draw(part), draw(part))
         case _:
@@ -143,6 +154,7 @@ A, B, C = Var("a"), Var("b"), Var("c")
         (Binary("and", A, Binary("or", B, C)), "a and (b or c)"),
         (Binary("min", A, Binary("fmod", B, C)), "min(a, fmod(b, c))"),
         (Cast(DType.I8, Const(0.5, DType.F32)), "i8(0.5)"),
+        (Bits(DType.U32, Const(0.5, DType.F32)), "bits_u32(0.5)"),
         (Const(3, DType.I8), "3:i8"),
         (Const(1e20, DType.F64), "1e+20:f64"),
         (Const(-math.inf, DType.F32), "-inf"),

@@ -164,6 +164,8 @@ def loop(body: str) -> str:
         ("y[0] = 1.0 << 1.0", "shl is not defined for f32: 1.0 << 1.0"),
         ("y[0] = 1.0 and 1.0", "and is not defined for f32: 1.0 and 1.0"),
         ("y[0] = f32(300:i8)", "the literal is not of its type: 300:i8"),
+        ("y[0] = bits_f32(3)", "the bits of i64 are no f32: bits_f32(3)"),
+        ("y[0] = f32(bits_i16(3.0:f16))", "the bits of f16 are no i16: bits_i16(3.0:f16)"),
         ("for i in 0..n[0] vector { }", "vector loop i runs over 0..n[0], which is not constant"),
         ("for i in 0..1.0 { }", "the stop of i is f32, not i64: 1.0"),
         ("for x in 0..4 { }", "x is declared inside another x"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.dtypes import DType
-from weft.loops.nodes import Axis, Binary, Cast, Const, Load, Reduce, Select, Unary, Var
+from weft.loops.nodes import Axis, Binary, Bits, Cast, Const, Load, Reduce, Select, Unary, Var
 from weft.loops.text import parse, show, show_expr
 from weft.loops.walk import (
     Names,
@@ -40,6 +40,7 @@ TOTAL = Reduce("sum", (Axis("k", 4),), Binary("mul", X, X))
         (Unary("isnan", X), DType.BOOL),
         (Unary("neg", X), DType.F16),
         (Cast(DType.U8, X), DType.U8),
+        (Bits(DType.I32, X), DType.I32),
         (Select(Binary("eq", A, B), A, B), DType.I64),
         (Const(True, DType.BOOL), DType.BOOL),
     ],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from weft.codegen.naming import STORAGE
+from weft.dtypes import DType
+
 Text: TypeAlias = tuple[str, tuple[str, ...]]
 """The C text of a helper and the names of the helpers that it calls."""
 
@@ -88,6 +91,19 @@ _ROUND_16 = """\
 static float weft_round_{name}(float number)
 {{
     return weft_{name}_to_f32(weft_f32_to_{name}(number));
+}}
+"""
+
+_BITS_AS = """\
+/* The same bits as another type. */
+static {to} weft_bits_{source}_{target}({of} x)
+{{
+    union {{
+        {of} from;
+        {to} to;
+    }} value;
+    value.from = x;
+    return value.to;
 }}
 """
 
@@ -213,6 +229,18 @@ def _typed() -> dict[str, Text]:
     return found
 
 
+def _of_bits() -> dict[str, Text]:
+    """Between floats and integers of the same size."""
+    found: dict[str, Text] = {}
+    for number in (DType.F32, DType.F64):
+        for bits in (DType(f"{sign}{8 * number.bytes}") for sign in "iu"):
+            for source, target in ((number, bits), (bits, number)):
+                names = {"source": source.value, "target": target.value}
+                text = _BITS_AS.format(of=STORAGE[source], to=STORAGE[target], **names)
+                found[f"bits_{source.value}_{target.value}"] = text, ()
+    return found
+
+
 FLOAT_HELPERS: dict[str, Text] = {
     "bits": (_BITS, ()),
     "f16_to_f32": (_F16_TO_F32, ("weft_bits",)),
@@ -222,5 +250,6 @@ FLOAT_HELPERS: dict[str, Text] = {
     "round_f16": (_ROUND_16.format(name="f16"), ("weft_f16_to_f32", "weft_f32_to_f16")),
     "round_bf16": (_ROUND_16.format(name="bf16"), ("weft_bf16_to_f32", "weft_f32_to_bf16")),
     "f64_to_odd": (_F64_TO_ODD, ("weft_bits",)),
+    **_of_bits(),
     **_typed(),
 }

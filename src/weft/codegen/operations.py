@@ -36,6 +36,7 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT}
 _LOGICAL = {"and": ("&&", AND), "or": ("||", OR), "xor": ("!=", EQUALITY)}
 BITWISE = {"and": ("&", BIT_AND), "or": ("|", BIT_OR), "xor": ("^", BIT_XOR)}
+SHIFTS = {"shl": "<<", "shr": ">>"}
 BOOL_RANGE = (0, 1)
 RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # The longest operands that are written twice in a minimum rather than passed to a helper.
@@ -204,6 +205,18 @@ def cast(dtype: DType, x: Value, source: DType) -> Value:
         text = f"{name}({x.text})"
         return Value(text, PRIMARY, STORAGE[dtype], *dtype.limits)
     return narrowed(x, dtype)
+
+
+def bits(dtype: DType, x: Value, source: DType) -> Value:
+    """The same bits as another type."""
+    if not (dtype.is_float or source.is_float):
+        return cast(dtype, x, source)
+    if dtype is source:
+        return x
+    helper = f"weft_bits_{source.value}_{dtype.value}"
+    limits = (0, 0) if dtype.is_float else dtype.limits
+    text = f"{helper}({converted(x, STORAGE[source])})"
+    return Value(text, PRIMARY, KINDS[dtype], *limits)
 
 
 def _truth(x: Value, source: DType) -> Value:

@@ -11,6 +11,7 @@ from weft.codegen.literals import float_literal, integer_literal
 from weft.codegen.operations import (
     BOOL_RANGE,
     RELATIONS,
+    bits,
     by_helper,
     cast,
     float_binary,
@@ -42,6 +43,7 @@ from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
+    Bits,
     Cast,
     Const,
     Expr,
@@ -179,8 +181,9 @@ class Scalar:
                 return self.binary(expr)
             case Select():
                 return self.select(expr)
-            case Cast():
-                return cast(expr.dtype, self.value(expr.x), dtype_of(expr.x))
+            case Cast() | Bits():
+                convert = cast if isinstance(expr, Cast) else bits
+                return convert(expr.dtype, self.value(expr.x), dtype_of(expr.x))
             case Reduce():
                 raise InternalError("a reduction is left in a kernel")
             case _:

@@ -9,7 +9,7 @@ from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import Lanes, held_as, storage, unsigned_of
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
-from weft.codegen.operations import BITWISE, RELATIONS
+from weft.codegen.operations import BITWISE, RELATIONS, SHIFTS
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import Scope
 from weft.codegen.slots import Slot, place
@@ -20,6 +20,7 @@ from weft.codegen.value import (
     PRIMARY,
     PRODUCT,
     RELATION,
+    SHIFT,
     SUM,
     TERNARY,
     UNARY,
@@ -28,7 +29,18 @@ from weft.codegen.value import (
 )
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
-from weft.loops.nodes import COMPARISONS, Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from weft.loops.nodes import (
+    COMPARISONS,
+    Binary,
+    Bits,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Var,
+)
 from weft.loops.walk import children, dtype_of, loads
 
 _ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
@@ -102,6 +114,8 @@ class Vector:
                 result = self._select(expr)
             case Cast():
                 result = self._cast(expr)
+            case Bits():
+                result = self._bits(expr)
             case _:
                 result = None
         return result if result is not None else self._lane_by_lane(expr)
@@ -349,9 +363,25 @@ class Vector:
             sides = [self.operand(side, dtype, UNARY) for side in (lhs, rhs)]
             symbol, level = BITWISE[op]
             return Lanes(f"{sides[0]} {symbol} {sides[1]}", level, dtype)
+        if op in SHIFTS:
+            return self._shifted(op, expr, dtype)
         if op not in ("add", "sub", "mul"):
             return None
         return self._wrapping(op, expr, dtype)
+
+    def _shifted(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
+        """All lanes shifted by a number that is known and less than the width of the type."""
+        match expr.rhs:
+            case Const(value) if 0 <= value < 8 * dtype.bytes:
+                held = unsigned_of(dtype) if op == "shl" else dtype
+                x = self.vector(expr.lhs)
+                side = x.at(SHIFT) if held is dtype else f"({self.type(held)}){x.at(UNARY)}"
+                text = f"{side} {SHIFTS[op]} {value}"
+                if held is dtype:
+                    return Lanes(text, SHIFT, dtype)
+                return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+            case _:
+                return None
 
     def _wrapping(self, op: str, expr: Binary, dtype: DType) -> Lanes:
         unsigned = unsigned_of(dtype)
@@ -469,6 +499,13 @@ class Vector:
             text = f"__builtin_convertvector({x.text}, {self.type(held)})"
             x = Lanes(text, PRIMARY, held)
         return self._rounded(x, target, "")
+
+    def _bits(self, expr: Bits) -> Lanes | None:
+        """The same bits, which is what conversions between vector types of a size are."""
+        if any(True for _ in self._index_vars(expr.x)):
+            return None
+        x = self.vector(expr.x)
+        return Lanes(f"({self.type(expr.dtype)}){x.at(UNARY)}", UNARY, expr.dtype)
 
     def _index_vars(self, expr: Expr) -> list[Expr]:
         """The vector loop's variable where it is used as a number."""

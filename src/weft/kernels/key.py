@@ -8,6 +8,7 @@ from weft.kernels.task import Task
 from weft.loops.nodes import (
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -89,6 +90,8 @@ def _label(node: Expr) -> str:
             return op
         case Cast(dtype):
             return f"to {dtype.value}"
+        case Bits(dtype):
+            return f"bits as {dtype.value}"
         case Select():
             return "select"
         case Reduce(op, axes):

@@ -30,6 +30,7 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Expr,
@@ -85,7 +86,7 @@ def _lane_count(task: Task) -> int:
 def _computed(value: Expr) -> Iterator[DType]:
     """Types of all values of an expression but for indices and conditions."""
     for node in _distinct(value, children):
-        if isinstance(node, Load | Cast):
+        if isinstance(node, Load | Cast | Bits):
             yield dtype_of(node)
 
 

@@ -26,6 +26,7 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Expr,
@@ -351,7 +352,7 @@ def _once(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 def _invariants(value: Expr) -> Iterator[Expr]:
     """The largest parts of an expression that accumulators alone determine."""
-    if isinstance(value, Unary | Binary | Cast | Select) and _of_accumulators(value):
+    if isinstance(value, Unary | Binary | Cast | Bits | Select) and _of_accumulators(value):
         yield value
     elif not isinstance(value, Load):
         for child in children(value):
@@ -393,7 +394,7 @@ def _unconditional(value: Expr) -> Iterator[Expr]:
     """What is computed whatever conditions hold, but for indices; largest first."""
     yield value
     match value:
-        case Unary(_, x) | Cast(_, x):
+        case Unary(_, x) | Cast(_, x) | Bits(_, x):
             yield from _unconditional(x)
         case Binary(_, lhs, rhs):
             yield from _unconditional(lhs)

@@ -62,6 +62,14 @@ def _rounder(dtype: DType) -> Callable[[Any], Any]:
     return lambda x: np.float32(convert(x))
 
 
+def _bits(source: DType, target: DType) -> Callable[[Any], Any]:
+    def reinterpret(x: Any) -> Any:
+        found = np.array(x, source.numpy).view(target.numpy)[()]
+        return found if target.is_float else int(found)
+
+    return reinterpret
+
+
 def _from_wide(convert: Callable[[Any], Any], wide: Callable[[int], Any]) -> Callable[[int], Any]:
     # Straight from 64 bits: a Python integer would be rounded to double precision first.
     return lambda x: convert(wide(x).astype(convert))
@@ -111,6 +119,12 @@ SCOPE: dict[str, Any] = {
     "out_of_bounds": _out_of_bounds,
     "poisoned": _poisoned,
     **{f"u_{name}": function for name, function in _UNARY_FUNCTIONS.items()},
+    **{
+        f"bits_{source.value}_{target.value}": _bits(source, target)
+        for source in DType
+        for target in DType
+        if source.bytes == target.bytes and source.bytes >= DType.F32.bytes
+    },
     **{f"to_{dtype.value}": _to_integer(*dtype.limits) for dtype in DType if dtype.is_integer},
 }
 
@@ -236,6 +250,11 @@ def cast_text(x: str, source: DType, target: DType) -> str:
         return f"to_{target.value}({x})"
     low, high = target.limits
     return f"(({x}) - {low} & {high - low}) + {low}"
+
+
+def bits_text(x: str, source: DType, target: DType) -> str:
+    """The same bits as another type."""
+    return f"bits_{source.value}_{target.value}({x})"
 
 
 def _to_float(x: str, source: DType, target: DType) -> str:

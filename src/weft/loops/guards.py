@@ -15,6 +15,7 @@ from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
+    Bits,
     Cast,
     Const,
     Expr,
@@ -119,7 +120,7 @@ def _selects(value: Expr) -> Iterator[Select]:
     match value:
         case Select():
             yield value
-        case Unary() | Binary() | Cast():
+        case Unary() | Binary() | Cast() | Bits():
             for part in children(value):
                 yield from _selects(part)
         case _:

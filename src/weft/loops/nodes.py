@@ -8,7 +8,7 @@
             | Prefetch(buffer, index*)
     expr    = Const(value, dtype) | Var(name) | Load(buffer, index*, dtype)
             | Unary(op, x) | Binary(op, lhs, rhs) | Select(condition, then, otherwise)
-            | Cast(dtype, x) | Reduce(op, axes, value)
+            | Cast(dtype, x) | Bits(dtype, x) | Reduce(op, axes, value)
     kind    = serial | unroll | vector | parallel | grid
 
 Meaning, which the interpreter defines and everything else must agree with:
@@ -28,6 +28,8 @@ Meaning, which the interpreter defines and everything else must agree with:
 - ``Local`` gives uninitialised storage that lives during its body (registers or stack);
   a shape of ``()`` is a scalar temporary.
 - ``Prefetch`` changes nothing: it says that an element will be loaded soon.
+- ``Bits`` takes the bits of a number for one of another type of the same size: ``f32`` and
+  the 32-bit integers, ``f64`` and the 64-bit ones.
 - ``Reduce`` appears in definitions only (``weft.loops.definition``), never in a kernel.
 """
 
@@ -111,6 +113,14 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
+class Bits:
+    """The bits of a number taken for one of another type of the same size, 4 or 8 bytes."""
+
+    dtype: DType
+    x: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An index variable and its range ``0 <= var < extent``."""
 
@@ -131,7 +141,7 @@ class Reduce:
     value: Expr
 
 
-Expr: TypeAlias = Const | Var | Load | Unary | Binary | Select | Cast | Reduce
+Expr: TypeAlias = Const | Var | Load | Unary | Binary | Select | Cast | Bits | Reduce
 
 
 class Kind(Enum):

@@ -9,8 +9,8 @@
     }
 
 Whole numbers are ``i64`` and decimal ones ``f32``; other literals carry their type
-(``3:i32``, ``0.5:f16``).  A type's name used as a function is a cast.  The indices of a
-scalar are empty: ``acc[]``.
+(``3:i32``, ``0.5:f16``).  A type's name used as a function is a cast, with ``bits_`` before
+it the same bits (``bits_f32(x[i])``).  The indices of a scalar are empty: ``acc[]``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -147,8 +148,9 @@ def _expr(expr: Expr, level: int) -> str:
             return f"{buffer}[{_list(position)}]"
         case Unary(op, x):
             return f"{op}({show_expr(x)})"
-        case Cast(dtype, x):
-            return f"{dtype.value}({show_expr(x)})"
+        case Cast(dtype, x) | Bits(dtype, x):
+            how = _BITS if isinstance(expr, Bits) else ""
+            return f"{how}{dtype.value}({show_expr(x)})"
         case Select(condition, then, otherwise):
             return f"select({_list((condition, then, otherwise))})"
         case Reduce(op, axes, value):
@@ -181,6 +183,7 @@ _TOKEN = re.compile(
     | (?P<sign>\.\.|//|<<|>>|[=!<>]=|[-+*/%<>=(){}\[\],:|])""",
     re.VERBOSE,
 )
+_BITS = "bits_"
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _ACCESSES = {access.value: access for access in Access}
 _BEFORE_OPERAND = frozenset({"in", "if", "and", "or", "xor"})
@@ -396,6 +399,8 @@ class _Parser:
         match len(args):
             case 1 if name in _DTYPES:
                 return Cast(_DTYPES[name], args[0])
+            case 1 if name.removeprefix(_BITS) in _DTYPES:
+                return Bits(_DTYPES[name.removeprefix(_BITS)], args[0])
             case 1 if name in UNARY_OPS:
                 return Unary(name, args[0])
             case 2 if name in _FUNCTIONS:

@@ -7,11 +7,19 @@ from typing import assert_never
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import WRAPPING, binary_text, cast_text, literal_text, unary_text
+from weft.loops.arithmetic import (
+    WRAPPING,
+    binary_text,
+    bits_text,
+    cast_text,
+    literal_text,
+    unary_text,
+)
 from weft.loops.nodes import (
     COMPARISONS,
     Access,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -188,6 +196,8 @@ class _Values:
                 return self._name(text)
             case Cast(dtype, x):
                 return self._name(cast_text(self.of(x), dtype_of(x), dtype))
+            case Bits(dtype, x):
+                return self._name(bits_text(self.of(x), dtype_of(x), dtype))
             case Select():
                 return self._select(expr)
             case Reduce():

@@ -22,6 +22,7 @@ from weft.loops.nodes import (
     UNARY_OPS,
     Access,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -47,6 +48,7 @@ from weft.loops.walk import RESERVED, children, dtype_of
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _LOGICAL = frozenset({"and", "or", "xor"})
 _SHIFTS = frozenset({"shl", "shr"})
+_SIZES_OF_BITS = (4, 8)
 _OF_ANY_NUMBER = frozenset({"neg", "abs", "sign"})
 _ORDERED = frozenset({"min", "max"}) | COMPARISONS
 
@@ -229,6 +231,8 @@ class _Verifier:
                 return _select_problem(*operands)
             case Cast():
                 return ""
+            case Bits(dtype, _):
+                return _bits_problem(dtype, operands[0])
             case Reduce():
                 return "a kernel holds no reductions"
             case _:
@@ -263,6 +267,11 @@ def _select_problem(condition: DType, then: DType, otherwise: DType) -> str:
     if condition is not DType.BOOL:
         return f"the condition of a select is {condition.value}"
     return "" if then is otherwise else "the sides of a select have different types"
+
+
+def _bits_problem(target: DType, source: DType) -> str:
+    fits = target.bytes == source.bytes and target.bytes in _SIZES_OF_BITS
+    return "" if fits else f"the bits of {source.value} are no {target.value}"
 
 
 def _literal_problem(value: float, dtype: DType) -> str:

@@ -16,6 +16,7 @@ from weft.loops.nodes import (
     COMPARISONS,
     Axis,
     Binary,
+    Bits,
     Buffer,
     Cast,
     Const,
@@ -46,7 +47,7 @@ def dtype_of(expr: Expr) -> DType:
     """The type of an expression that is well typed (see ``weft.loops.verify``)."""
     while True:
         match expr:
-            case Const(dtype=dtype) | Load(dtype=dtype) | Cast(dtype=dtype):
+            case Const(dtype=dtype) | Load(dtype=dtype) | Cast(dtype=dtype) | Bits(dtype=dtype):
                 return dtype
             case Var():
                 return DType.I64
@@ -73,7 +74,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
         case Load(_, position, _):
             return position
-        case Unary(_, x) | Cast(_, x):
+        case Unary(_, x) | Cast(_, x) | Bits(_, x):
             return (x,)
         case Binary(_, lhs, rhs):
             return (lhs, rhs)
@@ -98,6 +99,8 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
             return Unary(op, operands[0])
         case Cast(dtype, _):
             return Cast(dtype, operands[0])
+        case Bits(dtype, _):
+            return Bits(dtype, operands[0])
         case Binary(op, _, _):
             return Binary(op, operands[0], operands[1])
         case Select():
@@ -293,7 +296,7 @@ def _label(expr: Expr) -> tuple[object, ...]:
             return (buffer, dtype)
         case Unary(op, _) | Binary(op, _, _):
             return (op,)
-        case Cast(dtype, _):
+        case Cast(dtype, _) | Bits(dtype, _):
             return (dtype,)
         case Select():
             return ()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.loops.nodes import (
     Binary,
+    Bits,
     Cast,
     Const,
     Expr,
@@ -107,7 +108,7 @@ class _Count:
                 return _steering(condition) | self._all((condition, then, otherwise))
             case Binary(_, lhs, rhs):
                 return self.steers(lhs) | self.steers(rhs)
-            case Unary(_, x) | Cast(_, x):
+            case Unary(_, x) | Cast(_, x) | Bits(_, x):
                 return self.steers(x)
             case Const() | Var() | Load() | Reduce():
                 return frozenset()
@@ -138,7 +139,7 @@ class _Count:
                 return self.block(then if _taken(condition, around) else otherwise, around)
             case Local(_, body):
                 return self.block(body, around)
-            case Store(_, _, value) | Cast(_, value):
+            case Store(_, _, value) | Cast(_, value) | Bits(_, value):
                 return self.count(value, around)
             case Select(condition, then, otherwise):
                 chosen = then if _taken(condition, around) else otherwise

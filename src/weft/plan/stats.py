@@ -14,7 +14,7 @@ from math import prod
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.nodes import Binary, Bits, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
 from weft.ops.control import ScanAttributes, scan_length
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
@@ -117,7 +117,7 @@ class GraphStats:
 def _children(expr: Expr) -> tuple[Expr, ...]:
     """Operands that are elements, not indices or guards."""
     match expr:
-        case Unary(_, x) | Cast(_, x):
+        case Unary(_, x) | Cast(_, x) | Bits(_, x):
             return (x,)
         case Binary(_, lhs, rhs):
             return (lhs, rhs)

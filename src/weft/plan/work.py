@@ -21,6 +21,7 @@ from weft.loops.affine import affine
 from weft.loops.nodes import (
     Access,
     Binary,
+    Bits,
     Cast,
     Const,
     Expr,
@@ -183,6 +184,8 @@ class _Clock:
                 case Select() | Cast():
                     total += _OTHER_CYCLES
                     stack += children(node)
+                case Bits(_, x):
+                    stack.append(x)
                 case _:
                     pass
         self.cycles += times * total
