@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -82,6 +82,7 @@ class Example:
         text: what there is to see.
         lines: at most so many of them are shown, from the first one on that ``start``
             matches; the signature always is.
+        scheme: the alternative that is asked for; by default the usual one.
     """
 
     title: str
@@ -90,6 +91,23 @@ class Example:
     text: str
     lines: int = 40
     start: str = ""
+    scheme: str = ""
+
+
+class _Named(Mapping[str, str]):
+    """Choices that name one alternative for every layer."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+
+    def __getitem__(self, key: str) -> str:
+        return self.scheme
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1
 
 
 def _lstm(net: Layers) -> str:
@@ -213,6 +231,21 @@ EXAMPLES: tuple[Example, ...] = (
         34,
     ),
     Example(
+        "Matrix by vector: weights in 28 bits",
+        lambda net: net.op("Relu", net.dense(net.input(1, 64), 128)),
+        "mat_mul_relu",
+        "Dense layers of many megabytes take as long as memory does, so fewer bytes are faster. "
+        "Nearly all weights of a layer have one of sixteen exponents: sign, four bits for the "
+        "exponent and 23 of the fraction are all that differs. Seven words of 32 bits hold a "
+        "weight each and, in the four bits that are free, a seventh of an eighth weight, which "
+        "`rest0` collects. One `&` and one `+` of the common part of the exponent make a float "
+        "of a word, to the last bit. A short list for each output (there is none here) mends the "
+        "few weights that are much smaller than the largest. Weights of this example's size stay "
+        "in caches, where plain ones are faster; it was asked for by name.",
+        44,
+        scheme="packed-1x2",
+    ),
+    Example(
         "Rows: softmax",
         lambda net: net.op("Softmax", net.input(1, 64), axis=-1),
         "reduce_max_sub_exp_reduce_sum_div",
@@ -298,11 +331,12 @@ def excerpt(example: Example) -> str:
     """The C of an example, shortened."""
     net = Layers()
     output = example.make(net)
-    program = Net(net.builder.graph([output])).simplified().program(TARGET, "example")
+    choices = _Named(example.scheme) if example.scheme else None
+    whole = Net(net.builder.graph([output])).simplified()
+    program = whole.program(TARGET, "example", choices=choices)
     text = emit(program, "gnu", "blob").sources[0][1]
     functions = {found.group(1): found.group() for found in _FUNCTION.finditer(text)}
-    whole = functions[example.function]
-    lines = whole.rstrip("\n").split("\n")
+    lines = functions[example.function].rstrip("\n").split("\n")
     first = lines.index("{") + 1
     head, body = lines[:first], lines[first:]
     skipped = next((at for at, line in enumerate(body) if re.search(example.start, line)), 0)

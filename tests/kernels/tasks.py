@@ -17,7 +17,7 @@ from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.group import Group, form
-from weft.plan.implementation import Implementation
+from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import make
 from weft.plan.storage import assign
 from weft.plan.strides import View
@@ -31,9 +31,7 @@ def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
     program = tensor_program(graph, OPS)
     storage = assign(program, form(program))
     return [
-        prepare(
-            "k", step, storage.views, storage.types, frozenset(graph.constants), target(machine)
-        )
+        prepare("k", step, storage.views, storage.types, graph.constants, target(machine))
         for step in storage.steps
         if isinstance(step, Group)
     ]
@@ -48,7 +46,7 @@ def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Tas
         group: Group,
         views: Mapping[str, View],
         types: Mapping[str, TensorType],
-        constants: frozenset[str],
+        constants: Constants,
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target(machine))
         found.append(task)
@@ -59,13 +57,15 @@ def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Tas
 
 
 def memory_of(task: Task) -> dict[str, np.ndarray]:
-    """Random memory for every input, by the graph's names; packed shapes for constants."""
+    """What is known of every input and else random memory, by the graph's names."""
     random = np.random.default_rng(0)
     found: dict[str, np.ndarray] = {}
     for value, buffer in zip(task.values, task.inputs, strict=True):
         reach = (extent - 1 for extent in buffer.shape)
         size = 1 + sum(a * step for a, step in zip(reach, buffer.steps, strict=True))
         found[value] = random.standard_normal(size).astype(buffer.dtype.numpy)
+        if buffer.name in task.arrays:
+            found[value] = task.arrays[buffer.name].ravel()
     return found
 
 

@@ -103,7 +103,7 @@ def longest(
     graph = own_outputs(only_used(expand(net.graph(value), OPS)))
     program = tensor_program(graph, OPS)
     storage = assign(program, form(program))
-    constants = frozenset(graph.constants)
+    constants = graph.constants
     taken = Stages(Setting(storage.views, storage.types, constants, target(machine)))
     for places in chains(storage):
         steps = (storage.steps[place] for place in places)

@@ -23,7 +23,7 @@ from weft.kernels.table import alternatives, usual
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
 from weft.plan.group import Group
-from weft.plan.implementation import Implementation
+from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import function_name
 from weft.plan.strides import View
 from weft.targets.target import Target
@@ -51,7 +51,7 @@ def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
         groups: tuple[Group, ...],
         views: Mapping[str, View],
         types: Mapping[str, TensorType],
-        constants: frozenset[str],
+        constants: Constants,
     ) -> tuple[Fused, ...]:
         if not target.caches:
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from weft.kernels import attention_choice, maps, rows, tiled_choice, winograd_choice
+from weft.kernels import attention_choice, maps, packed, rows, tiled_choice, winograd_choice
 from weft.kernels.task import Task
 
 
@@ -63,6 +63,19 @@ DESCRIPTIONS: Mapping[str, Described] = MappingProxyType(
                 "the target has vectors for all elements",
             ),
             maps.why_not,
+        ),
+        "packed": Described(
+            "Products of a matrix and one vector, as fast as memory brings the weights: in 28 "
+            "bits, nothing lost, and taken apart in registers.",
+            (
+                "a sum of products of one f32 vector and a constant f32 matrix",
+                "weights that are finite and not all zero; at most one of a sum in 256 is "
+                "smaller than 2^-15 of the largest of all, and none where exact kernels are "
+                "asked for",
+                "at least eight terms in a sum",
+                "the target has caches, vectors, and multiplies and adds at once",
+            ),
+            packed.why_not,
         ),
         "tiled": Described(
             "Register tiles of positions and vectors of output channels, filters packed: "

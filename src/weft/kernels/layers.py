@@ -47,7 +47,7 @@ def layers_of(
     """
     found: dict[str, Layer] = {}
     allowed = checked(libraries)
-    constants = frozenset(plan.graph.constants)
+    constants = plan.graph.constants
     for step in plan.steps:
         if not isinstance(step.work, Group) or step.implementation is None:
             continue

@@ -14,6 +14,7 @@ from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars
 from weft.plan.group import Group
+from weft.plan.implementation import Constants
 from weft.plan.plan import function_name
 from weft.plan.strides import View, order_of, packed
 from weft.targets.target import Target
@@ -62,7 +63,7 @@ class Setting:
 
     views: Mapping[str, View]
     types: Mapping[str, TensorType]
-    constants: frozenset[str]
+    constants: Constants
     target: Target
     threads: int = 1
     exact: bool = False

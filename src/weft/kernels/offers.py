@@ -15,7 +15,7 @@ from weft.kernels.table import implementer, proposals
 from weft.kernels.task import Task
 from weft.ops.record import Op
 from weft.plan.group import Group
-from weft.plan.implementation import Implementation
+from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import Plan, make
 from weft.plan.strides import View
 from weft.targets.target import Target
@@ -153,7 +153,7 @@ def layers_of(
         group: Group,
         views: Mapping[str, View],
         types: Mapping[str, TensorType],
-        constants: frozenset[str],
+        constants: Constants,
     ) -> Implementation:
         made = usual(name, group, views, types, constants)
         task = prepare(name, group, views, types, constants, target)

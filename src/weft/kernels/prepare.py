@@ -24,6 +24,7 @@ from weft.loops.walk import (
     substitute,
 )
 from weft.plan.group import Group
+from weft.plan.implementation import Constants
 from weft.plan.strides import View
 from weft.targets.target import Target
 
@@ -35,7 +36,7 @@ def prepare(
     group: Group,
     views: Mapping[str, View],
     types: Mapping[str, TensorType],
-    constants: frozenset[str],
+    constants: Constants,
     target: Target,
     *,
     merge: bool = True,
@@ -82,6 +83,7 @@ def prepare(
         output,
         frozenset(names[value] for value in names if value in constants),
         target,
+        arrays={names[value]: constants[value] for value in names if value in constants},
     )
     task = _simple(_named_apart(_drop_taps(task)))
     task = _drop_dimensions(_simple(split_axes(task)))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from weft.errors import InternalError, UserError
 from weft.ir.types import TensorType
-from weft.kernels import attention_choice, maps, nest, rows, tiled_choice, winograd_choice
+from weft.kernels import attention_choice, maps, nest, packed, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.libraries import LIBRARIES, checked
@@ -19,7 +19,7 @@ from weft.ops.native import Native
 from weft.ops.table import KERNELS
 from weft.ops.table import Propose as Bring
 from weft.plan.group import Group
-from weft.plan.implementation import Implement, Implementation
+from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import View
 from weft.plugins import called
 from weft.targets.target import Target
@@ -28,13 +28,14 @@ GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("winograd", winograd_choice.propose),
     ("attention", attention_choice.propose),
     ("map", maps.propose),
+    ("packed", packed.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate, rows.applies)),
     ("nest", only("nest", nest.generate)),
 )
 """Best first, where costs are equal or nobody knows them."""
 
-ANY_THREADS = frozenset({"map", "tiled", "rows", "nest"})
+ANY_THREADS = frozenset({"map", "packed", "tiled", "rows", "nest"})
 """Generators that are always asked as for one thread, so what they offer fits any number."""
 
 Known: TypeAlias = dict[str, tuple[Alternative, ...]]
@@ -172,7 +173,7 @@ def implementer(
         group: Group,
         views: Mapping[str, View],
         types: Mapping[str, TensorType],
-        constants: frozenset[str],
+        constants: Constants,
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
         task = replace(task, threads=threads, exact=exact, libraries=allowed)

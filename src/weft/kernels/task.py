@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
@@ -30,6 +33,7 @@ class Task:
         threads: that may run parts of the kernel at once.
         exact: whether the sums must be those of the definition but for their order.
         libraries: names of those whose functions are alternatives, too.
+        arrays: the constants themselves, in their own shapes.
     """
 
     name: str
@@ -42,6 +46,9 @@ class Task:
     threads: int = 1
     exact: bool = False
     libraries: tuple[str, ...] = ()
+    arrays: Mapping[str, np.ndarray] = field(
+        default_factory=dict[str, np.ndarray], compare=False, repr=False
+    )
 
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from weft.ir.types import TensorType
 from weft.loops.definition import substitute_load
 from weft.plan.group import Group
-from weft.plan.implementation import Implementation
+from weft.plan.implementation import Constants, Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Storage
 from weft.plan.strides import View
@@ -32,7 +32,7 @@ class Fused:
 
 
 Fuse: TypeAlias = Callable[
-    [tuple[Group, ...], Mapping[str, View], Mapping[str, TensorType], frozenset[str]],
+    [tuple[Group, ...], Mapping[str, View], Mapping[str, TensorType], Constants],
     tuple[Fused, ...],
 ]
 """``fuse(chain, views, types, constants)``: what is worth fusing, disjoint and in order."""
@@ -99,7 +99,7 @@ def _maker(
 
 
 def fused(
-    storage: Storage, fuse: Fuse, constants: frozenset[str]
+    storage: Storage, fuse: Fuse, constants: Constants
 ) -> tuple[Storage, dict[int, Implementation]]:
     """The storage with chains as single steps where that is worth it, and their kernels."""
     steps: dict[int, Group | Opaque] = dict(enumerate(storage.steps))

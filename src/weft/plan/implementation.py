@@ -12,6 +12,7 @@ import numpy as np
 from weft.ir.types import TensorType
 from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
+from weft.plan.fewer_bits import FewerBits
 from weft.plan.group import Group
 from weft.plan.strides import View
 
@@ -132,7 +133,7 @@ class Blocking:
         return np.ascontiguousarray(moved.reshape(parts).transpose(moves))
 
 
-Packed: TypeAlias = Packing | FilterTransform | Blocking
+Packed: TypeAlias = Packing | FilterTransform | Blocking | FewerBits
 """How a constant is rearranged."""
 
 
@@ -177,7 +178,9 @@ class Implementation:
     outside: Outside | None = None
 
 
+Constants: TypeAlias = Mapping[str, np.ndarray]
+"""What is known now, by value."""
 Implement: TypeAlias = Callable[
-    [str, Group, Mapping[str, View], Mapping[str, TensorType], frozenset[str]], Implementation
+    [str, Group, Mapping[str, View], Mapping[str, TensorType], Constants], Implementation
 ]
 """``implement(name, group, views, types, constants)``."""

@@ -129,7 +129,7 @@ def make(
     storage = assign(program, form(program), spread=spread)
     made: Mapping[int, Implementation] = {}
     if fuse is not None:
-        storage, made = fused(storage, fuse, frozenset(graph.constants))
+        storage, made = fused(storage, fuse, graph.constants)
     return _Planner(graph, ops, implement, storage, threads, spread, fuse, made).plan()
 
 
@@ -205,8 +205,8 @@ class _Planner:
         name, found = function_name(group), self.made.get(place)
         if found is not None:
             return replace(found, kernel=replace(found.kernel, name=name))
-        constants = frozenset(self.graph.constants)
-        return self.implement(name, group, self.storage.views, self.storage.types, constants)
+        storage = self.storage
+        return self.implement(name, group, storage.views, storage.types, self.graph.constants)
 
     def order_step(self, step: PlannedStep) -> order.Step:
         before = frozenset[int]().union(
