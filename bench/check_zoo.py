@@ -123,7 +123,7 @@ def expected(path: Path, x: np.ndarray) -> np.ndarray:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: x})[0]
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
 
 
 class Clock:
@@ -235,7 +235,7 @@ def line(figures: Figures) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--names", nargs="*", default=[], help="networks (default: all there are)")
     parser.add_argument("--folder", type=Path, default=zoo_folder())
     parser.add_argument("--seconds", type=float, default=900.0, help="time limit of each file")

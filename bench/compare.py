@@ -346,7 +346,7 @@ def table(timings: Sequence[Timing], names: Sequence[str]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--names", nargs="*", choices=[*NETWORKS], default=[*NETWORKS])
     parser.add_argument("--contestants", nargs="*", choices=CONTESTANTS, default=[*CONTESTANTS])
     parser.add_argument("--rounds", type=int, default=31)

@@ -295,8 +295,8 @@ def measured(case: Case, last: bool, clock: Callable[[], int], rounds: int) -> O
     first = np.moveaxis(found[0], -1, 1) if turned else found[0]
     error = float(np.abs(first - wanted).max() / max(np.abs(wanted).max(), 1e-9))
     outputs = [np.empty_like(each) for each in found]
-    least = _least((lambda: library(*given, out=outputs), run), clock, rounds)
-    return Outcome(case.name, *(each / 1000 for each in least), error)
+    ours, theirs = _least((lambda: library(*given, out=outputs), run), clock, rounds)
+    return Outcome(case.name, ours / 1000, theirs / 1000, error)
 
 
 def _session(

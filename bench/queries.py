@@ -198,7 +198,7 @@ def pathological_rows() -> Iterator[list[str]]:
 
 def main() -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="leave the networks out")
     lengths = [str(each) for each in LENGTHS]
     tables: list[tuple[str, Sequence[str], Iterator[list[str]]]] = []

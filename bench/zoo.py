@@ -34,8 +34,8 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import torch
-from torch import nn
+import torch  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
 
 from bench.folders import zoo_folder
 
@@ -52,7 +52,8 @@ def import_torchvision():
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import torchvision.models as networks  # noqa: PLC0415 (the operators come first)
+        # The operators come first.
+        import torchvision.models as networks  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
     return networks, library
 
 
@@ -342,7 +343,7 @@ def run_onnxruntime(path: Path, x: np.ndarray) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: x})[0]
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
 
 
 def relative_difference(got: np.ndarray, expected: np.ndarray) -> float:
@@ -411,7 +412,7 @@ def table(out: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", help="networks (default: the usual ones), or `all`")
     parser.add_argument("--out", type=Path, default=zoo_folder())
     parser.add_argument("--force", action="store_true", help="export again what is there")

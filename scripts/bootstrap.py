@@ -149,7 +149,7 @@ def install(venv: Path, extras: list[str]) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("extras", nargs="*", help="extras of pyproject.toml, for example `test`")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     parser.add_argument("--stamp", type=Path, help="a file to touch at the end")

@@ -164,7 +164,7 @@ PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
 
 def main() -> int:
     """Write or check the pages."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, fail if out of date")
     check = parser.parse_args().check
     stale: list[str] = []

@@ -76,7 +76,7 @@ def query_picture() -> Iterator[str]:
     top, width = 10.0, 0.0
     parts: list[str] = []
     for name, track in _rules():
-        diagram = railroad.Diagram(track, css=None)
+        diagram = railroad.Diagram(track, css=None)  # pyright: ignore[reportArgumentType]
         written = io.StringIO()
         diagram.writeSvg(written.write)
         size = diagram.attrs

@@ -10,9 +10,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 from data import split
-from torch import nn
+from torch import nn  # pyright: ignore[reportMissingImports]
 
 HERE = Path(__file__).parent
 SEED = 7

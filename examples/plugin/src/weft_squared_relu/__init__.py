@@ -13,7 +13,7 @@ from weft.ops.expr import binary
 from weft.ops.native import Native
 from weft.rewrite.rule import Exactness, Rule, StageRules
 
-HERE = files(__package__)
+HERE = files(__name__)
 
 
 def _positive(x):
