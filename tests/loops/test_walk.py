@@ -1,4 +1,4 @@
-"""Walks: types, free variables, substitution, renaming and numbering."""
+"""Walks: types, free variables, substitution and renaming."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from weft.loops.nodes import Axis, Binary, Bits, Cast, Const, Load, Reduce, Sele
 from weft.loops.text import parse, show, show_expr
 from weft.loops.walk import (
     Names,
-    Numbering,
     bound_vars,
     dtype_of,
     free_vars,
     index,
     loaded,
-    map_expr,
     names_in,
     rename_axes,
     rename_buffers,
@@ -69,21 +67,6 @@ def test_axes_are_renamed_with_what_they_bind():
     assert show_expr(renamed) == "max(k_2:2 | sum(k_1:4 | x[a, k_1] * x[a, k_1]) + f16(k_2))"
 
 
-def test_numbering_sees_through_axis_names_and_tells_zeros_apart():
-    number = Numbering()
-    other = rename_axes(TOTAL, lambda name: f"{name}_x")
-    assert number(TOTAL) == number(other)
-    # A copy that shares nothing with the first.
-    copy = map_expr(TOTAL, lambda node: Var("a") if node == A else node)
-    assert number(copy) == number(TOTAL)
-    zeros = [Const(zero, DType.F32) for zero in (0.0, -0.0)]
-    assert zeros[0] == zeros[1]
-    assert number(zeros[0]) != number(zeros[1])
-    inner = Reduce("sum", (Axis("i", 2),), Reduce("sum", (Axis("j", 2),), Var("i")))
-    outer = Reduce("sum", (Axis("i", 2),), Reduce("sum", (Axis("j", 2),), Var("j")))
-    assert number(inner) != number(outer)
-
-
 def test_walks_cost_the_distinct_nodes():
     value = X
     for _ in range(200):
@@ -91,7 +74,6 @@ def test_walks_cost_the_distinct_nodes():
     assert sum(1 for _ in walk(value)) == 203
     assert free_vars(value) == {"a", "k"}
     assert substitute(value, {"z": A}) is value
-    assert Numbering()(value) == 202
 
 
 def test_names_are_not_handed_out_twice():

@@ -22,6 +22,7 @@ from math import prod
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.affine import affine
 from weft.loops.bounds import divides_safely, unproven
+from weft.loops.equality import Known, Numbering
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -40,7 +41,6 @@ from weft.loops.ranges import Facts
 from weft.loops.walk import (
     FreeVars,
     Names,
-    Numbering,
     bound_vars,
     children,
     dtype_of,
@@ -49,7 +49,6 @@ from weft.loops.walk import (
     map_expr,
     substitute,
     walk,
-    with_children,
 )
 
 COSTLY = frozenset(
@@ -243,7 +242,7 @@ def _passes(task: Task, reduces: list[Reduce], inner: tuple[Axis, ...]) -> tuple
     taken = {axis.var for axis in task.compute.axes} | bound_vars(task.compute.value)
     buffers = {buffer.name for buffer in task.inputs}
     fresh = Names(taken | buffers | LOOP_NAMES | {"chunk", "out", HELD})
-    known = _Known()
+    known = Known()
     bodies: list[tuple[Reduce, Expr, str]] = []
     for each in reduces:
         name = fresh(_WORDS[each.op])
@@ -257,44 +256,6 @@ def _passes(task: Task, reduces: list[Reduce], inner: tuple[Axis, ...]) -> tuple
         found.append(places.aligned(Pass(each.op, each.axes, body, name), fresh))
         places.learn(found[-1])
     return (*found, last)
-
-
-class _Known:
-    """Expressions, equal ones taken as one, that are replaced by loads."""
-
-    def __init__(self) -> None:
-        self._number = Numbering()
-        self._labels: set[tuple[object, ...]] = set()
-        self._loads: dict[int, Load] = {}
-
-    def add(self, value: Expr, load: Load) -> None:
-        """Replaces an expression from now on."""
-        self._labels.add(_label(value))
-        self._loads[self._number(value)] = load
-
-    def find(self, value: Expr) -> Load | None:
-        """What replaces an expression, if anything does."""
-        return self._loads.get(self._number(value)) if _label(value) in self._labels else None
-
-    def settled(self, value: Expr) -> Expr:
-        """The expression with its largest known parts replaced."""
-        done: dict[int, Expr] = {}
-
-        def visit(node: Expr) -> Expr:
-            found = done.get(id(node))
-            if found is None:
-                found = self.find(node)
-                if found is None:
-                    found = with_children(node, tuple(map(visit, children(node))))
-                done[id(node)] = found
-            return found
-
-        return visit(value)
-
-
-def _label(value: Expr) -> tuple[object, ...]:
-    """What is equal for equal expressions and found at a glance."""
-    return (type(value), getattr(value, "op", None))
 
 
 class _Places:
@@ -336,7 +297,7 @@ class _Places:
 
 def _once(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
     """The passes with what accumulators alone determine computed before their loops."""
-    known = _Known()
+    known = Known()
     found: list[Pass] = []
     count = 0
     for each in passes:
@@ -383,7 +344,7 @@ def _held(task: Task, passes: tuple[Pass, ...]) -> Held | None:
         later = [node for p in passes[maker + 1 :] if p.vars == each.vars for node in walk(p.value)]
         for value in _unconditional(each.value):
             if is_costly(value, each.vars):
-                known = _Known()
+                known = Known()
                 known.add(value, Load(HELD, (), dtype_of(value)))
                 if any(known.find(node) for node in later):
                     return _kept(task, passes, maker, value)
@@ -433,6 +394,6 @@ def _holding(passes: tuple[Pass, ...], held: Held) -> tuple[Pass, ...]:
 
 def _replaced(value: Expr, old: Expr, new: Load) -> Expr:
     """The expression with another one in it replaced."""
-    known = _Known()
+    known = Known()
     known.add(old, new)
     return known.settled(value)

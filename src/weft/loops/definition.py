@@ -15,6 +15,7 @@ from typing import NamedTuple
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.bounds import divides_safely, unproven
+from weft.loops.equality import Numbering
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -38,7 +39,6 @@ from weft.loops.ranges import Facts
 from weft.loops.walk import (
     FreeVars,
     Names,
-    Numbering,
     bound_vars,
     children,
     dtype_of,

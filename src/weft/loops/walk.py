@@ -249,63 +249,6 @@ class Names:
         return name
 
 
-class Numbering:
-    """Equal numbers for equal expressions, whatever their axes are called.
-
-    Costs the number of distinct nodes, where comparing would cost the number of paths.
-    Unlike ``==`` it tells ``-0.0`` from ``0.0``.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[object, ...], int] = {}
-
-    def __call__(self, expr: Expr) -> int:
-        """The number of an expression."""
-        seen: dict[int, tuple[int, int]] = {}
-
-        def visit(node: Expr) -> tuple[int, int]:
-            """The number of a node and how deep reductions are nested in it."""
-            found = seen.get(id(node))
-            if found is None:
-                inner = [visit(each) for each in children(node)]
-                height = max((each[1] for each in inner), default=0)
-                parts = [each[0] for each in inner]
-                if isinstance(node, Reduce):
-                    # Named after the height, which no reduction inside has.
-                    names = [f"%{height}.{place}" for place in range(len(node.axes))]
-                    bound = {a.var: Var(n) for a, n in zip(node.axes, names, strict=True)}
-                    parts = [visit(substitute(node.value, bound))[0]]
-                    height += 1
-                key = (type(node), *_label(node), *parts)
-                found = seen[id(node)] = (self._numbers.setdefault(key, len(self._numbers)), height)
-                alive.append(node)
-            return found
-
-        alive: list[Expr] = []
-        return visit(expr)[0]
-
-
-def _label(expr: Expr) -> tuple[object, ...]:
-    """What distinguishes a node from another one of its class and operands."""
-    match expr:
-        case Const(value, dtype):
-            return (repr(value), dtype)
-        case Var(name):
-            return (name,)
-        case Load(buffer, _, dtype):
-            return (buffer, dtype)
-        case Unary(op, _) | Binary(op, _, _):
-            return (op,)
-        case Cast(dtype, _) | Bits(dtype, _):
-            return (dtype,)
-        case Select():
-            return ()
-        case Reduce(op, axes, _):
-            return (op, tuple(axis.extent for axis in axes))
-        case _:
-            assert_never(expr)
-
-
 # --- statements ---------------------------------------------------------------------------
 
 

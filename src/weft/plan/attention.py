@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.loops.definition import Compute
+from weft.loops.equality import Numbering
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var
-from weft.loops.walk import Numbering, dtype_of, free_vars, map_expr, reduces, substitute, walk
+from weft.loops.walk import dtype_of, free_vars, map_expr, reduces, substitute, walk
 
 
 @dataclass(frozen=True)

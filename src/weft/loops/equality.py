@@ -1,0 +1,114 @@
+"""Equal expressions, found in time that grows with their distinct nodes."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from weft.loops.nodes import (
+    Binary,
+    Bits,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Unary,
+    Var,
+)
+from weft.loops.walk import children, substitute, with_children
+
+
+class Numbering:
+    """Equal numbers for equal expressions, whatever their axes are called.
+
+    Costs the number of distinct nodes, where comparing would cost the number of paths.
+    Unlike ``==`` it tells ``-0.0`` from ``0.0``.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def __call__(self, expr: Expr) -> int:
+        """The number of an expression."""
+        seen: dict[int, tuple[int, int]] = {}
+
+        def visit(node: Expr) -> tuple[int, int]:
+            """The number of a node and how deep reductions are nested in it."""
+            found = seen.get(id(node))
+            if found is None:
+                inner = [visit(each) for each in children(node)]
+                height = max((each[1] for each in inner), default=0)
+                parts = [each[0] for each in inner]
+                if isinstance(node, Reduce):
+                    # Named after the height, which no reduction inside has.
+                    names = [f"%{height}.{place}" for place in range(len(node.axes))]
+                    bound = {a.var: Var(n) for a, n in zip(node.axes, names, strict=True)}
+                    parts = [visit(substitute(node.value, bound))[0]]
+                    height += 1
+                key = (type(node), *_label(node), *parts)
+                found = seen[id(node)] = (self._numbers.setdefault(key, len(self._numbers)), height)
+                alive.append(node)
+            return found
+
+        alive: list[Expr] = []
+        return visit(expr)[0]
+
+
+class Known:
+    """Expressions, equal ones taken as one, that are replaced by loads."""
+
+    def __init__(self) -> None:
+        self._number = Numbering()
+        self._labels: set[tuple[object, ...]] = set()
+        self._loads: dict[int, Load] = {}
+
+    def add(self, value: Expr, load: Load) -> None:
+        """Replaces an expression from now on."""
+        self._labels.add(_glance(value))
+        self._loads[self._number(value)] = load
+
+    def find(self, value: Expr) -> Load | None:
+        """What replaces an expression, if anything does."""
+        return self._loads.get(self._number(value)) if _glance(value) in self._labels else None
+
+    def settled(self, value: Expr) -> Expr:
+        """The expression with its largest known parts replaced."""
+        done: dict[int, Expr] = {}
+
+        def visit(node: Expr) -> Expr:
+            found = done.get(id(node))
+            if found is None:
+                found = self.find(node)
+                if found is None:
+                    found = with_children(node, tuple(map(visit, children(node))))
+                done[id(node)] = found
+            return found
+
+        return visit(value)
+
+
+def _label(expr: Expr) -> tuple[object, ...]:
+    """What distinguishes a node from another one of its class and operands."""
+    match expr:
+        case Const(value, dtype):
+            return (repr(value), dtype)
+        case Var(name):
+            return (name,)
+        case Load(buffer, _, dtype):
+            return (buffer, dtype)
+        case Unary(op, _) | Binary(op, _, _):
+            return (op,)
+        case Cast(dtype, _) | Bits(dtype, _):
+            return (dtype,)
+        case Select():
+            return ()
+        case Reduce(op, axes, _):
+            return (op, tuple(axis.extent for axis in axes))
+        case _:
+            assert_never(expr)
+
+
+def _glance(value: Expr) -> tuple[object, ...]:
+    """What is equal for equal expressions and found at a glance."""
+    return (type(value), getattr(value, "op", None))
