@@ -20,7 +20,7 @@ from weft.ops.control import ScanAttributes
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Extern, ExternBody, Op
-from weft.plan import memory, order
+from weft.plan import liveness, memory, order
 from weft.plan.attention import attention_of
 from weft.plan.chain import Fuse, fused
 from weft.plan.group import Group, form
@@ -153,7 +153,7 @@ class _Planner:
             if root.region is Region.ARENA
         }
         sequence = order.best_order(raw, sizes)
-        lives = order.lifetimes(sequence, raw, sizes)
+        lives = liveness.lifetimes(sequence, raw, sizes)
         placed = memory.place(lives.intervals, ALIGNMENT)
         return Plan(
             graph=self.graph,
@@ -208,11 +208,11 @@ class _Planner:
         storage = self.storage
         return self.implement(name, group, storage.views, storage.types, self.graph.constants)
 
-    def order_step(self, step: PlannedStep) -> order.Step:
+    def order_step(self, step: PlannedStep) -> liveness.Step:
         before = frozenset[int]().union(
             *(self.storage.ready.get(value, frozenset()) for value in step.reads)
         )
-        return order.Step(
+        return liveness.Step(
             before=before,
             reads=self.arena_roots(step.reads),
             writes=self.arena_roots(step.writes),
@@ -249,7 +249,7 @@ class _Planner:
                 yield root.value, source.root
 
 
-def _taken(step: order.Step, lives: order.Lifetimes) -> str:
+def _taken(step: liveness.Step, lives: liveness.Lifetimes) -> str:
     """The root whose memory the result of a step takes, if it takes any."""
     for made, source in step.in_place:
         if made != lives.home[made] == lives.home[source]:
