@@ -13,32 +13,17 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+from tests.cli.commands import good, record, weft
 from weft.api import load
-from weft.cli import main
 from weft.cli.show import GRAPHS, graphs
 from weft.errors import InternalError
 from weft.ir.text import parse
 from weft.ops.table import OPS
 from weft.rewrite.recipes import simplify
 from weft.runtime.threads import cores
-
-
-def weft(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
-
-
-def good(*arguments: object) -> str:
-    result = weft(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def record(*arguments: object) -> dict:
-    return json.loads(good(*arguments, "--json"))
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.commands import weft
 from weft.api import load
-from weft.cli import main
-
-
-def weft(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 @pytest.fixture(scope="module")

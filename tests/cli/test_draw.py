@@ -6,16 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.commands import weft
 from weft.api import load
-from weft.cli import main
 from weft.cli.show import GRAPHS, graphs
 from weft.pictures import draw
-
-
-def weft(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 @pytest.mark.parametrize("after", GRAPHS)

@@ -6,21 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from weft.cli import main
+from tests.cli.commands import good, weft
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.libraries import LIBRARIES
-
-
-def weft(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
-
-
-def good(*arguments: object) -> str:
-    result = weft(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_an_op():

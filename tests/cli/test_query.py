@@ -7,11 +7,11 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import weft
+from tests.cli.commands import weft as command
 from weft.api import Net
-from weft.cli import main
 from weft.ir.text import parse
 from weft.ops.table import OPS
 
@@ -33,7 +33,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["query", *map(str, arguments)])
+    return command("query", *arguments)
 
 
 def test_text(model: Path) -> None:

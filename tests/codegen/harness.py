@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.codegen.emit import Files
 from weft.dtypes import DType
 from weft.loops.interpret import run, span
 from weft.loops.nodes import Access, Kernel
@@ -144,3 +145,11 @@ def _near(got: np.ndarray, wanted: np.ndarray, ulps: float) -> np.ndarray:
         smallest = {DType.F64: 1e-300, DType.F32: 1e-37, DType.F16: 6e-5}.get(dtype, 1e-37)
         same |= np.abs(left - right) <= ulps * epsilon * np.maximum(np.abs(right), smallest)
     return both_nan | same
+
+
+def write(files: Files, folder: Path) -> list[Path]:
+    """The files on disk; returns the sources."""
+    folder.mkdir(exist_ok=True)
+    for name, text in (files.header, *files.private, *files.sources):
+        (folder / name).write_text(text)
+    return [folder / name for name, _ in files.sources]

@@ -28,16 +28,12 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
+from weft.loops.walk import index as number
 
 I64 = DType.I64
 DATA = (DType.F32, DType.F32, DType.F32, DType.F64, DType.I8, DType.I32, DType.U8, DType.U16)
 DATA = (*DATA, DType.I64, DType.F16, DType.BF16, DType.BOOL, DType.I16, DType.U32)
 KINDS = (Kind.SERIAL, Kind.SERIAL, Kind.UNROLL, Kind.VECTOR, Kind.PARALLEL)
-
-
-def number(value: int) -> Const:
-    """An index."""
-    return Const(value, I64)
 
 
 class Maker:

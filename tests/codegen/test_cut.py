@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of
-from weft.codegen.emit import Files, emit
+from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of, write
+from weft.codegen.emit import emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
 from weft.errors import InternalError
@@ -32,6 +32,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.loops.walk import index as number
 from weft.plan.program import CallStep, ExternFunction, Parameter, Program
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
@@ -39,10 +40,6 @@ from weft.runtime.threads import Threads
 
 F32, I64 = DType.F32, DType.I64
 PARALLEL, SERIAL = Kind.PARALLEL, Kind.SERIAL
-
-
-def number(value: int) -> Const:
-    return Const(value, I64)
 
 
 def over(var: str, start: int, stop: int, *body: Stmt, kind: Kind = PARALLEL) -> For:
@@ -375,13 +372,6 @@ def test_given_c_is_never_cut() -> None:
     body = ExternFunction("k0", (Parameter("x", F32, False), Parameter("y", F32, True)), "")
     with pytest.raises(InternalError, match="cannot be cut"):
         emit(replace(program, functions=(body,)), "c99")
-
-
-def write(files: Files, folder: Path) -> list[Path]:
-    folder.mkdir(exist_ok=True)
-    for name, text in (files.header, *files.private, *files.sources):
-        (folder / name).write_text(text)
-    return [folder / name for name, _ in files.sources]
 
 
 @pytest.mark.parametrize("sources", [1, 0])

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of
-from weft.codegen.emit import Files, emit
+from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of, write
+from weft.codegen.emit import emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
 from weft.errors import InternalError, UserError
@@ -31,6 +31,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.loops.walk import index as number
 from weft.plan.program import (
     Address,
     Advance,
@@ -47,11 +48,6 @@ from weft.runtime.compiler import find_compiler
 from weft.runtime.library import build
 
 I64, F32 = DType.I64, DType.F32
-
-
-def number(value: int) -> Const:
-    """An index."""
-    return Const(value, I64)
 
 
 def sum_kernel(size: int = 4) -> Kernel:
@@ -116,14 +112,6 @@ def expected(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         state = state + row
         history[2 - step] = state + net.weights["a.b"]
     return history, np.array((state > 1).sum(), np.int64)
-
-
-def write(files: Files, folder: Path) -> list[Path]:
-    """The files on disk; returns the sources."""
-    folder.mkdir(exist_ok=True)
-    for name, text in (files.header, *files.private, *files.sources):
-        (folder / name).write_text(text)
-    return [folder / name for name, _ in files.sources]
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

@@ -1,0 +1,27 @@
+"""Commands as they are typed, run in this process."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from weft.cli import main
+
+
+def weft(*arguments: object) -> Result:
+    """Runs a command."""
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def good(*arguments: object) -> str:
+    """What a command that ends well prints."""
+    result = weft(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def record(*arguments: object) -> Any:
+    """What a command prints as JSON."""
+    return json.loads(good(*arguments, "--json"))
