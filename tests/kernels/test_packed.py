@@ -22,6 +22,8 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.plan import make
+from weft.plan.stats import stats
+from weft.plan.traffic import traffic
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.targets.table import target
@@ -157,6 +159,8 @@ def test_in_every_flavour_and_in_threads(flavour: str, threads: int, tmp_path: P
     assert [step.implementation.scheme for step in plan.steps if step.implementation] == [
         "packed-1x2"
     ]
+    (work,) = traffic(plan, stats(graph, OPS))
+    assert work.reads["w"] < 520 * 230 * 4 * 0.95
     program = lower(plan, "dense")
     x = np.random.default_rng(0).standard_normal((1, 520)).astype(np.float32)
     weights, bias = (array.astype(np.float64) for array in graph.constants.values())

@@ -75,10 +75,11 @@ def test_every_weight_comes_back(seed, rows, lanes, small, across, start):
     blocks, width = lanes - start, 1
     if blocks % 2 == 0:
         blocks, width = blocks // 2, 2
-    made = {
-        part: FewerBits(array.shape, axis, start, blocks, width, window, part).apply(array)
-        for part in Part
-    }
+    made: dict[Part, np.ndarray] = {}
+    for part in Part:
+        packing = FewerBits(array.shape, axis, start, blocks, width, window, part)
+        made[part] = packing.apply(array)
+        assert packing.bytes == made[part].nbytes
     words, places, changes = (made[part] for part in Part)
     assert words.dtype == places.dtype == np.uint32
     for block in range(blocks):

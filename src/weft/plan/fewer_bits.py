@@ -149,6 +149,13 @@ class FewerBits:
     window: Window
     part: Part
 
+    @property
+    def bytes(self) -> int:
+        """Size of the packed array; words, places and changes have 32 bits."""
+        rows = self.shape[1 - self.axis]
+        height = word_rows(rows) if self.part is Part.WORDS else self.window.most
+        return 4 * self.blocks * height * self.width
+
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
         match self.part:

@@ -2,7 +2,8 @@
 
 Work is what the nodes ask for (``weft.plan.stats``), whatever the kernel does: a Winograd
 convolution counts like a direct one.  Bytes are those of every operand and of the result,
-once each, and no more of an operand than is read.
+once each, and no more of an operand than is read; of weights that a kernel has in fewer bits,
+those of that form.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import prod
 from weft.ir.graph import Node
 from weft.loops.nodes import Const, Expr, Load, Reduce, Select, Var
 from weft.loops.walk import free_vars, loads, walk
+from weft.plan.fewer_bits import FewerBits
 from weft.plan.group import Group
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Region
@@ -76,10 +78,20 @@ def _read(step: PlannedStep, plan: Plan) -> dict[str, int]:
         names = frozenset[str]().union(*map(free_vars, load.index))
         count = prod(extents[name] for name in names)
         places[load.buffer] = max(places.get(load.buffer, 0), count)
+    whole = {name: plan.types[name].bytes for name in places} | _packed(step)
     return {
-        name: min(plan.types[name].bytes, count * plan.types[name].dtype.bytes)
+        name: min(whole[name], count * plan.types[name].dtype.bytes)
         for name, count in places.items()
     }
+
+
+def _packed(step: PlannedStep) -> dict[str, int]:
+    """Bytes of operands that a kernel reads in fewer bits."""
+    found: dict[str, int] = {}
+    for operand in step.implementation.operands if step.implementation else ():
+        if isinstance(operand.packing, FewerBits):
+            found[operand.value] = found.get(operand.value, 0) + operand.packing.bytes
+    return found
 
 
 def _distances(plan: Plan, touched: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
