@@ -89,7 +89,7 @@ class _Chooser:
 
         Their first and their last link are too large for a core's own caches.
         """
-        large = self.setting.target.caches[-1] * self.setting.threads
+        large = self.setting.target.caches[-1]
         if stop < 2 or self.groups[stop - 2].type.bytes <= large:
             return
         for start in range(stop - 2, max(-1, stop - 1 - MOST_STAGES), -1):
@@ -213,7 +213,8 @@ def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target:
         link = stage.group.type.bytes
         beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0)
         beside *= PASSING
-        apart.append(_moved(link, link / bands.parts, target))
+        # Threads' caches do not add up: half of what one reads the other has written.
+        apart.append(_moved(link, link, target))
         inside.append(_moved(link, beside, target))
         kept = size / strip.rows * strip.kept
         extra += 2 * (count - bands.parts) * _moved(kept, beside, target)

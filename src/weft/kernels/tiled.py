@@ -32,7 +32,7 @@ from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
-from weft.loops.nodes import Axis, Buffer, Expr, For, Kernel, Kind, Stmt, Var
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, Kind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -41,6 +41,9 @@ MOST_DEEP = 6
 """Deep vectors at every position: more leave too few positions that share their weights."""
 MOST_TILES = 256
 """Tiles that are written out one by one; an axis that needs more is not tiled."""
+
+FEW_TILES = 8
+"""Tiles of two sizes that are one loop, for threads to share."""
 
 
 class Order(Enum):
@@ -156,7 +159,8 @@ class _Writer:
         """All outputs of the lanes of a block, one block after another."""
         first, number = _place(block)
         positions = positions_of(self.parts, self.form, block)
-        inner = self.tiles(partial(self.tile, block, first, number, weight), positions)
+        few = block.count > 1
+        inner = self.tiles(partial(self.tile, block, first, number, weight), positions, few)
         if block.count == 1:
             return self.outer(inner)
         if self.form.order is Order.ROWS:
@@ -179,13 +183,17 @@ class _Writer:
             found += inner if block.count == 1 else (_over(block, inner),)
         return tuple(found)
 
-    def tiles(self, inside: _Inside, positions: int) -> tuple[Stmt, ...]:
-        """All tiles of so many positions."""
+    def tiles(self, inside: _Inside, positions: int, one: bool = False) -> tuple[Stmt, ...]:
+        """All tiles of so many positions; ``one`` asks for one loop, if they are few."""
         axis = self.parts.tile
         if axis is None:
             return inside(None, 1, True)
+        tiles = _tiles(self.parts, axis, positions)
+        total = sum(tile.count for tile in tiles)
+        if one and len(tiles) == 2 and total <= FEW_TILES and not self.parts.tile_guards:
+            return (_one_loop(inside, *tiles),)
         found: list[Stmt] = []
-        for tile in _tiles(self.parts, axis, positions):
+        for tile in tiles:
             if tile.count == 1:
                 found += inside(integer(tile.start), tile.size, False)
             else:
@@ -228,6 +236,18 @@ def _tiles(parts: Parts, axis: Axis, positions: int) -> list[Tile]:
     """Tiles of so many positions of an axis."""
     taps = {each.var: each.extent for each in parts.reduce.axes} if parts.reduce else {}
     return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES)
+
+
+def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:
+    """Tiles of two sizes in one loop, so that threads can share few blocks of lanes evenly."""
+    origins = [
+        plus(times(Var("tile"), each.size), each.start - before * each.size)
+        for each, before in ((large, 0), (small, large.count))
+    ]
+    first = Binary("lt", Var("tile"), integer(large.count))
+    body = If(first, inside(origins[0], large.size, True), inside(origins[1], small.size, True))
+    count = integer(large.count + small.count)
+    return For("tile", integer(0), count, (body,), Kind.PARALLEL)
 
 
 def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
