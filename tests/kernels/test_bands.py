@@ -18,15 +18,16 @@ from tests.kernels.tasks import arrays_of, memory_of
 from tests.kernels.test_grid import Expected, compiler, drawn, machines
 from tests.plan.nets import Net
 from weft.kernels.bands import Bands, chained, goes_by_rows, strips_of
-from weft.kernels.chains import MOST_TRIED, heights_of
+from weft.kernels.chains import MOST_TRIED, fuser, heights_of
 from weft.kernels.links import Setting, Stage, Stages, Window
-from weft.kernels.table import alternatives
+from weft.kernels.table import alternatives, implementer
 from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.chain import chains
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implementation
+from weft.plan.plan import make
 from weft.plan.storage import assign
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.table import target
@@ -222,3 +223,20 @@ def test_heights_of_a_huge_image_are_few() -> None:
     found = heights_of(2**40)
     assert len(found) <= 2 * MOST_TRIED
     assert {found[0], found[-1]} == {1, 2**40}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_links_larger_than_a_core_s_cache_are_fused_for_any_number_of_threads(threads):
+    """Half of what a thread reads another has written: their caches do not add up."""
+    machine = target("x86-avx512")
+    net = Net()
+    size = 56
+    assert machine.caches[-1] < 144 * size * size * 4 < 2 * machine.caches[-1]
+    wide = net.op("Relu", net.conv(net.input(1, 24, size, size), 144, 1))
+    weight = net.constant(144, 1, 3, 3)
+    near = net.op("Conv", wide, weight, groups=144, pads=(1, 1, 1, 1), strides=(2, 2))
+    graph = expand(net.graph(near), OPS)
+    implement, fuse = (each(machine, threads=threads) for each in (implementer, fuser))
+    plan = make(graph, OPS, implement, threads, fuse=fuse)
+    schemes = [step.implementation.scheme.split("-")[0] for step in plan.steps]
+    assert schemes == ["bands", "map"]  # which puts the output in the caller's order

@@ -16,6 +16,7 @@ from weft.loops.nodes import For, Kernel, Kind, Local
 from weft.loops.text import show
 from weft.loops.walk import index, walk_stmts
 from weft.plan.implementation import Implementation
+from weft.plan.work import stages_of
 
 MACHINES = ("x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
 
@@ -248,6 +249,20 @@ def test_tiles_between_the_borders_are_a_loop():
     assert isinstance(right, Local)
     assert isinstance(loop, For)
     assert (loop.var, loop.start, loop.stop) == ("tile", index(0), index(4))
+
+
+@pytest.mark.parametrize(("blocks", "share"), [(5, 10), (4, 8)])
+def test_threads_share_tiles_of_small_images_evenly(blocks, share):
+    net = Net()
+    (task,) = tasks_of(net, net.conv(net.input(1, 8, 7, 7), 32 * blocks), machine="x86-avx512")
+    made = tiled.generate(task)
+    assert made is not None
+    assert_as_nest(task, made)
+    (stage,) = stages_of(made.kernel)
+    (cut,) = stage.ranges.values()
+    # Tiles of 13, 12, 12 and 12 of 49 positions for every block of 32 channels.
+    assert cut.extents == (blocks, 4)
+    assert cut.total == 2 * share
 
 
 def test_tiles_fit_the_registers():
