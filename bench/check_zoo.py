@@ -26,10 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 import weft
 from bench.folders import zoo_folder
+from bench.oracle import by_onnxruntime
 from weft.api import Net
 from weft.codegen.emit import emit
 from weft.errors import InternalError, UserError
@@ -117,15 +117,6 @@ def cases(folder: Path, names: Sequence[str]) -> Iterator[Case]:
             yield Case(path, batch)
 
 
-def expected(path: Path, x: np.ndarray) -> np.ndarray:
-    """onnxruntime's output."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
-
-
 class Clock:
     """Seconds since the last look."""
 
@@ -172,7 +163,7 @@ def check(case: Case) -> Figures:
         library = build(program, machine.flavour, cache=Cache(Path(folder)))
         built, spent = clock.lap(), processor_seconds() - start
         found = library(x)[0]
-    difference = compare("y", found, expected(case.path, x))
+    difference = compare("y", found, by_onnxruntime(case.path, x))
     blob = library.files.blob
     return Figures(
         case.label,

@@ -33,11 +33,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from bench.folders import zoo_folder
+from bench.oracle import by_onnxruntime
 
 SEED = 20261121
 BATCH = 3
@@ -339,13 +339,6 @@ def jobs(what: Entry) -> Iterator[Job]:
         yield "dynamo-batch", lambda m, x, p: export_dynamo(m, x, p, batch=True)
 
 
-def run_onnxruntime(path: Path, x: np.ndarray) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
-
-
 def relative_difference(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(got - expected).max() / np.abs(expected).max())
 
@@ -363,7 +356,7 @@ def export_one(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             export(module, x, part)
-        got = run_onnxruntime(part, x.numpy())
+        got = by_onnxruntime(part, x.numpy())
     except Exception as error:  # noqa: BLE001 (whatever an exporter raises is the finding)
         part.unlink(missing_ok=True)
         return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}

@@ -34,7 +34,6 @@ from weft.loops.nodes import (
     Buffer,
     Cast,
     Expr,
-    For,
     Kernel,
     Kind,
     Load,
@@ -248,7 +247,7 @@ def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) 
         for row in range(width):
             at = {lanes: plus(first[lanes], row), other: plus(first[other], Var(LANE))}
             value = substitute(load, at)
-            found.append(_lanes(width, Store(names[0], (integer(row), Var(LANE)), value)))
+            found.append(vector(width, Store(names[0], (integer(row), Var(LANE)), value)))
         found += _exchanges(names, load.dtype, width)
         turned[load] = names[-1]
     for row in range(width):
@@ -261,12 +260,8 @@ def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) 
         at = {lanes: plus(first[lanes], Var(LANE)), other: plus(first[other], row)}
         value = substitute(map_expr(task.compute.value, held), at)
         point = tuple(at.get(axis.var, Var(axis.var)) for axis in task.compute.axes)
-        found.append(_lanes(width, Store("out", point, value)))
+        found.append(vector(width, Store("out", point, value)))
     return with_locals(locals, tuple(found))
-
-
-def _lanes(width: int, store: Store) -> Stmt:
-    return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
 
 
 def _exchanges(names: Sequence[str], dtype: DType, width: int) -> Iterator[Stmt]:
@@ -287,7 +282,7 @@ def _exchanges(names: Sequence[str], dtype: DType, width: int) -> Iterator[Stmt]
             else:
                 partner = Load(old, (integer(row + bit), low), dtype)
                 value = Select(clear, Load(old, (integer(row), lane), dtype), partner)
-            yield _lanes(width, Store(new, (integer(row), lane), value))
+            yield vector(width, Store(new, (integer(row), lane), value))
 
 
 def _halves(width: int) -> Iterator[int]:
