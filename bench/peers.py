@@ -18,7 +18,7 @@ Contestants, at their best settings for float32 (see `bench/contestants.py`):
 Each contestant of a network has a process of its own, which waits while others measure; each
 round measures all of them in turn, in an order that changes.  Medians over the rounds are
 compared; who takes eight times as long as the fastest is left at three rounds.  Between turns
-the rate of multiply-adds is measured: rounds in which the machine had less than 90% of its
+the rate of multiply-adds is measured: rounds in which the machine had less than 80% of its
 processors are repeated for all, up to twice as many as count.  Every contestant's output is
 checked against the network in double precision.
 
