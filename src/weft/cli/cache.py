@@ -6,7 +6,7 @@ import time
 
 import click
 
-from weft.cli.common import State, json_option, table, write_json
+from weft.cli.common import State, json_option, table, wide_option, write_json
 from weft.cli.files import parse_bytes
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry
@@ -26,6 +26,7 @@ def _age(seconds: float) -> str:
 @click.command(short_help="List or prune the built libraries.")
 @click.option("--prune", is_flag=True, help="Remove what was not used for longest ...")
 @click.option("--keep", default="0", help="... until no more than this is left, as 200M.")
+@wide_option
 @json_option
 @click.pass_obj
 def cache(state: State, prune: bool, keep: str) -> None:
