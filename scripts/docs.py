@@ -147,10 +147,7 @@ def targets_page() -> Iterator[str]:
         vectors = flavour_named(row.flavour).vectors
         width, registers = (row.vector_bytes, row.registers) if vectors else ("", "")
         flags = " ".join(f"`{flag}`" for flag in row.flags)
-        rows.append(
-            f"| `{name}` | {width} | {registers} | `{row.flavour}` | {flags} "
-            f"| {row.doc} |"
-        )
+        rows.append(f"| `{name}` | {width} | {registers} | `{row.flavour}` | {flags} | {row.doc} |")
     yield "\n".join(rows)
 
 
