@@ -312,7 +312,7 @@ def _reference_lp_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (norm(sums, p).astype(dtype.numpy),)
 
 
-X = (Param("x"),)
+X = (Param("x", role="image"),)
 
 OPS: tuple[Op, ...] = (
     Op(
