@@ -135,6 +135,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
     ) -> Files:
         """The net as C.
 
@@ -146,10 +147,11 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most; the caller brings them.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        program = self.program(machine, name, thread_count(threads), exact=exact)
-        return emit(program, flavour or machine.flavour, weights, parts)
+        program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
+        return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
     def toolkit(
         self,
@@ -161,6 +163,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
@@ -176,6 +179,7 @@ class Planned(Network):
             threads: that one run can use at the most; with more than one, a pool of threads
                 is part of the toolkit.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
@@ -184,12 +188,12 @@ class Planned(Network):
         for each in also:
             toolkits.export_named(each)
         net = self.bound()
-        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
         program = lower(plan, name or net.graph.name)
         if inputs is None:
             inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         return toolkits.Toolkit(
-            files=emit(program, flavour or machine.flavour, weights, parts),
+            files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
             golden=golden(inputs, net.reference(*inputs)),
@@ -212,6 +216,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
@@ -229,6 +234,7 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
@@ -241,6 +247,7 @@ class Planned(Network):
             parts=parts,
             threads=threads,
             exact=exact,
+            plain=plain,
             inputs=inputs,
             model=model,
             also=also,
@@ -248,3 +255,8 @@ class Planned(Network):
         toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
+
+
+def _dialect(machine: Target, plain: bool) -> str:
+    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
+    return "c99" if plain and machine.flavour == "gnu" else machine.flavour

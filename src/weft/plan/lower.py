@@ -39,7 +39,6 @@ from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
 from weft.plan.work import parts_of, shared_scratch
 
-
 SHOWN_LAYERS = 6
 """Layers that the comment of a function names."""
 NO_NAMES: Mapping[str, str] = {}

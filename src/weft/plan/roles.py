@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from weft.ir.graph import Node
-from weft.ir.naming import fresh
 from weft.loops.nodes import Kernel
 from weft.loops.walk import loads, names_in
 from weft.ops.table import OPS
@@ -30,10 +29,18 @@ def parameter_names(group: Group, kernel: Kernel, values: Sequence[str]) -> dict
     taken = kept | names_in(kernel.body) - {each.name for each in kernel.params}
     names: dict[str, str] = {}
     for value, parameter in zip(values, kernel.params, strict=False):
-        name = fresh(roles.get(value, "operand"), taken)
+        name = _numbered(roles.get(value, "operand"), taken)
         taken.add(name)
         names[parameter.name] = name
     return names
+
+
+def _numbered(wish: str, taken: Container[str]) -> str:
+    """A name that is not taken: ``filter2``, as ``filter_1`` is a register with a part of it."""
+    name, count = wish, 2
+    while name in taken:
+        name, count = f"{wish}{count}", count + 1
+    return name
 
 
 def operand_roles(group: Group) -> Mapping[str, str]:
@@ -75,8 +82,8 @@ def _formal(node: Node, place: int) -> tuple[str, str]:
     if op is None or not op.inputs:
         return "", "operand"
     param = op.inputs[min(place, len(op.inputs) - 1)]
-    if param.role or len(param.name) > 1 and not param.variadic:
+    if param.role or (len(param.name) > 1 and not param.variadic):
         return param.role, param.name
-    if param.name in _PLAIN or len(op.inputs) == 1 and not param.variadic:
+    if param.name in _PLAIN or (len(op.inputs) == 1 and not param.variadic):
         return "", _PLAIN.get(param.name, param.name)
     return "", f"{words(node.op)}_operand"

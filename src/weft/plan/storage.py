@@ -38,7 +38,6 @@ from weft.plan.tensors import (
 )
 from weft.plan.walks import gathered, permutation, repeated, vector_strides, walked
 
-
 REORDER = "Reorder"
 """The op of steps that copy a value into another layout."""
 
