@@ -21,7 +21,7 @@ from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ops.record import Foreign
 from weft.plan.program import Port, Program
-from weft.runtime.cache import Cache, digest, processor
+from weft.runtime.cache import Cache, Damaged, digest, processor
 from weft.runtime.compiler import (
     Compiler,
     compile_foreign,
@@ -32,8 +32,8 @@ from weft.runtime.compiler import (
     link_foreign,
     link_library,
 )
-from weft.runtime.memory import MappedFile, Memory, content
-from weft.runtime.record import Built, recall
+from weft.runtime.memory import Memory, content
+from weft.runtime.record import Built, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
@@ -116,7 +116,11 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
         library = make()
         return library.program, library.files
 
-    return Library(built, shown)
+    try:
+        return Library(built, shown)
+    except Damaged:
+        forget(cache, key, *([built.weights] if built.weights else []))
+        return None
 
 
 def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
@@ -128,7 +132,7 @@ def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
 
 
 def _over(
-    memory: Memory | MappedFile,
+    memory: Memory,
     program: Program,
     files: Files,
     shapes: Mapping[str, tuple[np.dtype, tuple[int, ...]]],

@@ -137,26 +137,24 @@ def limits(
     identity += [str(threads), str(machine.vector_bytes)]
     key = digest(identity)
 
-    def write(target: Path) -> None:
-        figures = measure(machine, threads, caches, compiler, cache or Cache())
-        target.write_text(json.dumps(figures.record()))
+    def measured() -> Limits:
+        return measure(machine, threads, caches, compiler, cache)
 
-    path = cache.get(f"limits-{key}.json", write)
-    found = _parsed(path.read_text())
-    if not again:
-        return found
-    path.unlink()
-    better = found.better(_parsed(cache.get(path.name, write).read_text()))
-    path.unlink()
-    cache.get(path.name, lambda target: _write(target, better))
-    return better
+    name = f"limits-{key}.json"
+    kept = cache.read(name)
+    found = measured() if kept is None else _parsed(kept)
+    if again:
+        found = found.better(measured())
+    if kept is None or again:
+        cache.put(name, lambda target: _write(target, found))
+    return found
 
 
 def _write(target: Path, figures: Limits) -> None:
     target.write_text(json.dumps(figures.record()))
 
 
-def _parsed(text: str) -> Limits:
+def _parsed(text: bytes) -> Limits:
     record = json.loads(text)
     levels = tuple(Level(**each) for each in record.pop("levels"))
     return Limits(**record, levels=levels)
