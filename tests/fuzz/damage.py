@@ -195,7 +195,7 @@ def _forked(work: Callable[[], bool]) -> int:
         code = 70
         try:
             code = 0 if work() else 1
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (the parent is told by the exit code)
             traceback.print_exc()
         finally:
             sys.stderr.flush()

@@ -62,7 +62,7 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or default_root()
 
-    def get(self, name: str, make: Callable[[Path], None]) -> Path:
+    def get(self, name: str, make: Callable[[Path], object]) -> Path:
         """The entry of a name, made by ``make`` (which writes the path given) if none is sound."""
         path = self.root / name
         if unsealed(path) is not None:
@@ -70,7 +70,7 @@ class Cache:
             return path
         return self.put(name, make)
 
-    def put(self, name: str, make: Callable[[Path], None]) -> Path:
+    def put(self, name: str, make: Callable[[Path], object]) -> Path:
         """The entry of a name, made by ``make``, in the place of any other."""
         path = self.root / name
         try:

@@ -5,8 +5,8 @@ holds for one processor, compiler with its flags, state of Weft's generators, an
 ``weft.kernels.key``); whatever of these changes, the entry is not found any more.
 
 SQLite notices damage to its own structures, not to what it keeps: every entry ends with a
-digest of the rest, and one that does not fit it is passed over.  A file that SQLite cannot
-read is begun anew.
+digest of the rest, and one that does not fit it is passed over.  There is no index, for what
+is damaged in one would hide entries.  A file that SQLite cannot read is begun anew.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ CREATE TABLE IF NOT EXISTS measured (
     alternative TEXT NOT NULL, micros REAL NOT NULL,
     usual TEXT NOT NULL, usual_micros REAL NOT NULL,
     what TEXT NOT NULL, machine TEXT NOT NULL, made REAL NOT NULL,
-    digest TEXT NOT NULL,
-    PRIMARY KEY (context, layer))
+    digest TEXT NOT NULL)
 """
 _COLUMNS = "context, layer, alternative, micros, usual, usual_micros, what, machine, made"
 # What SQLite says of a file that is none of its own, damaged, or has other tables than ours.
@@ -144,13 +143,16 @@ class Choices:
              float(each.usual_micros), each.what, each.machine, float(each.made or now))
             for each in choices
         ]  # fmt: skip
-        self._ask(
-            lambda connection: connection.executemany(
-                f"INSERT OR REPLACE INTO measured ({_COLUMNS}, digest)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+
+        def write(connection: sqlite3.Connection) -> None:
+            older = "DELETE FROM measured WHERE context = ? AND layer = ?"
+            connection.executemany(older, [row[:2] for row in rows])
+            connection.executemany(
+                f"INSERT INTO measured ({_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [(*row, _digest(row)) for row in rows],
             )
-        )
+
+        self._ask(write)
 
     def all(self, context: str = "") -> list[Choice]:
         """All choices, or those of a context, the latest last."""

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.plan.traffic import Traffic
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (
@@ -151,7 +152,7 @@ def limits(
 
 
 def _write(target: Path, figures: Limits) -> None:
-    target.write_text(json.dumps(figures.record()))
+    write_files(target.parent, [(target.name, json.dumps(figures.record()).encode())])
 
 
 def _parsed(text: bytes) -> Limits:
@@ -273,7 +274,7 @@ def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[s
 
 def _compile(compiler: Compiler, flags: Sequence[str], target: Path) -> None:
     source = target.with_name(_SOURCE.name)
-    source.write_bytes(_SOURCE.read_bytes())
+    write_files(source.parent, [(source.name, _SOURCE.read_bytes())])
     compile_object(compiler, flags, source, source.with_suffix(".o"))
     link_library(compiler, [source.with_suffix(".o")], target)
 

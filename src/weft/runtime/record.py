@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.atomic import write_files
 from weft.dtypes import DType
 from weft.plan.program import Port
 from weft.runtime.cache import Cache
@@ -52,7 +53,7 @@ def write_record(cache: Cache, name: str, data: Any) -> None:
     text = json.dumps(data, sort_keys=True)
 
     def write(path: Path) -> None:
-        path.write_text(text)
+        write_files(path.parent, [(path.name, text.encode())])
 
     cache.get(name, write)
 
