@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from weft import api, variants
+from weft.atomic import write_text
 from weft.cli.common import (
     State,
     batch_option,
@@ -22,7 +23,6 @@ from weft.cli.common import (
     working,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 

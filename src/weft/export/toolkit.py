@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.literals import array_lines, storage_of
@@ -63,23 +63,9 @@ def write(toolkit: Toolkit, folder: Path) -> list[str]:
     Returns:
         Names of the files written.
     """
-    folder = folder.resolve()
     _refuse_foreign(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as parent:
-            fresh = Path(parent) / "new"
-            fresh.mkdir()
-            names = _fill(toolkit, fresh)
-            if folder.exists():
-                folder.rename(Path(parent) / "old")
-            fresh.rename(folder)
-    except OSError as error:
-        raise UserError(
-            "the output folder must be writable",
-            got=f"{folder}: {error.strerror or error}",
-        ) from error
-    return names
+    with replacing_folder(folder) as fresh:
+        return _fill(toolkit, fresh)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -95,19 +81,13 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
-    names: list[str] = []
+    files, names = toolkit.files, list[str]()
     texts = ((name, text.encode()) for name, text in _texts(toolkit))
-    for name, content in chain(texts, toolkit.files.foreign.files):
+    for name, content in chain(texts, files.foreign.files):
         _check_name(name, names)
-        (folder / name).write_bytes(content)
-        names.append(name)
-    blob = toolkit.files.blob
-    if blob is not None:
-        name = f"{toolkit.files.name}.bin"
-        with (folder / name).open("wb") as stream:
-            for piece in blob.pieces():
-                stream.write(piece)
-        names.append(name)
+        names += write_files(folder, [(name, content)])
+    if files.blob is not None:
+        names += write_files(folder, [(f"{files.name}.bin", files.blob.pieces())])
     return sorted(names)
 
 
