@@ -17,6 +17,7 @@ from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
+from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
@@ -41,6 +42,11 @@ class Network(Editable):
 
     origin: Graph | Source
     loaded: Graph | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Nodes that were made by hand may lack attributes.
+        if isinstance(self.origin, Graph):
+            object.__setattr__(self, "origin", resolved(self.origin))
 
     @cached_property
     def graph(self) -> Graph:

@@ -20,6 +20,7 @@ from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
 from weft.ir.verify import violations
 from weft.ops.evaluate import call_of
+from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.plugins import Kind, Loaded, Table, Unusable, called
 from weft.runtime.cache import Cache, digest
@@ -99,6 +100,9 @@ class _File:
     constants: Mapping[str, np.ndarray]
 
     def read(self) -> Graph:
+        return resolved(self._read())
+
+    def _read(self) -> Graph:
         if self.path.suffix == NATIVE:
             return load_native(self.path, _attribute_class)
         found = _frontend(self.path)

@@ -26,6 +26,7 @@ from weft.ops.window import (
     Window,
     described,
     guarded,
+    implied_window,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -394,6 +395,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_conv),
         grad=NoGrad("gradients come with autodiff"),
         attributes=ConvAttributes,
+        implied=implied_window(weight=1),
         doc="Sums windows of all channels of a group times a weight, for any number of axes.",
     ),
     Op(
@@ -404,6 +406,10 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_conv_transpose),
         grad=NoGrad("gradients come with autodiff"),
         attributes=ConvTransposeAttributes,
+        implied={
+            **implied_window(weight=1),
+            "output_padding": lambda call: (0,) * (len(call.type(0).shape) - 2),
+        },
         doc="The transpose of a convolution: every input element adds a scaled window.",
     ),
 )
