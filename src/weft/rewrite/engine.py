@@ -16,6 +16,7 @@ from weft.match.view import Match
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import State
 from weft.rewrite.step import Step
+from weft.screen import Screen, Shown, several
 
 _STEPS_PER_NODE = 20
 _STEPS_AT_LEAST = 1000
@@ -55,8 +56,8 @@ class Refused:
         return f"{self.rule} at {self.node} was not applied: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Log:
+@dataclass(frozen=True, repr=False)
+class Log(Shown):
     """What rules did to a graph."""
 
     fired: tuple[Fired, ...] = ()
@@ -65,6 +66,13 @@ class Log:
     def __add__(self, other: Log) -> Log:
         refused = {(each.rule, each.node): each for each in (*self.refused, *other.refused)}
         return Log(self.fired + other.fired, tuple(refused.values()))
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Log: {several(len(self.fired), 'rule')} applied, {len(self.refused):,} refused"
+        refused = [(each.rule, each.node, each.reason) for each in self.refused]
+        applied = [(rule, "", several(count, "time")) for rule, count in self.counts().items()]
+        return Screen(title, (), ("rule", "node", "applied, or why not"), [*applied, *refused])
 
     def counts(self) -> dict[str, int]:
         """How often each rule was applied, in order of first use."""
