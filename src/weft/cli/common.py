@@ -175,7 +175,7 @@ shapes_option = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=SHAPE",
-    help="Shape of an input, as 1x3x224x224; may be given for each.",
+    help="Shape of an input, as 1x3x224x224, or an open size, as sequence=128, in all inputs.",
 )
 
 batch_option = click.option(

@@ -7,7 +7,7 @@ only when somebody wants to see the graph: the cache has what it takes to run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -165,7 +165,7 @@ class _File:
 
 def open_file(
     path: Path,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Source | Graph, Graph | None]:
     """Where the graph of a file comes from, and that graph, if it was read already.
@@ -180,7 +180,7 @@ def open_file(
     Raises:
         UserError: there is no graph in the file.
     """
-    shapes = {name: tuple(shape) for name, shape in (inputs or {}).items()}
+    shapes = {name: _shape(shape) for name, shape in (inputs or {}).items()}
     file = _File(path, shapes, dict(constants or {}))
     try:
         stamp = _stamp(path)
@@ -196,6 +196,11 @@ def open_file(
     if not file.alone:
         return graph, None  # other files decide, too
     return source, graph
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape, or a size, as a tuple."""
+    return tuple(shape) if isinstance(shape, Iterable) else (shape,)
 
 
 def note_built(source: Source, name: str) -> None:
