@@ -276,7 +276,7 @@ class Model:
 def model_options(function: Function) -> Function:
     """The argument MODEL and the options that say how to read it."""
 
-    @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.argument("model", type=click.Path(exists=True, path_type=Path))
     @shapes_option
     @click.option(
         "--constant",

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.frontends import onnx
+from weft.frontends.foreign import refused
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
 from weft.ir.verify import violations
@@ -99,14 +100,25 @@ class _File:
     constants: Mapping[str, np.ndarray]
 
     def read(self) -> Graph:
+        if self.path.is_dir():
+            raise refused(self.path, UserError("a network is read from a file"))
         if self.path.suffix == NATIVE:
-            return load_native(self.path, _attribute_class)
+            return self._native()
         found = _frontend(self.path)
         return self._foreign(found) if found is not None else self._onnx()
 
+    def _native(self) -> Graph:
+        try:
+            return load_native(self.path, _attribute_class)
+        except UserError as error:
+            raise refused(self.path, error) from error
+
     def _onnx(self) -> Graph:
         try:
-            return onnx.load(self.path, self.inputs, self.constants)
+            try:
+                return onnx.load(self.path, self.inputs, self.constants)
+            except onnx.NoModelError as error:
+                raise refused(self.path, error) from error
         except UserError as error:
             why = PLUGINS.why_missing() if self.path.suffix.lower() != ".onnx" else ""
             if not why:
