@@ -27,7 +27,7 @@ from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Planned(Network):
     """A network that can be planned and written for a machine."""
 
@@ -164,7 +164,7 @@ class Planned(Network):
         threads: int = 1,
         exact: bool = False,
         plain: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
     ) -> toolkits.Toolkit:
@@ -180,7 +180,7 @@ class Planned(Network):
                 is part of the toolkit.
             exact: see ``plan``.
             plain: loops to read and audit; see ``plan``.
-            inputs: for the self-test; seeded random ones if not given.
+            inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
         """
@@ -190,13 +190,14 @@ class Planned(Network):
         net = self.bound()
         plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
         program = lower(plan, name or net.graph.name)
-        if inputs is None:
-            inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
+        given = self._arranged(inputs)
+        if given is None:
+            given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         return toolkits.Toolkit(
             files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
-            golden=golden(inputs, net.reference(*inputs)),
+            golden=golden(given, net.reference(*given)),
             model=model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
@@ -217,7 +218,7 @@ class Planned(Network):
         threads: int = 1,
         exact: bool = False,
         plain: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
     ) -> toolkits.Toolkit:

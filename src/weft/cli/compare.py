@@ -27,9 +27,7 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
-@click.argument(
-    "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @batch_option
 @click.option(

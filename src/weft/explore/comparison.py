@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 from weft.errors import UserError
 from weft.explore.plot import Point, scatter
 from weft.ir.diff import GraphDiff
+from weft.screen import Screen, Shown, several
 
 Cost: TypeAlias = Literal["latency", "macs", "parameters", "peak", "arena", "flash"]
 COSTS: tuple[str, ...] = get_args(Cost)
@@ -179,8 +180,8 @@ def _accuracy(variant: Variant) -> str:
     return "" if accuracy is None else f"{accuracy:.2%}"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """Variants side by side, the first being the one that others are compared with.
 
     Attributes:
@@ -190,6 +191,12 @@ class Comparison:
 
     target: str
     variants: tuple[Variant, ...]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Comparison of {several(len(self.variants), 'network')} for {self.target}"
+        headings = self.headings()
+        return Screen(title, (), headings, list(self.rows()), range(1, len(headings)))
 
     def headings(self) -> tuple[str, ...]:
         """Of the table's columns."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -338,8 +338,9 @@ class Library:
         for each in given:
             if type(each) is not np.ndarray:
                 break
-        else:  # by far the most calls
-            return cast(tuple[np.ndarray, ...], given)
+        else:  # by far the most calls, for which a cast would take long
+            arrays: Any = given
+            return arrays
         if len(given) != len(wanted):
             raise self._miscounted(len(given), ports, word)
         return tuple(
