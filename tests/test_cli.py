@@ -291,9 +291,18 @@ def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):
 
 def test_bench(digits):
     found = record("bench", digits, "--seconds", 0.05, "--onnxruntime", "--flavour", "c99")
-    assert [each["what"] for each in found["timings"]] == ["weft c99", "onnxruntime"]
+    assert [(each["what"], each["called_from"]) for each in found["timings"]] == [
+        ("weft c99", "C"),
+        ("weft c99", "Python"),
+        ("onnxruntime", "Python"),
+    ]
     for each in found["timings"]:
         assert 0 < each["least"] <= each["median"] <= each["most"]
+    lines = good("bench", digits, "--seconds", 0.05).splitlines()
+    assert [line.partition("  ")[0] for line in lines[1:]] == [
+        "weft gnu, called from C",
+        "weft gnu, called from Python",
+    ]
 
 
 @pytest.fixture

@@ -313,6 +313,19 @@ class Library:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
 
+    def entry(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> tuple[int, list[int]]:
+        """The address of the run function and its arguments, for a loop in C.
+
+        The arrays must be as a call took or gave them.  The scratch memory is this thread's, so
+        no other thread may use the arguments.
+        """
+        addresses = [array.ctypes.data for array in (*inputs, *outputs)]
+        arena = self._arenas.address or self._arena()
+        function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        return function, [*addresses, arena, *self._fixed]
+
     def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
         """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""
         ports = (*self.built.inputs, *self.built.outputs)
