@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from weft.ir.short_names import elided
+from weft.screen import elided
 
 GAP = 2
 _COMFORTABLE = 20

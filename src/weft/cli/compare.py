@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from weft import api, variants
+from weft.atomic import write_text
 from weft.cli.common import (
     State,
     batch_option,
@@ -24,14 +25,11 @@ from weft.cli.common import (
     working,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
-@click.argument(
-    "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @batch_option
 @click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from weft.atomic import write_text
 from weft.cli.common import (
     Model,
     State,
@@ -19,7 +20,6 @@ from weft.cli.common import (
     working,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.ir.short_names import names_of
 from weft.pictures.memory import memory_map
 from weft.plan.report import Place, Row, report, size, spans, summary

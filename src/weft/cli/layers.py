@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from weft.atomic import write_text
 from weft.cli.common import Model, State, say, table, working, write_json
-from weft.cli.files import random_inputs, write_text
+from weft.cli.files import random_inputs
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS

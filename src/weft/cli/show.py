@@ -9,6 +9,7 @@ import click
 from weft.cli.common import (
     Model,
     State,
+    clean,
     json_option,
     model_options,
     target_option,
@@ -24,6 +25,7 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph
 from weft.ir.short_names import names_of, shortened
 from weft.ir.text import show as show_graph
+from weft.ir.types import Symbol
 from weft.loops.nodes import Kernel
 from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
@@ -97,10 +99,22 @@ def show(
         names = names_of(graph, names_of(before))
         before, graph = shortened(before, names), shortened(graph, names)
     if not compare and since is None:
-        _write(state, after, show_graph(graph))
+        _write(state, after, "".join(_open_sizes(model)) + show_graph(graph))
         return
     lines = list(diff(before, graph).lines())
     _write(state, after, "\n".join(lines or [f"no difference since {earlier}"]), lines)
+
+
+def _open_sizes(model: Model) -> Iterator[str]:
+    """What the file leaves open, and how to say it, as comments of the text."""
+    readers: dict[str, list[str]] = {}
+    for name, type in model.source.inputs.items():
+        for dim in type.shape:
+            if isinstance(dim, Symbol):
+                readers.setdefault(dim.name, []).append(name)
+    for symbol, names in readers.items():
+        listed = clean(f"{symbol} is open in {', '.join(names)}; here it is {model.batch}")
+        yield f"// {listed}. Say --batch SIZE, or in Python net.compile(batch=SIZE).\n"
 
 
 def _show_code(state: State, model: Model, target: str, after: str, flavour: str) -> None:

@@ -12,6 +12,7 @@ from weft.errors import UserError
 from weft.explore.plot import Point, scatter
 from weft.ir.diff import GraphDiff
 from weft.runtime.timing import Timing, microseconds
+from weft.screen import Screen, Shown, several
 
 Cost: TypeAlias = Literal["latency", "macs", "parameters", "peak", "arena", "flash"]
 COSTS: tuple[str, ...] = get_args(Cost)
@@ -173,8 +174,8 @@ def _accuracy(variant: Variant) -> str:
     return "" if accuracy is None else f"{accuracy:.2%}"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """Variants side by side, the first being the one that others are compared with.
 
     Attributes:
@@ -184,6 +185,12 @@ class Comparison:
 
     target: str
     variants: tuple[Variant, ...]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Comparison of {several(len(self.variants), 'network')} for {self.target}"
+        headings = self.headings()
+        return Screen(title, (), headings, list(self.rows()), range(1, len(headings)))
 
     def headings(self) -> tuple[str, ...]:
         """Of the table's columns."""

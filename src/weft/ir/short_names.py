@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import making, mapped, reading
+from weft.screen import elided
 
 Value = TypeVar("Value")
 
@@ -23,16 +24,6 @@ _LEAST = 8
 _PART = re.compile(r"[;/.]|::")
 # How TensorFlow names the reading of a weight, which says nothing beside the weight's name.
 _NOISE = re.compile(r"/ReadVariableOp(/resource)?")
-
-
-def elided(text: str, most: int) -> str:
-    """At most so many letters: the middle is left out, and more of the end is kept."""
-    if len(text) <= most:
-        return text
-    if most < 4:
-        return text[len(text) - most :]
-    before = (most - 1) // 3
-    return f"{text[:before]}…{text[len(text) - (most - 1 - before) :]}"
 
 
 def short_names(names: Iterable[str], most: int = MOST) -> dict[str, str]:
