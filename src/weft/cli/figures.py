@@ -126,7 +126,7 @@ def plan(state: State, model: Model, target: str, svg: Path | None) -> None:
     if svg is not None:
         title = f"{found.name} for {target}"
         picture = memory_map(
-            title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound
+            title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound, found.rows
         )
         write_text(svg, picture)
     if state.json:

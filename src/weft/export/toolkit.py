@@ -123,7 +123,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     yield (
         "memory.svg",
         memory_map(
-            files.name, toolkit.spans, len(report.rows), report.arena_bytes, report.lower_bound
+            files.name,
+            toolkit.spans,
+            len(report.rows),
+            report.arena_bytes,
+            report.lower_bound,
+            report.rows,
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
