@@ -126,7 +126,7 @@ def picture(found: Profile, measured: Limits) -> str:
     ]
     roofs = [Roof(level.name, level.gbytes) for level in measured.levels]
     caption = (
-        f"{found.median / 1000:,.3f} ms, called from C; {measured.processor}, vectors of "
+        f"{microseconds(found.median)} µs, called from C; {measured.processor}, vectors of "
         f"{measured.vector_bytes} bytes, threads: {measured.threads}; "
         "areas are shares of the time"
     )
