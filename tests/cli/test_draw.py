@@ -33,7 +33,12 @@ def test_the_ending_says_the_form(digits: Path, tmp_path: Path):
 def test_other_endings_are_refused(digits: Path, tmp_path: Path):
     result = weft("draw", digits, "-o", tmp_path / "net.png")
     assert result.exit_code == 1
-    assert result.stderr == "error: a picture is written as .svg, .dot, .html\n  got: net.png\n"
+    assert result.stderr == (
+        "error: a picture is written as .svg, .dot, .html\n  got: net.png\n"
+        "  fix: Write .html, whose button PNG saves the picture.\n"
+    )
+    result = weft("draw", digits, "-o", tmp_path / "net.gif")
+    assert result.stderr == "error: a picture is written as .svg, .dot, .html\n  got: net.gif\n"
 
 
 def test_a_page_knows_what_nodes_take(digits: Path, tmp_path: Path):

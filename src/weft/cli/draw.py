@@ -24,7 +24,11 @@ def format_of(path: Path) -> Format:
     found = path.suffix[1:].lower()
     if found not in get_args(Format):
         endings = ", ".join(f".{each}" for each in get_args(Format))
-        raise UserError(f"a picture is written as {endings}", got=path.name)
+        raise UserError(
+            f"a picture is written as {endings}",
+            got=path.name,
+            fix="Write .html, whose button PNG saves the picture." if found == "png" else "",
+        )
     return cast(Format, found)
 
 

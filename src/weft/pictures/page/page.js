@@ -518,8 +518,9 @@
   // --- moving about -------------------------------------------------------------------------
 
   function extent() {
-    const lefts = units.map((unit) => unit.x - unit.width / 2);
-    const rights = units.map((unit) => unit.x + unit.width / 2);
+    const all = [...units, ...bends.flat()];
+    const lefts = all.map((each) => each.x - each.width / 2);
+    const rights = all.map((each) => each.x + each.width / 2);
     const bottoms = units.map((unit) => tops[unit.row] + unit.height);
     const least = (numbers) => numbers.reduce((a, b) => Math.min(a, b), Infinity);
     const most = (numbers) => numbers.reduce((a, b) => Math.max(a, b), -Infinity);
