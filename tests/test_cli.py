@@ -263,7 +263,7 @@ def test_export_into_a_folder_of_others(digits, tmp_path):
     ("option", "rule"),
     [
         ("--ram", "arena, stack, inputs and outputs must fit into 4,096 bytes of RAM"),
-        ("--flash", "the weights must fit into 4,096 bytes of flash"),
+        ("--flash", "code and constants must fit into 4,096 bytes of flash"),
     ],
 )
 def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):

@@ -165,7 +165,12 @@ def test_what_is_public(tmp_path: Path) -> None:
     )
     assert "#define SCAN_ARENA_BYTES 128 " in header
     assert "#define SCAN_ARENA_ALIGNMENT 64 " in header
-    assert f"#define SCAN_STACK_BYTES {files.stack_bytes} " in header
+    assert (
+        "/* Stack that one run takes, in bytes; an estimate for any compiler.\n"
+        " * `make stack` measures it; -DSCAN_STACK_BYTES=N replaces it.\n"
+        " */\n"
+        f"#ifndef SCAN_STACK_BYTES\n#define SCAN_STACK_BYTES {files.stack_bytes}\n#endif\n"
+    ) in header
     (source,) = write(files, tmp_path)
     compiler = find_compiler()
     target = tmp_path / "scan.o"
@@ -425,20 +430,6 @@ def test_text_does_not_depend_on_the_hash_seed() -> None:
     }
     assert len(texts) == 1
     assert len(texts.pop()) > 1000
-
-
-def test_stack_bound_holds(tmp_path: Path) -> None:
-    compiler = find_compiler()
-    if compiler.kind != "gcc":
-        pytest.skip("only gcc says how much stack a function uses")
-    for net, flavour in ((program(), "c99"), (tile_program(), "c99"), (tile_program(), "gnu")):
-        files = emit(net, flavour)
-        (source,) = write(files, tmp_path)
-        flags = [f"-std={STANDARDS[flavour]}", "-O2", "-fstack-usage", "-fno-inline", "-c"]
-        command = [*compiler.command, *flags, str(source), "-o", str(tmp_path / "x.o")]
-        subprocess.run(command, check=True, cwd=tmp_path)
-        used = [int(line.split("\t")[1]) for line in (tmp_path / "x.su").read_text().splitlines()]
-        assert sum(used) <= files.stack_bytes
 
 
 def test_unknown_flavour() -> None:

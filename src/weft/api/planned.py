@@ -153,7 +153,7 @@ class Planned(Network):
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -164,6 +164,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -179,6 +180,9 @@ class Planned(Network):
             inputs: for the self-test; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
@@ -188,7 +192,7 @@ class Planned(Network):
         program = lower(plan, name or net.graph.name)
         if inputs is None:
             inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
+        made = toolkits.Toolkit(
             files=emit(program, flavour or machine.flavour, weights, parts),
             report=report(plan),
             spans=spans(plan),
@@ -198,11 +202,12 @@ class Planned(Network):
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -215,6 +220,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -222,7 +228,7 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
@@ -232,6 +238,7 @@ class Planned(Network):
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
         made = self.toolkit(
             target,
@@ -244,6 +251,7 @@ class Planned(Network):
             inputs=inputs,
             model=model,
             also=also,
+            compiler=compiler,
         )
         toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
