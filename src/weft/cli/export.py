@@ -69,6 +69,11 @@ from weft.runtime.threads import MOST_THREADS
     help="Write the files of this export, too (`weft exports`); may be given for several.",
 )
 @exact_option
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Plain loops in the order of the definitions, to read and audit; slow.",
+)
 @json_option
 @click.pass_obj
 def export(
@@ -87,6 +92,7 @@ def export(
     flash: str | None,
     also: tuple[str, ...],
     exact: bool,
+    plain: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
 
@@ -106,6 +112,7 @@ def export(
             parts=0 if split else 1,
             threads=threads,
             exact=exact,
+            plain=plain,
             inputs=inputs,
             model=model.path.name,
             also=also,
@@ -126,7 +133,10 @@ def export(
         return
     click.echo(f"{output}: {', '.join(names)}")
     if not target:
-        click.echo("for any machine, as no --target was named: portable C99 (see `weft targets`)")
+        click.echo(
+            f"target generic, as none was named: portable {made.files.flavour.name.upper()} for any "
+            "machine (--target NAME; `weft targets` lists them)"
+        )
     click.echo(
         f"arena {size(made.report.arena_bytes)} (at least {size(made.report.lower_bound)}), "
         f"weights {size(made.report.weight_bytes)}"

@@ -25,6 +25,7 @@ from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
 from weft.ops.record import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
+from weft.screen import Screen, Shown
 
 # Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
 _CHARACTERS = 2
@@ -32,8 +33,8 @@ _NUMERIC = tuple("0123456789.-")
 _HELPER = re.compile(rf"{HELPER.pattern}|\b(?:{LANES}|{APART})\b")
 
 
-@dataclass(frozen=True)
-class Files:
+@dataclass(frozen=True, repr=False)
+class Files(Shown):
     """Generated C.
 
     Attributes:
@@ -76,6 +77,13 @@ class Files:
         )
         name, text = self.header
         return replace(self, header=(name, text.replace(old, new, 1)), stack=stack)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        pairs = [self.header, *self.private, *self.sources]
+        rows = [(name, f"{text.count(chr(10)):,}") for name, text in pairs]
+        title = f"Files of {self.name} in {self.flavour.name}, run by {self.interface.function}"
+        return Screen(title, (), ("file", "lines"), rows, (1,))
 
 
 def emit(
