@@ -9,7 +9,7 @@ PYTEST := $(PY) -m pytest
 JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test check format fuzz grid bench peers growth zoo zoo-export node-tests clean
+.PHONY: help demo test check format fuzz grid bench peers stack growth zoo zoo-export node-tests clean
 .NOTPARALLEL:
 .SECONDARY:
 
@@ -25,6 +25,7 @@ help:
 	@echo 'make zoo         compile and check the exported networks (long)'
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
 	@echo 'make peers       time whole networks beside other runtimes (long; see docs/benchmarks.md)'
+	@echo 'make stack       what toolkits take of the stack, painted, beside what they say (long)'
 	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
@@ -71,6 +72,10 @@ bench: $(VENV)/.weft-bench
 # `make peers NAMES='resnet18 bert'` for these only.
 peers: $(VENV)/.weft-peers
 	$(PY) -m bench.peers $(if $(NAMES),--names $(NAMES))
+
+# `make stack NAMES='digits kws_int8'` for these only.
+stack: $(VENV)/.weft-test
+	$(PY) -m bench.stack $(if $(NAMES),--names $(NAMES))
 
 growth: $(VENV)/.weft-test
 	$(PY) -m bench.growth

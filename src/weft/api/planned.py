@@ -155,7 +155,7 @@ class Planned(Network):
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -167,6 +167,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -183,6 +184,9 @@ class Planned(Network):
             inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
@@ -193,7 +197,7 @@ class Planned(Network):
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
+        made = toolkits.Toolkit(
             files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
@@ -203,11 +207,12 @@ class Planned(Network):
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -221,6 +226,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -228,7 +234,7 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
@@ -239,6 +245,7 @@ class Planned(Network):
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
         made = self.toolkit(
             target,
@@ -252,6 +259,7 @@ class Planned(Network):
             inputs=inputs,
             model=model,
             also=also,
+            compiler=compiler,
         )
         toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))

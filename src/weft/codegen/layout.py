@@ -11,10 +11,11 @@ from weft.dtypes import DType
 
 WIDTH = 100
 _VECTOR = re.compile(r"\bv(\d+)((?:f|i|u)\d+)(?:_mem)?\b")
-_MATH = re.compile(
+MATH_CALL = re.compile(
     r"\b(?:sqrt|exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|asinh|acosh|atanh|erf|rint|trunc"
-    r"|floor|ceil|fabs|fmod|pow)f?\(|\bHUGE_VAL\b|\bINFINITY\b|\bNAN\b"
+    r"|floor|ceil|fabs|fmod|pow)f?\("
 )
+_MATH = re.compile(rf"{MATH_CALL.pattern}|\bHUGE_VAL\b|\bINFINITY\b|\bNAN\b")
 _INTEGERS = re.compile(r"\bu?int(?:8|16|32|64)_t\b")
 _UINT64 = re.compile(r"\bu?int64_t\b")
 
