@@ -20,6 +20,7 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
+from weft.reporting import announce
 from weft.rewrite.engine import Log
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import simplify, tidy
@@ -47,6 +48,8 @@ class Network(Editable):
         """What is computed."""
         if isinstance(self.origin, Graph):
             return self.origin
+        if self.loaded is None:
+            announce("reading the model")
         return self.loaded or self.origin.read()
 
     def with_graph(self, graph: Graph) -> Self:
