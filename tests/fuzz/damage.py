@@ -42,7 +42,7 @@ _CHOICES = [Choice(f"layer {n}", "nest", 1.0 + n, "tiled", 2.0, made=1.0 + n) fo
 
 def _flip(path: Path, chance: random.Random, _: list[Path]) -> None:
     data = bytearray(path.read_bytes())
-    for _ in range(chance.choice((1, 1, 2, 8))):
+    for _bit in range(chance.choice((1, 1, 2, 8))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     _overwrite(path, data)
 

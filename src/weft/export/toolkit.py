@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,15 @@ from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
-from weft.plan.report import Report, Span, size
+from weft.plan.report import Report, Span, size, summary
 from weft.runtime.threads import pool_texts
+from weft.screen import Screen, Shown
 
 MARKER = "toolkit.json"
 
 
-@dataclass(frozen=True)
-class Toolkit:
+@dataclass(frozen=True, repr=False)
+class Toolkit(Shown):
     """What goes into a toolkit.
 
     Attributes:
@@ -51,6 +52,12 @@ class Toolkit:
     target: str
     flags: Sequence[str] = ()
     also: Sequence[str] = ()
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        facts = (("run", self.files.interface.function), ("plan", summary(self.report)))
+        title = f"Toolkit of {self.model} for {self.target}"
+        return replace(self.files.screen(), title=title, facts=facts)
 
 
 def write(toolkit: Toolkit, folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -313,6 +313,19 @@ class Library:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
 
+    def entry(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> tuple[int, list[int]]:
+        """The address of the run function and its arguments, for a loop in C.
+
+        The arrays must be as a call took or gave them.  The scratch memory is this thread's, so
+        no other thread may use the arguments.
+        """
+        addresses = [array.ctypes.data for array in (*inputs, *outputs)]
+        arena = self._arenas.address or self._arena()
+        function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        return function, [*addresses, arena, *self._fixed]
+
     def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
         """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""
         ports = (*self.built.inputs, *self.built.outputs)
@@ -338,8 +351,9 @@ class Library:
         for each in given:
             if type(each) is not np.ndarray:
                 break
-        else:  # by far the most calls
-            return cast(tuple[np.ndarray, ...], given)
+        else:  # by far the most calls, for which a cast would take long
+            arrays: Any = given
+            return arrays
         if len(given) != len(wanted):
             raise self._miscounted(len(given), ports, word)
         return tuple(
