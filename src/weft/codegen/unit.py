@@ -25,7 +25,6 @@ class Unit:
         signature: the declaration without a semicolon.
         lines: the definition with its comment.
         stack_bytes: of its locals.
-        extern: whether its body was given as C.
     """
 
     key: str
@@ -33,7 +32,6 @@ class Unit:
     signature: str
     lines: tuple[str, ...]
     stack_bytes: int
-    extern: bool
 
 
 def unit_of(
@@ -60,7 +58,6 @@ def unit_of(
         text.signature,
         tuple(lines),
         text.stack_bytes,
-        extern=False,
     )
 
 
@@ -88,4 +85,4 @@ def _extern_unit(
         if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
             body.append(f"    (void){identifier(each.name)};")
     lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
-    return Unit(function.name, name, signature, tuple(lines), function.stack_bytes, extern=True)
+    return Unit(function.name, name, signature, tuple(lines), function.stack_bytes)

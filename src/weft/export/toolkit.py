@@ -15,6 +15,7 @@ import numpy as np
 from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
+from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.errors import UserError
@@ -252,15 +253,16 @@ def golden_header(toolkit: Toolkit) -> str:
         f"#define {guard}",
         "",
         f'#include "{files.header[0]}"',
-        "#include <math.h>",
     ]
-    if files.flavour.c99_library:
-        lines.append("#include <stdint.h>")
-    lines.append("")
+    arrays: list[str] = []
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    return "\n".join([*lines, "#endif", ""])
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    text = "\n".join(arrays)
+    headers = standard_headers(text)
+    if files.flavour.c99_library:
+        headers += integer_types(text, files.flavour)
+    return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
 def _array(name: str, vector: Vector, c99: bool) -> list[str]:

@@ -254,6 +254,13 @@ class Library:
         ports = [*self._inputs, *self._outputs]
         self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        raise UserError(
+            "loaded code is neither copied nor pickled",
+            got=self.built.name,
+            fix="Copy or pickle the CompiledNet, which is built again from the cache.",
+        )
+
     @property
     def path(self) -> Path:
         """The shared library."""
