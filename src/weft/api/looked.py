@@ -19,6 +19,7 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
+from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
 from weft.targets.table import target as find_target
@@ -120,9 +121,11 @@ class Looked(Planned):
         plan = net.plan(machine)
         made = dict.fromkeys(value for step in plan.steps for value in step.writes)
         named = dict(zip(net.graph.inputs, arrays, strict=True))
+        announce("computing what is expected")
         expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
         library = build(tapped.program, flavour or machine.flavour)
+        announce("running and comparing")
         return compare_all(tapped.named(library(*arrays)), expected)
 
     def _values(

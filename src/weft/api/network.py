@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
+from weft.reporting import announce
 from weft.rewrite.engine import Log
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import simplify, tidy
@@ -31,6 +32,10 @@ from weft.runtime.identity import digest_graph
 from weft.screen import Screen, Shown
 from weft.surgery.editable import Editable
 from weft.targets.target import Target
+
+
+def _unpickled(kind: type[Network], graph: Graph, identity: str) -> Network:
+    return kind(Source(identity, lambda: graph), graph) if identity else kind(graph)
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +61,21 @@ class Network(Editable, Shown):
         """What is computed."""
         if isinstance(self.origin, Graph):
             return self.origin
+        if self.loaded is None:
+            announce("reading the model")
         return self.loaded or self.origin.read()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the graph, so that the file is not needed, and with its identity, so that what was
+        # built from it is found in the cache.
+        identity = self.origin.identity if isinstance(self.origin, Source) else ""
+        return _unpickled, (type(self), self.graph, identity)
 
     def with_graph(self, graph: Graph) -> Self:
         """The same of another graph."""

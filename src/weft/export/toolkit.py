@@ -16,6 +16,7 @@ from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.interface import run_parameters
+from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.stack import RED_ZONE, ROUND
@@ -299,15 +300,16 @@ def golden_header(toolkit: Toolkit) -> str:
         f"#define {guard}",
         "",
         f'#include "{files.header[0]}"',
-        "#include <math.h>",
     ]
-    if files.flavour.c99_library:
-        lines.append("#include <stdint.h>")
-    lines.append("")
+    arrays: list[str] = []
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    return "\n".join([*lines, "#endif", ""])
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    text = "\n".join(arrays)
+    headers = standard_headers(text)
+    if files.flavour.c99_library:
+        headers += integer_types(text, files.flavour)
+    return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
 def _array(name: str, vector: Vector, c99: bool) -> list[str]:
