@@ -165,8 +165,8 @@ def test_bands(share: int, machine: str, tmp_path: Path) -> None:
         if (problem := wanted.problem(memory))
     ]
     assert not problems, f"{len(problems)} of {len(found)}:\n" + "\n".join(problems[:3])
-    assert len(found) > len(cases)
-    assert any(len(trial.kernel.params) > 6 for trial, _ in found)
+    assert len(found) >= len(cases)
+    assert any(len(trial.kernel.params) > 4 for trial, _ in found)
 
 
 def inverted(size: int, stride: int) -> tuple[Stage, ...]:
