@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +15,9 @@ from tests.rewrite.checks import (
     outputs_of,
     simplified,
 )
-from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.history import Entry
 from weft.ir.verify import verify
-from weft.match.view import Match
-from weft.ops.build import GraphBuilder
 from weft.rewrite.engine import rewrite
 from weft.rewrite.recipes import PIPELINE, RULES, simplify
 from weft.rewrite.rule import Exactness, Rule
@@ -102,45 +98,6 @@ def test_labels_that_are_not_allowed_are_left_out() -> None:
     assert log.counts() == {"remove-no-op": 1}
     assert_same(graph, done, Exactness.BIT_EXACT)
     assert simplify(graph)[1].exactness is Exactness.REASSOCIATING
-
-
-def _rule(after: object, name: str = "bad") -> Rule:
-    return Rule(
-        name=name,
-        before="y = Neg(x)",
-        after=after,  # type: ignore[arg-type]
-        exactness=Exactness.BIT_EXACT,
-        doc="Wrong.",
-    )
-
-
-def _builds_nonsense(match: Match, builder: GraphBuilder) -> str:
-    return builder.op("MatMul", match["x"], match["x"])
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (
-            _rule(lambda match, builder: builder.op("IsNaN", match["x"])),
-            "rule bad gives bool[2,3] for y, which is f32[2,3]",
-        ),
-        (_rule(lambda match, _: "nowhere"), "rule bad gives 'nowhere' for y, which is no value"),
-        (
-            _rule(_builds_nonsense),
-            "rule bad at y: matmul: a has 3 columns, b has 2 rows; they must be equal",
-        ),
-        (
-            _rule(lambda match, builder: builder.op("Neg", match["x"])),
-            "rules do not come to an end: bad at y (bit-exact)",
-        ),
-    ],
-)
-def test_wrong_rules_are_bugs_of_ours(rule: Rule, message: str) -> None:
-    graph = graph_of("(%x: f32[2,3]) -> (%y) { %y: f32[2,3] = Neg(%x) }")
-    with pytest.raises(InternalError) as caught:
-        rewrite(graph, [rule])
-    assert str(caught.value).startswith(f"internal error: {message}")
 
 
 def test_the_pipeline_is_visible_and_complete() -> None:

@@ -125,6 +125,7 @@ def _reduction(
         grad=WITH_AUTODIFF,
         doc=doc,
         attributes=ReduceAttributes,
+        implied={"axes": reduced_axes},
     )
 
 
@@ -294,5 +295,6 @@ OPS: tuple[Op, ...] = (
         grad=WITH_AUTODIFF,
         doc="The logarithm of the sum of exponentials over the axes, without overflow.",
         attributes=ReduceAttributes,
+        implied={"axes": reduced_axes},
     ),
 )
