@@ -117,11 +117,23 @@ def _infer_layer(call: Call) -> tuple[TensorType, ...]:
 
 def standardize(steps: Steps, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str, str]:
     """``(x - mean) / sqrt(variance + epsilon)``, the mean and the inverse deviation."""
-    mean = steps.reduce("ReduceMean", x, axes)
+    mean = _mean(steps, x, axes)
     centred = steps.sub(x, mean)
     variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
     inverse = steps.op("Reciprocal", steps.op("Sqrt", steps.add(variance, epsilon)))
     return steps.mul(centred, inverse), mean, inverse
+
+
+def _mean(steps: Steps, x: str, axes: Sequence[int]) -> str:
+    """The mean, whose sum does not overflow where the elements do not.
+
+    They are scaled by a power of two, so that it is rounded as it would be without.
+    """
+    count = prod(steps.builder.types[x].shape[axis] for axis in axes)
+    assert isinstance(count, int)
+    part = 0.5 ** max(count - 1, 0).bit_length()
+    total = steps.reduce("ReduceSum", steps.mul(x, part), axes)
+    return total if count * part == 1 else steps.div(total, count * part)
 
 
 def _scaled(steps: Steps, x: str, scale: str, bias: str = "") -> str:

@@ -324,7 +324,8 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_max_pool),
         grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
-        doc="The largest element of each window, and its number in the whole input.",
+        doc="The largest element of each window, and its number in the whole input; NaN is passed "
+        "over.",
     ),
     Op(
         name="AveragePool",

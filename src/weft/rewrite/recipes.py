@@ -76,6 +76,7 @@ PIPELINE: tuple[Stage, ...] = (
             *batchnorm.SPLIT,
             *activations.RULES,
             *pooling.RULES,
+            *padding.RULES,
             *factors.FOLD,
             *transposed.RULES,
             *factors.CHEAPEN,
