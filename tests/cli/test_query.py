@@ -52,7 +52,7 @@ def test_text(model: Path) -> None:
 
 
 def test_json(model: Path) -> None:
-    result = run(model, "c: Conv -> Add", "--json", "--overlaps", "best")
+    result = run(model, "c: Conv -> Add", "--json", "--overlaps", "best", "--seconds", 3600)
     assert json.loads(result.stdout) == {
         "matches": [
             {

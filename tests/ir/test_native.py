@@ -96,7 +96,7 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         save(weighted(), tmp_path / "missing" / "net.weft")
     assert str(caught.value) == (
-        f"cannot save to {tmp_path}/missing/net.weft: there is no folder {tmp_path}/missing"
+        f"the output must be writable; got {tmp_path}/missing/net.weft: No such file or directory"
     )
     with pytest.raises(UserError) as caught:
         load(tmp_path / "net.weft", attribute_class)

@@ -27,7 +27,7 @@ from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Planned(Network):
     """A network that can be planned and written for a machine."""
 
@@ -135,6 +135,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
     ) -> Files:
         """The net as C.
 
@@ -146,10 +147,11 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most; the caller brings them.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        program = self.program(machine, name, thread_count(threads), exact=exact)
-        return emit(program, flavour or machine.flavour, weights, parts)
+        program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
+        return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
     def toolkit(
         self,
@@ -161,7 +163,8 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        plain: bool = False,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
     ) -> toolkits.Toolkit:
@@ -176,7 +179,8 @@ class Planned(Network):
             threads: that one run can use at the most; with more than one, a pool of threads
                 is part of the toolkit.
             exact: see ``plan``.
-            inputs: for the self-test; seeded random ones if not given.
+            plain: loops to read and audit; see ``plan``.
+            inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
         """
@@ -184,15 +188,16 @@ class Planned(Network):
         for each in also:
             toolkits.export_named(each)
         net = self.bound()
-        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
         program = lower(plan, name or net.graph.name)
-        if inputs is None:
-            inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
+        given = self._arranged(inputs)
+        if given is None:
+            given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         return toolkits.Toolkit(
-            files=emit(program, flavour or machine.flavour, weights, parts),
+            files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
-            golden=golden(inputs, net.reference(*inputs)),
+            golden=golden(given, net.reference(*given)),
             model=model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
@@ -212,7 +217,8 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        plain: bool = False,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
     ) -> toolkits.Toolkit:
@@ -229,6 +235,7 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
@@ -241,6 +248,7 @@ class Planned(Network):
             parts=parts,
             threads=threads,
             exact=exact,
+            plain=plain,
             inputs=inputs,
             model=model,
             also=also,
@@ -248,3 +256,8 @@ class Planned(Network):
         toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
+
+
+def _dialect(machine: Target, plain: bool) -> str:
+    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
+    return "c99" if plain and machine.flavour == "gnu" else machine.flavour

@@ -175,7 +175,7 @@ shapes_option = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=SHAPE",
-    help="Shape of an input, as 1x3x224x224; may be given for each.",
+    help="Shape of an input, as 1x3x224x224, or an open size, as sequence=128, in all inputs.",
 )
 
 batch_option = click.option(
@@ -276,7 +276,7 @@ class Model:
 def model_options(function: Function) -> Function:
     """The argument MODEL and the options that say how to read it."""
 
-    @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.argument("model", type=click.Path(exists=True, path_type=Path))
     @shapes_option
     @click.option(
         "--constant",

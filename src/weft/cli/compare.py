@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from weft import api, variants
+from weft.atomic import write_text
 from weft.cli.common import (
     State,
     batch_option,
@@ -22,14 +23,11 @@ from weft.cli.common import (
     working,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
-@click.argument(
-    "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @batch_option
 @click.option(
@@ -68,9 +66,9 @@ def compare(
     """Compares MODELS with the first of them.
 
     Peak is the most bytes of activations that must exist at once layer by layer; arena what
-    the plan for --target needs, flash its weights. Time is the median of rounds in which all
-    models take turns on this machine; difference is the largest one to the first model's
-    outputs, over their range, on --data or on random inputs.
+    the plan for --target needs, flash its weights. Latency is the median of one run on this
+    machine, called from C in rounds in which all models take turns; difference is the largest
+    one to the first model's outputs, over their range, on --data or on random inputs.
     """
     given = parse_shapes(shapes)
     with working("comparing"):
@@ -98,6 +96,8 @@ def compare(
 def _write(found: Comparison) -> None:
     headings = found.headings()
     table(headings, list(found.rows()), range(1, len(headings)))
+    if any(each.timing for each in found.variants):
+        click.echo("latency: the median of one run, called from C in a loop")
     click.echo()
     names = [each.name for each in found.variants]
     table(("op", *names), list(found.topology()), range(1, len(names) + 1))

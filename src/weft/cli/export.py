@@ -59,6 +59,11 @@ from weft.runtime.threads import MOST_THREADS
     help="Write the files of this export, too (`weft exports`); may be given for several.",
 )
 @exact_option
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Plain loops in the order of the definitions, to read and audit; slow.",
+)
 @json_option
 @click.pass_obj
 def export(
@@ -76,6 +81,7 @@ def export(
     flash: str | None,
     also: tuple[str, ...],
     exact: bool,
+    plain: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
 
@@ -95,6 +101,7 @@ def export(
             parts=0 if split else 1,
             threads=threads,
             exact=exact,
+            plain=plain,
             inputs=inputs,
             model=model.path.name,
             also=also,

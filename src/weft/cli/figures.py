@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from weft.atomic import write_text
 from weft.cli.common import (
     Model,
     State,
@@ -16,7 +17,6 @@ from weft.cli.common import (
     working,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.pictures.memory import memory_map
 from weft.plan.report import HEADINGS, cells, report, size, spans, summary
 from weft.plan.stats import LayerStats

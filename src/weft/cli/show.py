@@ -21,6 +21,7 @@ from weft.ir.diff import diff
 from weft.ir.edit import prune
 from weft.ir.graph import Graph
 from weft.ir.text import show as show_graph
+from weft.ir.types import Symbol
 from weft.loops.nodes import Kernel
 from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
@@ -87,12 +88,24 @@ def show(
         found = dict(graphs(model.net.graph, target))
     graph = found[after]
     if not compare and since is None:
-        _write(state, after, show_graph(graph))
+        _write(state, after, "".join(_open_sizes(model)) + show_graph(graph))
         return
     place = GRAPHS.index(after)
     earlier = since or GRAPHS[max(0, place - 1)]
     lines = list(diff(found[earlier], graph).lines())
     _write(state, after, "\n".join(lines or [f"no difference since {earlier}"]), lines)
+
+
+def _open_sizes(model: Model) -> Iterator[str]:
+    """What the file leaves open, and how to say it, as comments of the text."""
+    readers: dict[str, list[str]] = {}
+    for name, type in model.source.inputs.items():
+        for dim in type.shape:
+            if isinstance(dim, Symbol):
+                readers.setdefault(dim.name, []).append(name)
+    for symbol, names in readers.items():
+        listed = clean(f"{symbol} is open in {', '.join(names)}; here it is {model.batch}")
+        yield f"// {listed}. Say --batch SIZE, or in Python net.compile(batch=SIZE).\n"
 
 
 def _show_code(state: State, model: Model, target: str, after: str, flavour: str) -> None:

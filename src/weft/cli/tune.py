@@ -25,6 +25,7 @@ from weft.cli.common import (
     write_json,
 )
 from weft.runtime.choices import Choice, Choices
+from weft.runtime.timing import microseconds
 from weft.runtime.tune import TUNE_SECONDS, LayerTuning, Report, Tuning
 
 
@@ -109,7 +110,8 @@ def _summary(found: Tuning) -> str:
         lines.append("the usual alternatives are the fastest")
     else:
         lines.append(
-            f"a run takes {found.untuned:,.1f} µs untuned, {found.tuned:,.1f} µs tuned, "
+            f"a run takes {microseconds(found.untuned)} µs untuned, "
+            f"{microseconds(found.tuned)} µs tuned, timed within the run, "
             f"{found.untuned / found.tuned:.3f} times as fast"
         )
     if not found.kept:

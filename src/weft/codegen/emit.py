@@ -24,6 +24,7 @@ from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
 from weft.ops.record import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
+from weft.screen import Screen, Shown
 
 _NUMERIC = tuple("0123456789.-")
 _HELPER = re.compile(rf"\bweft_\w+(?=\()|\b{LANES}\b")
@@ -31,8 +32,8 @@ _HELPER = re.compile(rf"\bweft_\w+(?=\()|\b{LANES}\b")
 _FRAMES = 512
 
 
-@dataclass(frozen=True)
-class Files:
+@dataclass(frozen=True, repr=False)
+class Files(Shown):
     """Generated C.
 
     Attributes:
@@ -58,6 +59,13 @@ class Files:
     interface: Interface
     threads: int = 1
     foreign: Foreign = NOTHING_FOREIGN
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        pairs = [self.header, *self.private, *self.sources]
+        rows = [(name, f"{text.count(chr(10)):,}") for name, text in pairs]
+        title = f"Files of {self.name} in {self.flavour.name}, run by {self.interface.function}"
+        return Screen(title, (), ("file", "lines"), rows, (1,))
 
 
 def emit(

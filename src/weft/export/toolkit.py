@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.literals import array_lines, storage_of
@@ -22,14 +22,15 @@ from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
-from weft.plan.report import Report, Span, size
+from weft.plan.report import Report, Span, size, summary
 from weft.runtime.threads import pool_texts
+from weft.screen import Screen, Shown
 
 MARKER = "toolkit.json"
 
 
-@dataclass(frozen=True)
-class Toolkit:
+@dataclass(frozen=True, repr=False)
+class Toolkit(Shown):
     """What goes into a toolkit.
 
     Attributes:
@@ -52,6 +53,12 @@ class Toolkit:
     flags: Sequence[str] = ()
     also: Sequence[str] = ()
 
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        facts = (("run", self.files.interface.function), ("plan", summary(self.report)))
+        title = f"Toolkit of {self.model} for {self.target}"
+        return replace(self.files.screen(), title=title, facts=facts)
+
 
 def write(toolkit: Toolkit, folder: Path) -> list[str]:
     """Writes a toolkit: all of its files, or nothing where something fails.
@@ -63,23 +70,9 @@ def write(toolkit: Toolkit, folder: Path) -> list[str]:
     Returns:
         Names of the files written.
     """
-    folder = folder.resolve()
     _refuse_foreign(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as parent:
-            fresh = Path(parent) / "new"
-            fresh.mkdir()
-            names = _fill(toolkit, fresh)
-            if folder.exists():
-                folder.rename(Path(parent) / "old")
-            fresh.rename(folder)
-    except OSError as error:
-        raise UserError(
-            "the output folder must be writable",
-            got=f"{folder}: {error.strerror or error}",
-        ) from error
-    return names
+    with replacing_folder(folder) as fresh:
+        return _fill(toolkit, fresh)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -95,19 +88,13 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
-    names: list[str] = []
+    files, names = toolkit.files, list[str]()
     texts = ((name, text.encode()) for name, text in _texts(toolkit))
-    for name, content in chain(texts, toolkit.files.foreign.files):
+    for name, content in chain(texts, files.foreign.files):
         _check_name(name, names)
-        (folder / name).write_bytes(content)
-        names.append(name)
-    blob = toolkit.files.blob
-    if blob is not None:
-        name = f"{toolkit.files.name}.bin"
-        with (folder / name).open("wb") as stream:
-            for piece in blob.pieces():
-                stream.write(piece)
-        names.append(name)
+        names += write_files(folder, [(name, content)])
+    if files.blob is not None:
+        names += write_files(folder, [(f"{files.name}.bin", files.blob.pieces())])
     return sorted(names)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from weft.errors import InternalError
+from weft.errors import InternalError, fault, is_weft
 from weft.ir.graph import Node
 from weft.ir.types import Symbol, TensorType
 from weft.match.messages import error_at, nearest
@@ -162,8 +162,7 @@ class Conditions:
     def _getter(self, fact: Fact, facts: Mapping[str, Getter], op: str | None) -> Getter:
         name = fact.name
         if name in self.predicates and not fact.attribute:
-            predicate, arguments = self.predicates[name], fact.arguments or ()
-            return lambda subject: predicate(subject, *arguments)
+            return _asked(name, self.predicates[name], fact.arguments or ())
         attributes = _attributes_of(op) if op is not None else frozenset[str]()
         if fact.arguments is not None:
             fix = nearest(name, self.predicates)
@@ -211,6 +210,23 @@ class Conditions:
             rule = f"no op has an operand {name}"
             raise error_at(self.text, at, rule, fix=nearest(name, known))
         return None
+
+
+def _asked(name: str, predicate: Predicate, arguments: tuple[Any, ...]) -> Getter:
+    """What a predicate of the user says of a subject; its faults are told as its own."""
+
+    def asked(subject: Subject) -> Any:
+        try:
+            found: Any = predicate(subject, *arguments)
+            bool(found)  # what is neither true nor false is the predicate's fault, too
+            return found
+        except Exception as error:
+            if is_weft(predicate):
+                raise
+            place = f"node {subject.node.name}" if subject.node else f"value {subject.value}"
+            raise fault(f"query: predicate {name}", predicate, error, where=place) from error
+
+    return asked
 
 
 def _each(wanted: range, count: int) -> range:

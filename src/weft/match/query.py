@@ -17,6 +17,7 @@ from weft.match.messages import nearest
 from weft.match.program import Program
 from weft.match.view import GraphView, Match, View
 from weft.match.ways import Budget, Completion, Distinguish, TooManyWays, completion, entries_in
+from weft.screen import Screen, Shown, several, some
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
 """Which matches are wanted where they overlap."""
@@ -26,7 +27,7 @@ SECONDS = 5.0
 """For how long ``best`` looks for the best set."""
 
 
-class Matches(Sequence[Match]):
+class Matches(Shown, Sequence[Match]):
     """Matches in the order of the graph; each is put together when it is asked for.
 
     Args:
@@ -58,6 +59,37 @@ class Matches(Sequence[Match]):
 
     def __iter__(self) -> Iterator[Match]:
         return (_match(self._view, self._program, way) for way in self._ways)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Matches: {several(len(self), 'match', 'matches')}"
+        facts = (("note", self.cut),) if self.cut else ()
+        return Screen(title, facts, ("", "nodes", "names"), _Told(self), (0,))
+
+
+class _Told(Sequence[tuple[str, ...]]):
+    """Matches as rows of a table, each put together when it is asked for."""
+
+    def __init__(self, matches: Matches, first: int = 0) -> None:
+        self._matches, self._first = matches, first
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> _Told: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, ...] | _Told:
+        if isinstance(index, slice):
+            return _Told(self._matches[index], self._first + (index.start or 0))
+        match = self._matches[index]
+        named = {**match.values, **{name: node.name for name, node in match.named.items()}}
+        return (
+            str(self._first + index),
+            some((f"{node.name} ({node.op})" for node in match.nodes), 3),
+            ", ".join(f"{name} = {value or '(absent)'}" for name, value in named.items()),
+        )
 
 
 @dataclass(frozen=True)

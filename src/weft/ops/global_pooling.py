@@ -88,7 +88,7 @@ def _reference_global_max(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return _reference_global(call, x, lambda x, axes: np.fmax.reduce(x, axis=axes, keepdims=True))
 
 
-X = (Param("x"),)
+X = (Param("x", role="image"),)
 
 OPS: tuple[Op, ...] = (
     Op(

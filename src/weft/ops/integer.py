@@ -28,6 +28,7 @@ from weft.ops.expr import binary, broadcast, cast, const, index, total, unary
 from weft.ops.linear import matmul_points, matmul_shape
 from weft.ops.quantization import is_single, saturate, saturated
 from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.window import implied_window
 
 BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
 INTEGERS_ONLY = NoGrad("integers have no derivative")
@@ -362,6 +363,7 @@ OPS: tuple[Op, ...] = (
         grad=INTEGERS_ONLY,
         doc="The convolution of x and w less their zero points, in i32.",
         attributes=ConvAttributes,
+        implied=implied_window(weight=1),
     ),
     Op(
         name="QLinearConv",
@@ -372,5 +374,6 @@ OPS: tuple[Op, ...] = (
         grad=INTEGERS_ONLY,
         doc="The convolution of quantized x and w, plus an i32 bias, quantized.",
         attributes=ConvAttributes,
+        implied=implied_window(weight=3),
     ),
 )

@@ -25,6 +25,7 @@ from weft.ops.support import WITH_AUTODIFF
 from weft.ops.window import (
     Window,
     guarded,
+    implied_window,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -312,7 +313,7 @@ def _reference_lp_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (norm(sums, p).astype(dtype.numpy),)
 
 
-X = (Param("x"),)
+X = (Param("x", role="image"),)
 
 OPS: tuple[Op, ...] = (
     Op(
@@ -324,6 +325,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_max_pool),
         grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
+        implied=implied_window(),
         doc="The largest element of each window, and its number in the whole input; NaN is passed "
         "over.",
     ),
@@ -335,6 +337,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_average_pool),
         grad=WITH_AUTODIFF,
         attributes=AveragePoolAttributes,
+        implied=implied_window(),
         doc="The mean of each window, over the input alone or over the padding too.",
     ),
     Op(
@@ -345,6 +348,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_lp_pool),
         grad=WITH_AUTODIFF,
         attributes=LpPoolAttributes,
+        implied=implied_window(),
         doc="The p-norm of each window.",
     ),
 )

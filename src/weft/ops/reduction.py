@@ -125,6 +125,7 @@ def _reduction(
         grad=WITH_AUTODIFF,
         doc=doc,
         attributes=ReduceAttributes,
+        implied={"axes": reduced_axes},
     )
 
 
@@ -302,5 +303,6 @@ OPS: tuple[Op, ...] = (
         doc="The logarithm of the sum of exponentials over the axes, without overflow; "
         "integers truncate.",
         attributes=ReduceAttributes,
+        implied={"axes": reduced_axes},
     ),
 )

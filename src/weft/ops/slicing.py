@@ -374,6 +374,10 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_slice),
         grad=WITH_AUTODIFF,
         attributes=SliceAttributes,
+        implied={
+            "axes": lambda call: tuple(range(len(call.attributes.starts))),
+            "steps": lambda call: (1,) * len(call.attributes.starts),
+        },
         doc="Every step-th element between start and end, along some axes.",
     ),
     Op(

@@ -388,7 +388,7 @@ def apply(
     wanted = outputs or (len(made) if op.outputs[-1].variadic else _least(op))
     if len(made) < wanted:
         raise call.error(f"gives {len(made)} outputs", got=f"{wanted} asked for")
-    maker = Applied(op, inputs, attributes, made[:wanted], name)
+    maker = Applied(op, inputs, op.resolved(call), made[:wanted], name)
     return tuple(Value(each, maker, place) for place, each in enumerate(maker.types))
 
 

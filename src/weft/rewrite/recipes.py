@@ -17,6 +17,7 @@ from weft.rewrite import (
     composites,
     constants,
     factors,
+    flattened,
     identities,
     padding,
     pooling,
@@ -80,6 +81,7 @@ PIPELINE: tuple[Stage, ...] = (
             *factors.FOLD,
             *transposed.RULES,
             *factors.CHEAPEN,
+            *flattened.RULES,
         ),
     ),
     # Weights that were folded alike are alike.

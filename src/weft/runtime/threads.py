@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.errors import InternalError, UserError
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
@@ -74,8 +75,7 @@ def build_pool(compiler: Compiler, cache: Cache, flags: Sequence[str] = _FLAGS) 
     identity += [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
 
     def make(target: Path) -> None:
-        for name, text in texts:
-            (target.parent / name).write_text(text)
+        write_files(target.parent, [(name, text.encode()) for name, text in texts])
         source = target.parent / POOL_SOURCE
         compile_object(compiler, flags, source, source.with_suffix(".o"))
         link_library(compiler, [source.with_suffix(".o")], target, ["-pthread"])
