@@ -157,7 +157,7 @@ def _reference_layer(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
     axes = _normalized_axes(call)
-    wide = exact(x)
+    wide = x.astype(np.float64)
     mean = wide.mean(axis=axes, keepdims=True)
     centred = wide - mean
     variance = (centred * centred).mean(axis=axes, keepdims=True)
@@ -318,7 +318,7 @@ def _reference_group(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     groups = getattr(call.attributes, "num_groups", x.shape[1])
-    parts = exact(x).reshape(x.shape[0], groups, -1)
+    parts = x.astype(np.float64).reshape(x.shape[0], groups, -1)
     centred = parts - parts.mean(axis=2, keepdims=True)
     variance = (centred * centred).mean(axis=2, keepdims=True)
     value = centred / np.sqrt(variance + parts.dtype.type(call.attributes.epsilon))
