@@ -1818,7 +1818,9 @@ def topk(
     *,
     name: str = "",
 ) -> tuple[Value, Value]:
-    """The largest or smallest elements along an axis, and their places."""
+    """The largest or smallest elements along an axis, and their places; NaN counts as larger
+    than any number.
+    """
 
 def topk_indices(
     x: Input,
