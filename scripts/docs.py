@@ -19,6 +19,7 @@ from kernels_page import kernels_page
 from ops_stub import stub
 from query_picture import query_picture
 
+from weft.codegen.flavours import flavour_named
 from weft.dtypes import DType
 from weft.ops.record import Computation, Control, Define, Expand, Extern, Op, Param
 from weft.ops.table import OPS
@@ -151,11 +152,10 @@ def targets_page() -> Iterator[str]:
     rows = ["| target | vector bytes | registers | C | flags | |", "|---|---|---|---|---|---|"]
     for name in TARGETS:
         row = target(name)
+        vectors = flavour_named(row.flavour).vectors
+        width, registers = (row.vector_bytes, row.registers) if vectors else ("", "")
         flags = " ".join(f"`{flag}`" for flag in row.flags)
-        rows.append(
-            f"| `{name}` | {row.vector_bytes} | {row.registers} | `{row.flavour}` | {flags} "
-            f"| {row.doc} |"
-        )
+        rows.append(f"| `{name}` | {width} | {registers} | `{row.flavour}` | {flags} | {row.doc} |")
     yield "\n".join(rows)
 
 

@@ -19,7 +19,7 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
-from weft.runtime.record import remember
+from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
 
@@ -92,7 +92,9 @@ class Net(Looked):
                 way.tune(self.graph, choices, tune_seconds)
                 choices = Choices().known(way.context)
             library = way.library(self.graph, choices)
-            remember(Cache(), way.key(self.identity, tune, choices), library.built)
+            path = self.origin.path if isinstance(self.origin, Source) else ""
+            made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
+            remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
         options: dict[str, Any] = {

@@ -18,9 +18,11 @@ from weft.cli.common import (
     parse_shapes,
     planned_threads_option,
     quiet_option,
+    say,
     shapes_option,
     table,
     target_option,
+    wide_option,
     working,
     write_json,
 )
@@ -49,6 +51,7 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 )
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
 @quiet_option
+@wide_option
 @json_option
 @click.pass_obj
 def compare(
@@ -92,17 +95,21 @@ def compare(
         return
     _write(found)
     if svg is not None:
-        click.echo(f"plot: {svg}")
+        say(f"plot: {svg}")
+
+
+# What goes first where the terminal is too narrow.
+_DROP = ("nodes", "parameters", "peak", "MACs", "difference", "arena")
 
 
 def _write(found: Comparison) -> None:
     headings = found.headings()
-    table(headings, list(found.rows()), range(1, len(headings)))
-    if any(each.timing for each in found.variants):
-        click.echo("latency: the median of one run, called from C in a loop")
+    table(headings, list(found.rows()), range(1, len(headings)), _DROP)
     click.echo()
+    if any(each.timing for each in found.variants):
+        say("latency: the median of one run, called from C in a loop\n")
     names = [each.name for each in found.variants]
     table(("op", *names), list(found.topology()), range(1, len(names) + 1))
     click.echo()
     for each in found.variants[1:]:
-        click.echo(f"{each.name} against {names[0]}: {each.changes}")
+        say(f"{each.name} against {names[0]}: {each.changes}")

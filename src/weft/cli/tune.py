@@ -23,6 +23,7 @@ from weft.cli.common import (
     simd_option,
     table,
     threads_option,
+    wide_option,
     write_json,
 )
 from weft.reporting import progress as listening
@@ -147,6 +148,7 @@ def _summary(found: Tuning) -> str:
     callback=forget_choices,
     help="Forget what was measured so far, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def tune(
