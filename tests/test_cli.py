@@ -257,7 +257,7 @@ def test_export_of_plain_loops(digits, tmp_path):
     text = (tmp_path / "out" / "digits.c").read_text()
     # As the definition has it: a window without padding is a guard, not a tile.
     assert "acc += (0 <= i2 + i - 1 && i2 + i - 1 < 8 &&" in text
-    assert "__attribute__" not in text
+    assert "vector_size" not in text
     assert subprocess.run(["make", "-s", "-C", tmp_path / "out", "test"]).returncode == 0
 
 
@@ -276,7 +276,7 @@ def test_export_into_a_folder_of_others(digits, tmp_path):
     ("option", "rule"),
     [
         ("--ram", "arena, stack, inputs and outputs must fit into 4,096 bytes of RAM"),
-        ("--flash", "the weights must fit into 4,096 bytes of flash"),
+        ("--flash", "code and constants must fit into 4,096 bytes of flash"),
     ],
 )
 def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from weft import pictures
+from weft.api.matched import highlighted, replace_matches
 from weft.api.named import arranged
 from weft.api.planned import Planned
 from weft.match.conditions import Predicate
@@ -19,8 +20,11 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
+from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
+from weft.surgery.chosen import Nodes
+from weft.surgery.part import Part
 from weft.targets.table import target as find_target
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
@@ -66,22 +70,50 @@ class Looked(Planned):
             weight=weight,
         )
 
+    def replace_all(
+        self,
+        query: str | Matches,
+        function: Part,
+        *,
+        overlaps: Overlaps = "greedy",
+        predicates: Mapping[str, Predicate] | None = None,
+    ) -> Self:
+        """With something else wherever a query matches, all in one pass.
+
+        Args:
+            query: in the language of ``docs/query.md``, or matches that share no nodes.
+            function: what comes, as for ``replace``: a graph, a net, or a function of the
+                values that the nodes of a match read (``match.inputs``, in order), which
+                gives what they give (``match.outputs``).  Where its first parameter is called
+                ``match``, it gets the match first.
+            overlaps: ``greedy`` or ``best``: which matches are taken where they overlap.
+            predicates: as for ``query``.
+
+        Raises:
+            UserError: a match cannot be replaced; nothing is replaced then.
+        """
+        found = query
+        if isinstance(found, str):
+            found = self.query(found, overlaps=overlaps, predicates=predicates)
+        return self.with_graph(replace_matches(self.graph, found, function))
+
     def draw(
         self,
         *,
-        highlight: Mapping[str, Collection[str]] | None = None,
+        highlight: Mapping[str, Nodes] | Nodes | None = None,
         format: pictures.Format = "svg",
         title: str = "",
     ) -> str:
         """A picture of the graph.
 
         Args:
-            highlight: names of nodes to mark, by caption.
+            highlight: nodes to mark, by caption or without: names, nodes, or matches.
             format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
                 searches and shows all details.
             title: stands above; the graph's name if not given.
         """
-        return pictures.draw(self.graph, highlight=highlight, format=format, title=title)
+        marked = highlighted(self.graph, highlight)
+        return pictures.draw(self.graph, highlight=marked, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows, unless there is too much of it."""
@@ -120,9 +152,11 @@ class Looked(Planned):
         plan = net.plan(machine)
         made = dict.fromkeys(value for step in plan.steps for value in step.writes)
         named = dict(zip(net.graph.inputs, arrays, strict=True))
+        announce("computing what is expected")
         expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
         library = build(tapped.program, flavour or machine.flavour)
+        announce("running and comparing")
         return compare_all(tapped.named(library(*arrays)), expected)
 
     def _values(

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import export as toolkits
 from weft.api.network import Network
+from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
@@ -22,6 +23,7 @@ from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
@@ -60,7 +62,9 @@ class Planned(Network):
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
         )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
+        announce("planning")
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def implementations(
@@ -155,7 +159,7 @@ class Planned(Network):
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -167,6 +171,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -183,6 +188,9 @@ class Planned(Network):
             inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
@@ -193,7 +201,7 @@ class Planned(Network):
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
+        made = toolkits.Toolkit(
             files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
@@ -203,11 +211,12 @@ class Planned(Network):
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -221,6 +230,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -228,7 +238,7 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
@@ -239,21 +249,33 @@ class Planned(Network):
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
-        made = self.toolkit(
-            target,
-            name=name,
-            flavour=flavour,
-            weights=weights,
-            parts=parts,
-            threads=threads,
-            exact=exact,
-            plain=plain,
-            inputs=inputs,
-            model=model,
-            also=also,
+
+        def planned(net: Planned) -> Plan:
+            count = thread_count(threads)
+            return net.bound().plan(target, threads=count, exact=exact, plain=plain)
+
+        def make(net: Planned) -> toolkits.Toolkit:
+            return net.toolkit(
+                target,
+                name=name or self.graph.name,
+                flavour=flavour,
+                weights=weights,
+                parts=parts,
+                threads=threads,
+                exact=exact,
+                plain=plain,
+                inputs=inputs,
+                model=model,
+                also=also,
+                compiler=compiler,
+            )
+
+        made = make(self)
+        toolkits.check_room(
+            made, ram, flash, lambda room: tiles_that_fit(self, made, room, planned, make)
         )
-        toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
 

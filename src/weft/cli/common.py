@@ -16,6 +16,14 @@ import click
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from weft import api
@@ -24,6 +32,8 @@ from weft.errors import InternalError, UserError, WeftError
 from weft.ir.npz import read_arrays
 from weft.pictures.canvas import clean
 from weft.plugins import Table as PluginTable
+from weft.reporting import Step
+from weft.reporting import progress as listening
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
 
@@ -38,6 +48,7 @@ class Exit(IntEnum):
     USAGE = 2
     CHECK = 3
     BUG = 70
+    INTERRUPTED = 130
 
 
 @dataclass
@@ -46,10 +57,12 @@ class State:
 
     Attributes:
         json: results and errors are written as JSON.
+        quiet: progress is not shown.
         wide: tables are written whole, whatever the terminal's width.
     """
 
     json: bool = False
+    quiet: bool = False
     wide: bool = False
 
 
@@ -74,13 +87,33 @@ def progress() -> Console:
 
 @contextmanager
 def working(what: str) -> Generator[None]:
-    """Says what takes so long, while it does and if a person is watching."""
-    console = progress()
-    if not console.is_terminal:
-        yield
+    """Says what takes so long, and for how long, while it does and if a person is watching."""
+    with showing(what) as bar:
+        if bar is None:
+            yield
+            return
+        (task,) = bar.task_ids
+
+        def show(step: Step) -> None:
+            bar.update(task, description=escape(f"{what}: {step}"))
+
+        with listening(show):
+            yield
+
+
+@contextmanager
+def showing(
+    what: str, *columns: ProgressColumn, total: float | None = None
+) -> Generator[Progress | None]:
+    """A line of progress on the terminal; nothing if nobody watches or all is to be quiet."""
+    console, context = progress(), click.get_current_context(silent=True)
+    if not console.is_terminal or (context is not None and context.obj.quiet):
+        yield None
         return
-    with console.status(Text(f"{what} ...")):
-        yield
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), *columns, TimeElapsedColumn())
+    with Progress(*shown, console=console, transient=True) as bar:
+        bar.add_task(escape(what), total=total)
+        yield bar
 
 
 def write_json(data: object) -> None:
@@ -190,6 +223,20 @@ def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.obj.json = True
 
 
+def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.obj.quiet = value
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Show no progress.",
+)
+
 json_option = click.option(
     "--json",
     is_flag=True,
@@ -262,6 +309,10 @@ tuned_option = click.option(
 
 exact_option = click.option(
     "--exact", is_flag=True, help="Only kernels that round as the definitions do: no Winograd."
+)
+
+flavour_option = click.option(
+    "--flavour", default="", help="c89, c99 or gnu [default: the target's own]."
 )
 
 libraries_option = click.option(
@@ -348,6 +399,7 @@ def model_options(function: Function) -> Function:
         help="Value of an input that is always the same: JSON, or @FILE.npy.",
     )
     @batch_option
+    @quiet_option
     @functools.wraps(function)
     def wrapped(
         model: Path, shapes: Sequence[str], constants: Sequence[str], batch: int, **rest: Any

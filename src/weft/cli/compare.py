@@ -17,6 +17,7 @@ from weft.cli.common import (
     json_option,
     parse_shapes,
     planned_threads_option,
+    quiet_option,
     say,
     shapes_option,
     table,
@@ -49,6 +50,7 @@ from weft.explore.comparison import COSTS, Comparison, Cost
     help="Draw accuracy (or the difference to the first) against --cost to this file.",
 )
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
+@quiet_option
 @wide_option
 @json_option
 @click.pass_obj

@@ -13,6 +13,7 @@ from weft.cli.common import (
     Exit,
     Model,
     State,
+    flavour_option,
     json_option,
     model_options,
     say,
@@ -108,6 +109,7 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare the outputs with the arrays of their names in this .npz instead.",
 )
+@flavour_option
 @wide_option
 @json_option
 @click.pass_context
@@ -119,6 +121,7 @@ def verify(
     against: str,
     tolerance: float,
     expect: Path | None,
+    flavour: str,
 ) -> None:
     """Runs MODEL's compiled code and compares what every step makes.
 
@@ -134,7 +137,7 @@ def verify(
         chosen = _chosen(model, against)
         oracle = _onnxruntime(model) if chosen == ORT else None
     with working(f"compiling, and running {chosen}"):
-        found = model.net.verify(*inputs.values(), oracle=oracle)
+        found = model.net.verify(*inputs.values(), oracle=oracle, flavour=flavour)
     _report(ctx.obj, chosen, tolerance, found)
     # Comparisons with NaN are false, so this is not written as `>`.
     if not all(each.relative <= tolerance for each in found):

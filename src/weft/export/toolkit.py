@@ -15,8 +15,11 @@ import numpy as np
 from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
+from weft.codegen.interface import run_parameters
+from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
+from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
@@ -28,6 +31,25 @@ from weft.runtime.threads import pool_texts
 from weft.screen import Screen, Shown
 
 MARKER = "toolkit.json"
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a toolkit is built.
+
+    Attributes:
+        compiler: the command that its Makefile calls; the system's if empty.
+        archiver: what goes with it, if that is known.
+        flags: for it; level 2 of optimization and the target's if there are none.
+        flash: bytes of code and constants, if they were measured.
+        measured: what measured them.
+    """
+
+    compiler: str = ""
+    archiver: str = ""
+    flags: tuple[str, ...] = ()
+    flash: int | None = None
+    measured: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +64,7 @@ class Toolkit(Shown):
         model: what was compiled, for people (``resnet18.onnx``).
         target: name of the target.
         flags: compiler flags of the target.
+        build: how its Makefile builds it, and what that was found to take.
         also: exports (see ``weft.export.exports``) whose files are written, too.
     """
 
@@ -52,7 +75,16 @@ class Toolkit(Shown):
     model: str
     target: str
     flags: Sequence[str] = ()
+    build: Build = Build()
     also: Sequence[str] = ()
+
+    @property
+    def flash_bytes(self) -> int:
+        """Bytes of code and constants: measured, or else an estimate."""
+        blob = self.files.blob
+        if self.build.flash is None:
+            return self.report.weight_bytes + self.files.code_bytes
+        return self.build.flash + (blob.size if blob is not None else 0)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -139,6 +171,7 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
 def facts(toolkit: Toolkit) -> dict[str, Any]:
     """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
+    parameters = run_parameters(files.interface)
     names = _names(report)
     return {
         "name": files.name,
@@ -148,6 +181,9 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "target": toolkit.target,
         "flavour": files.flavour,
         "flags": " ".join(toolkit.flags),
+        "compiler": toolkit.build.compiler,
+        "archiver": toolkit.build.archiver,
+        "cflags": " ".join(toolkit.build.flags or ("-O2", *toolkit.flags)),
         "sources": [name for name, _ in files.sources],
         "foreign": _foreign(files.foreign),
         "headers": [files.header[0], *(name for name, _ in files.private)],
@@ -165,6 +201,15 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "size": size,
         "arena_bytes": report.arena_bytes,
         "stack_bytes": files.stack_bytes,
+        "stack": files.stack,
+        "calls": files.calls,
+        "red_zone": RED_ZONE,
+        "round": ROUND,
+        "parameters": ", ".join(f"{type}{name}" for type, name in parameters),
+        "types": ", ".join(type.rstrip() for type, _ in parameters),
+        "names": [name for _, name in parameters],
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
     }
 
 
@@ -243,6 +288,9 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
         "stack_bytes": files.stack_bytes,
+        "stack_measured": files.stack.compiler,
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
         "weight_bytes": report.weight_bytes,
         "threads": files.threads,
         "steps": len(report.rows),
@@ -265,15 +313,16 @@ def golden_header(toolkit: Toolkit) -> str:
         f"#define {guard}",
         "",
         f'#include "{files.header[0]}"',
-        "#include <math.h>",
     ]
-    if files.flavour.c99_library:
-        lines.append("#include <stdint.h>")
-    lines.append("")
+    arrays: list[str] = []
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    return "\n".join([*lines, "#endif", ""])
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    text = "\n".join(arrays)
+    headers = standard_headers(text)
+    if files.flavour.c99_library:
+        headers += integer_types(text, files.flavour)
+    return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
 def _array(name: str, vector: Vector, c99: bool) -> list[str]:

@@ -10,6 +10,7 @@ from weft.match.lower import Lowering
 from weft.match.messages import error_at
 from weft.match.order import certain_nodes, in_order, names_in, opened, roots_of
 from weft.match.pattern import Link, QueryText, Statement, walk
+from weft.match.possible import clash
 from weft.match.program import DONE, NodeStep, Program, RestartStep, SplitStep, Step
 from weft.match.resolve import HIDDEN, Expander, ScopeFinder, Scopes
 from weft.match.simplify import needed_ops, simplified
@@ -31,6 +32,7 @@ def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) 
     query = parse(text)
     statements = opened(tuple(map(simplified, Expander(query).statements())))
     scopes = ScopeFinder(query, statements).scopes()
+    clash(text, statements)
     certain = certain_nodes(roots_of(statements))
     lowering = Lowering(text, scopes, Conditions(text, predicates or {}), certain)
     _lower_used(query, statements, lowering)
