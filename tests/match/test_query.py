@@ -130,7 +130,9 @@ def test_overlaps() -> None:
     graph = chain(6)
     pair = "Relu -> Neg -> Relu?"
     sizes = {
-        overlaps: [len(match.nodes) for match in query(graph, pair, overlaps=overlaps)]
+        overlaps: [
+            len(match.nodes) for match in query(graph, pair, overlaps=overlaps, seconds=3600)
+        ]
         for overlaps in ("all", "every", "greedy", "best")
     }
     assert sizes == {
@@ -146,7 +148,7 @@ def test_best_can_be_weighed() -> None:
     def weight(match: Match) -> int:
         return 10 if len(match.nodes) == 3 else 1
 
-    found = query(chain(6), "Relu -> Neg -> Relu?", overlaps="best", weight=weight)
+    found = query(chain(6), "Relu -> Neg -> Relu?", overlaps="best", seconds=3600, weight=weight)
     assert [len(match.nodes) for match in found] == [3, 2]
     assert found.cut == ""
 

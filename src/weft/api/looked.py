@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import pictures
 from weft.api.matched import highlighted, replace_matches
+from weft.api.named import arranged
 from weft.api.planned import Planned
 from weft.errors import UserError
 from weft.match.conditions import Predicate
@@ -20,6 +21,7 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
+from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
 from weft.surgery.chosen import Nodes
@@ -33,7 +35,7 @@ MOST_SHOWN = 300
 """A notebook shows the picture of a net of at most so many nodes by itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Looked(Planned):
     """A network that can be looked at."""
 
@@ -131,19 +133,26 @@ class Looked(Planned):
         """What a notebook shows, unless there is too much of it."""
         return self.draw() if len(self.graph.nodes) <= MOST_SHOWN else None
 
+    def _repr_html_(self) -> str:
+        """The figures, and below them the picture."""
+        return f"{self.screen().html()}{self._repr_svg_() or ''}"
+
     def stats(self) -> GraphStats:
         """What every node computes, reads, writes and keeps live."""
         return stats(self.bound().graph, OPS)
 
     def verify(
-        self, *inputs: np.ndarray, oracle: Oracle | None = None, flavour: str = ""
+        self,
+        *inputs: np.ndarray | Mapping[str, np.ndarray],
+        oracle: Oracle | None = None,
+        flavour: str = "",
     ) -> list[Difference]:
         """Runs the net on this machine and compares what every step makes.
 
         The steps are those of ``compile``, with copies of their results in between.
 
         Args:
-            inputs: as for the compiled net.
+            inputs: in order, or one mapping by the inputs' names.
             oracle: what to compare with; by default the ops' references.
             flavour: of the C that is generated.
 
@@ -153,13 +162,16 @@ class Looked(Planned):
         """
         machine = find_target("host")
         net = self.bound()
+        arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
         plan = net.plan(machine)
         made = dict.fromkeys(value for step in plan.steps for value in step.writes)
-        named = dict(zip(net.graph.inputs, inputs, strict=True))
+        named = dict(zip(net.graph.inputs, arrays, strict=True))
+        announce("computing what is expected")
         expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
         library = build(tapped.program, flavour or machine.flavour)
-        return compare_all(tapped.named(library(*inputs)), expected)
+        announce("running and comparing")
+        return compare_all(tapped.named(library(*arrays)), expected)
 
     def _values(
         self, inputs: Mapping[str, np.ndarray], values: Collection[str]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 
+from weft.api.named import Outputs, arranged, named_outputs, outputs_type
 from weft.errors import UserError
 from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
 from weft.ir.diff import GraphDiff, diff
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, counted, facts_of
 from weft.ir.history import noted
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
@@ -26,6 +27,7 @@ from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
+from weft.reporting import announce
 from weft.rewrite.chosen import RuleLike, rules_of, told_of
 from weft.rewrite.engine import Log, rewrite
 from weft.rewrite.natives import use_natives
@@ -33,12 +35,17 @@ from weft.rewrite.recipe import Recipe
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness, exactness_of
 from weft.runtime.identity import digest_graph
+from weft.screen import Screen, Shown
 from weft.surgery.editable import Editable
 from weft.targets.target import Target
 
 
-@dataclass(frozen=True)
-class Network(Editable):
+def _unpickled(kind: type[Network], graph: Graph, identity: str) -> Network:
+    return kind(Source(identity, lambda: graph), graph) if identity else kind(graph)
+
+
+@dataclass(frozen=True, repr=False)
+class Network(Editable, Shown):
     """A graph that was given or that lies in a file, and what it becomes before it is planned.
 
     Attributes:
@@ -60,20 +67,39 @@ class Network(Editable):
         """What is computed."""
         if isinstance(self.origin, Graph):
             return self.origin
+        if self.loaded is None:
+            announce("reading the model")
         return self.loaded or self.origin.read()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the graph, so that the file is not needed, and with its identity, so that what was
+        # built from it is found in the cache.
+        identity = self.origin.identity if isinstance(self.origin, Source) else ""
+        return _unpickled, (type(self), self.graph, identity)
 
     def with_graph(self, graph: Graph) -> Self:
         """The same of another graph."""
         return type(self)(graph)
 
-    def __call__(self, *values: Value, name: str = "") -> Value | tuple[Value, ...]:
+    def __call__(
+        self, /, *values: Value | Mapping[str, Value], name: str = "", **named: Value
+    ) -> Value | tuple[Value, ...]:
         """The outputs for values of a network in the making, which this net becomes part of.
 
         Args:
-            values: one for each input.
+            values: one for each input, in order, or one mapping by the inputs' names.
             name: in front of the names of the nodes; the graph's if not given.
+            named: values by the inputs' names.
         """
-        made = call_graph(self.graph, *values, name=name)
+        if named or (values and isinstance(values[0], Mapping)):
+            values = arranged(self.graph.name, "input", self.graph.inputs, values, named)
+        made = call_graph(self.graph, *cast(tuple[Value, ...], values), name=name)
         return made[0] if len(made) == 1 else made
 
     @cached_property
@@ -173,11 +199,36 @@ class Network(Editable):
             graph = use_natives(graph, name, exact=exact)
         return self.with_graph(tidy(expand(graph, OPS)))
 
-    def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The outputs by the ops' NumPy references: slow, and what the rest is held to."""
-        named = dict(zip(self.graph.inputs, inputs, strict=True))
-        found = evaluate(self.graph, named, OPS)
-        return tuple(found[name] for name in self.graph.outputs)
+    def reference(
+        self, /, *inputs: np.ndarray | Mapping[str, np.ndarray], **named: np.ndarray
+    ) -> Outputs:
+        """The outputs by the ops' NumPy references: slow, and what the rest is held to.
+
+        Args:
+            inputs: in order, or one mapping by the inputs' names.
+            named: inputs by their names.
+
+        Returns:
+            A tuple with the outputs' names, also of a single one.
+        """
+        names = self.graph.inputs
+        given = arranged(self.graph.name, "input", names, inputs, named)
+        found = evaluate(self.graph, dict(zip(names, given, strict=True)), OPS)
+        made = tuple(found[name] for name in self.graph.outputs)
+        return named_outputs(outputs_type(self.graph.outputs), made)
+
+    def _arranged(
+        self, inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None
+    ) -> Sequence[np.ndarray] | None:
+        """Inputs that were given in order or by name, in order."""
+        if inputs is None:
+            return None
+        given = (inputs,) if isinstance(inputs, Mapping) else inputs
+        return arranged(self.graph.name, "input", self.graph.inputs, given, {})
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells: never the elements of weights."""
+        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts_of(self.graph))
 
     def save(self, path: str | Path) -> None:
         """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""

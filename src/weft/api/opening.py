@@ -21,14 +21,15 @@ from weft.ops.values import Value, input_value
 
 def load(
     path: str | Path,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> Net:
     """Reads a network from an ONNX file, or from one that ``Net.save`` wrote.
 
     Args:
         path: the file; external data must lie in its folder.
-        inputs: shapes of graph inputs, for dimensions that the file leaves open.
+        inputs: shapes of graph inputs, for dimensions that the file leaves open; or such a
+            size by its name: ``{"sequence": 128}`` holds in all inputs that have it.
         constants: values of graph inputs that never change; these are then no inputs.
 
     Raises:

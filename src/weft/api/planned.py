@@ -22,12 +22,13 @@ from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Planned(Network):
     """A network that can be planned and written for a machine."""
 
@@ -60,7 +61,9 @@ class Planned(Network):
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
         )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
+        announce("planning")
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def implementations(
@@ -135,6 +138,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
     ) -> Files:
         """The net as C.
 
@@ -146,14 +150,15 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most; the caller brings them.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
-        program = self.program(machine, name, thread_count(threads), exact=exact)
-        return emit(program, flavour or machine.flavour, weights, parts)
+        program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
+        return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -161,9 +166,11 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        plain: bool = False,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -176,33 +183,39 @@ class Planned(Network):
             threads: that one run can use at the most; with more than one, a pool of threads
                 is part of the toolkit.
             exact: see ``plan``.
-            inputs: for the self-test; seeded random ones if not given.
+            plain: loops to read and audit; see ``plan``.
+            inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
             toolkits.export_named(each)
         net = self.bound()
-        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
         program = lower(plan, name or net.graph.name)
-        if inputs is None:
-            inputs = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
-            files=emit(program, flavour or machine.flavour, weights, parts),
+        given = self._arranged(inputs)
+        if given is None:
+            given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
+        made = toolkits.Toolkit(
+            files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
-            golden=golden(inputs, net.reference(*inputs)),
+            golden=golden(given, net.reference(*given)),
             model=model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -212,9 +225,11 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
-        inputs: Sequence[np.ndarray] | None = None,
+        plain: bool = False,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -222,16 +237,18 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
             threads: that one run can use at the most.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
         made = self.toolkit(
             target,
@@ -241,10 +258,17 @@ class Planned(Network):
             parts=parts,
             threads=threads,
             exact=exact,
+            plain=plain,
             inputs=inputs,
             model=model,
             also=also,
+            compiler=compiler,
         )
         toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
+
+
+def _dialect(machine: Target, plain: bool) -> str:
+    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
+    return "c99" if plain and machine.flavour == "gnu" else machine.flavour

@@ -8,9 +8,9 @@ from typing import cast, get_args
 
 import click
 
+from weft.atomic import write_text
 from weft.cli.common import Model, State, clean, json_option, model_options, working, write_json
 from weft.cli.draw import format_of
-from weft.cli.files import write_text
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph

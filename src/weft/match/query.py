@@ -28,6 +28,7 @@ from weft.match.ways import (
     completion,
     entries_in,
 )
+from weft.screen import Screen, Shown, several, some
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
 """Which matches are wanted where they overlap."""
@@ -39,7 +40,7 @@ SECONDS = 5.0
 _LONGEST = "of matches that differ in repetitions only the longest were considered"
 
 
-class Matches(Sequence[Match]):
+class Matches(Shown, Sequence[Match]):
     """Matches in the order of the graph; each is put together when it is asked for.
 
     Args:
@@ -72,11 +73,6 @@ class Matches(Sequence[Match]):
             return Matches(self._view, self._program, self._ways[index], self.cut)
         return _match(self._view, self._program, self._ways[index])
 
-    def __repr__(self) -> str:
-        count = "1 match" if len(self) == 1 else f"{len(self)} matches"
-        more = self.hint
-        return f"<{count}: {more}>" if more else f"<{count}>"
-
     @cached_property
     def hint(self) -> str:
         """Why there may be no match, and where there are some; nothing where there are."""
@@ -97,6 +93,38 @@ class Matches(Sequence[Match]):
 
     def __iter__(self) -> Iterator[Match]:
         return (_match(self._view, self._program, way) for way in self._ways)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Matches: {several(len(self), 'match', 'matches')}"
+        told = (("note", self.cut), ("hint", self.hint))
+        facts = tuple((label, text) for label, text in told if text)
+        return Screen(title, facts, ("", "nodes", "names"), _Told(self), (0,))
+
+
+class _Told(Sequence[tuple[str, ...]]):
+    """Matches as rows of a table, each put together when it is asked for."""
+
+    def __init__(self, matches: Matches, first: int = 0) -> None:
+        self._matches, self._first = matches, first
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> _Told: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, ...] | _Told:
+        if isinstance(index, slice):
+            return _Told(self._matches[index], self._first + (index.start or 0))
+        match = self._matches[index]
+        named = {**match.values, **{name: node.name for name, node in match.named.items()}}
+        return (
+            str(self._first + index),
+            some((f"{node.name} ({node.op})" for node in match.nodes), 3),
+            ", ".join(f"{name} = {value or '(absent)'}" for name, value in named.items()),
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
+from weft.screen import Screen, Shown, several, some
 
 
 class View(Protocol):
@@ -94,8 +95,8 @@ class GraphView:
         return self._places[node.name]
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, repr=False)
+class Match(Shown):
     """One place where a query fits.
 
     Attributes:
@@ -135,6 +136,15 @@ class Match:
 
     def __contains__(self, name: object) -> bool:
         return name in self.values or name in self.named or name in self.lists
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        bound = {name: value or "(absent)" for name, value in self.values.items()}
+        bound |= {name: node.name for name, node in self.named.items()}
+        bound |= {name: some(found) for name, found in self.lists.items()}
+        rows = [(node.name, node.op, some(filter(None, node.outputs))) for node in self.nodes]
+        title = f"Match of {several(len(self.nodes), 'node')}"
+        return Screen(title, tuple(bound.items())[:8], ("node", "op", "makes"), rows)
 
     def node(self, name: str) -> Node:
         """The node with a name, or the one that makes a named value."""

@@ -380,10 +380,16 @@ def _reference_conv_transpose(
     return (_finish(call, np.pad(result, widths), bias),)
 
 
+INPUTS = (
+    Param("x", role="image"),
+    Param("w", role="filter"),
+    Param("b", optional=True, role="bias"),
+)
+
 OPS: tuple[Op, ...] = (
     Op(
         name="Conv",
-        inputs=(Param("x"), Param("w"), Param("b", optional=True)),
+        inputs=INPUTS,
         infer=_infer_conv,
         reference=_reference_conv,
         compute=Define(_define_conv),
@@ -394,7 +400,7 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="ConvTranspose",
-        inputs=(Param("x"), Param("w"), Param("b", optional=True)),
+        inputs=INPUTS,
         infer=_infer_conv_transpose,
         reference=_reference_conv_transpose,
         compute=Define(_define_conv_transpose),

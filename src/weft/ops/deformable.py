@@ -201,10 +201,10 @@ OPS: tuple[Op, ...] = (
     Op(
         name="DeformConv",
         inputs=(
-            Param("x"),
-            Param("w"),
+            Param("x", role="image"),
+            Param("w", role="filter"),
             Param("offset"),
-            Param("b", optional=True),
+            Param("b", optional=True, role="bias"),
             Param("mask", optional=True),
         ),
         infer=_infer,

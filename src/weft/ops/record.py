@@ -33,11 +33,13 @@ class Param:
         name: as ONNX calls it, lower case (``x``, ``w``, ``b``).
         optional: may be absent.
         variadic: stands for any number of inputs; only the last may.
+        role: what generated code calls it where that says more (``filter``).
     """
 
     name: str
     optional: bool = False
     variadic: bool = False
+    role: str = ""
 
 
 @dataclass(frozen=True)

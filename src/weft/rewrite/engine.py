@@ -18,6 +18,7 @@ from weft.ops.build import GraphBuilder
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import State
 from weft.rewrite.step import Step
+from weft.screen import Screen, Shown, several
 
 _STEPS_PER_NODE = 20
 _STEPS_AT_LEAST = 1000
@@ -69,8 +70,8 @@ class Skipped:
         return f"{self.rule} was skipped: {self.exactness.value}, allow={self.allow.value}"
 
 
-@dataclass(frozen=True)
-class Log:
+@dataclass(frozen=True, repr=False)
+class Log(Shown):
     """What rules did to a graph."""
 
     fired: tuple[Fired, ...] = ()
@@ -88,6 +89,13 @@ class Log:
     def lines(self) -> list[str]:
         """What happened, a line each."""
         return [str(each) for each in (*self.fired, *self.refused, *self.skipped)]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Log: {several(len(self.fired), 'rule')} applied, {len(self.refused):,} refused"
+        refused = [(each.rule, each.node, each.reason) for each in self.refused]
+        applied = [(rule, "", several(count, "time")) for rule, count in self.counts().items()]
+        return Screen(title, (), ("rule", "node", "applied, or why not"), [*applied, *refused])
 
     def counts(self) -> dict[str, int]:
         """How often each rule was applied, in order of first use."""
