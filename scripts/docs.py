@@ -132,7 +132,8 @@ def recipes_page() -> Iterator[str]:
     yield (
         f"{len(RECIPES)} recipes: changes of a whole graph that are asked for by name, as in "
         "`weft apply model.onnx fuse-batch-norm -o fused.onnx` or "
-        '`net.apply("fuse-batch-norm")`. Several are applied in order; the parameters of each '
+        '`net.apply("fuse-batch-norm")`, which takes a `Recipe` of your own, too. '
+        "Several are applied in order; the parameters of each "
         "follow its name, as in `weft apply model.onnx NAME key=value NAME key=value`. A recipe "
         "whose precondition does not hold refuses with the reason and changes nothing.\n\n"
         "*Bit-exact* means of sums that they have the same terms in the same order, as the ops' "

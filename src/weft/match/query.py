@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from weft.errors import UserError, fault
 from weft.ir.graph import Graph, Node
+from weft.ir.naming import require_mapping
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
 from weft.match.disjoint import MOST_MEMBERS, heaviest
@@ -149,6 +150,14 @@ class Query:
         Raises:
             UserError: what is wrong with it, where, and what may be meant.
         """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("query: it is text", got=type(text).__name__)
+        if predicates is not None:
+            require_mapping(predicates, "query: predicates are functions by name")
+            for name, each in predicates.items():
+                if not callable(each):
+                    rule = f"query: predicate {name} must be a function"
+                    raise UserError(rule, got=repr(each))
         return Query(compile_query(text, predicates))
 
     def matches(
@@ -178,8 +187,8 @@ class Query:
         """
         known: tuple[str, ...] = get_args(Overlaps)
         if overlaps not in known:
-            fix = nearest(overlaps, known)
-            raise UserError("overlaps are " + ", ".join(known), got=overlaps, fix=fix)
+            fix = nearest(str(overlaps), known)
+            raise UserError("overlaps are " + ", ".join(known), got=str(overlaps), fix=fix)
         view = GraphView(graph)
         match overlaps:
             case "all":
