@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from weft.errors import UserError, fault
 from weft.ir.graph import Graph, Node
+from weft.ir.naming import require_mapping
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
 from weft.match.disjoint import MOST_MEMBERS, heaviest
@@ -73,11 +74,6 @@ class Matches(Shown, Sequence[Match]):
             return Matches(self._view, self._program, self._ways[index], self.cut)
         return _match(self._view, self._program, self._ways[index])
 
-    def __repr__(self) -> str:
-        count = "1 match" if len(self) == 1 else f"{len(self)} matches"
-        more = self.hint
-        return f"<{count}: {more}>" if more else f"<{count}>"
-
     @cached_property
     def hint(self) -> str:
         """Why there may be no match, and where there are some; nothing where there are."""
@@ -102,7 +98,8 @@ class Matches(Shown, Sequence[Match]):
     def screen(self) -> Screen:
         """What ``repr`` tells."""
         title = f"Matches: {several(len(self), 'match', 'matches')}"
-        facts = (("note", self.cut),) if self.cut else ()
+        told = (("note", self.cut), ("hint", self.hint))
+        facts = tuple((label, text) for label, text in told if text)
         return Screen(title, facts, ("", "nodes", "names"), _Told(self), (0,))
 
 
@@ -153,6 +150,14 @@ class Query:
         Raises:
             UserError: what is wrong with it, where, and what may be meant.
         """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("query: it is text", got=type(text).__name__)
+        if predicates is not None:
+            require_mapping(predicates, "query: predicates are functions by name")
+            for name, each in predicates.items():
+                if not callable(each):
+                    rule = f"query: predicate {name} must be a function"
+                    raise UserError(rule, got=repr(each))
         return Query(compile_query(text, predicates))
 
     def matches(
@@ -182,8 +187,8 @@ class Query:
         """
         known: tuple[str, ...] = get_args(Overlaps)
         if overlaps not in known:
-            fix = nearest(overlaps, known)
-            raise UserError("overlaps are " + ", ".join(known), got=overlaps, fix=fix)
+            fix = nearest(str(overlaps), known)
+            raise UserError("overlaps are " + ", ".join(known), got=str(overlaps), fix=fix)
         view = GraphView(graph)
         match overlaps:
             case "all":
