@@ -12,6 +12,7 @@ from weft import pictures
 from weft.api.matched import highlighted, replace_matches
 from weft.api.named import arranged
 from weft.api.planned import Planned
+from weft.errors import UserError
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
@@ -61,7 +62,7 @@ class Looked(Planned):
         Returns:
             The matches, in the order of the graph.
         """
-        return ask(
+        found = ask(
             self.graph,
             text,
             overlaps=overlaps,
@@ -69,6 +70,19 @@ class Looked(Planned):
             seconds=seconds,
             weight=weight,
         )
+        found.elsewhere = lambda: self._elsewhere(text, predicates)
+        return found
+
+    def _elsewhere(self, text: str, predicates: Mapping[str, Predicate] | None) -> str:
+        """Whether a query that does not match here does after simplification."""
+        graph = self.simplification[0]
+        try:
+            found = ask(graph, text, overlaps="greedy", predicates=predicates)
+        except UserError:
+            return ""
+        count = len(found)
+        text = "1 match" if count == 1 else f"{count} matches"
+        return f"{text} after simplification: ask net.simplified()" if count else ""
 
     def replace_all(
         self,

@@ -21,7 +21,7 @@ from weft.ir.graph import Graph, counted, facts_of
 from weft.ir.history import noted
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
-from weft.ops.evaluate import evaluate
+from weft.ops.evaluate import evaluate, fitting
 from weft.ops.expand import expand
 from weft.ops.resolve import resolved
 from weft.ops.table import OPS
@@ -59,6 +59,12 @@ class Network(Editable, Shown):
 
     def __post_init__(self) -> None:
         # Nodes that were made by hand may lack attributes.
+        if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                "a net is made of a graph",
+                got=type(self.origin).__name__,
+                fix="weft.load reads a file, weft.trace follows a function, weft.net joins values.",
+            )
         if isinstance(self.origin, Graph):
             object.__setattr__(self, "origin", resolved(self.origin))
 
@@ -213,7 +219,10 @@ class Network(Editable, Shown):
         """
         names = self.graph.inputs
         given = arranged(self.graph.name, "input", names, inputs, named)
-        found = evaluate(self.graph, dict(zip(names, given, strict=True)), OPS)
+        arrays = dict(zip(names, given, strict=True))
+        for name, array in arrays.items():
+            arrays[name] = fitting(name, array, self.graph.types[name])
+        found = evaluate(self.graph, arrays, OPS)
         made = tuple(found[name] for name in self.graph.outputs)
         return named_outputs(outputs_type(self.graph.outputs), made)
 

@@ -28,8 +28,8 @@ _HINTS: tuple[tuple[str, str], ...] = (
     (r"\[", _TUPLE),
     (r"\.\.(?!\.)", "Any further ones are `...`; any nodes between are `**`."),
     (r"\$|@(?![a-z_])|%", "Names of values stand as they are: `x`."),
-    (r"/", "Comments begin with `//`; names of the model stand in conditions: `name~\"layer1*\"`."),
-    (r'"', "An op stands without quotes; a name of the model in a condition: `Conv[name=\"c1\"]`."),
+    (r"/", 'Comments begin with `//`; names of the model stand in conditions: `name~"layer1*"`.'),
+    (r'"', 'An op stands without quotes; a name of the model in a condition: `Conv[name="c1"]`.'),
 )
 """What somebody may have written, and how it is written here; the first that fits."""
 

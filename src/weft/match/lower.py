@@ -119,7 +119,6 @@ class Lowering:
             case NodePattern() | Other():
                 return self.node(expression, after, forward, fixed, outputs, rest)
             case Link():
-                self.check_link(expression)
                 return LinkStep(expression.source, expression.target, forward, after, after.names)
             case Sequence(parts):
                 return self.sequence(parts, after, forward, fixed, outputs, rest)
@@ -285,6 +284,7 @@ class Lowering:
         """No edge has ends that the nodes beside it lack, and no name stands twice."""
         for place, part in enumerate(parts):
             if isinstance(part, Link):
+                self.check_link(part)
                 before = parts[place - 1] if place else None
                 after = parts[place + 1] if place + 1 < len(parts) else None
                 wrong = wrong_link(part, before, after)

@@ -139,10 +139,9 @@ def _advice(name: str, hints: tuple[Any, ...], literal: Any) -> str:
     """What may be meant by a literal that does not fit."""
     members = [each for hint in hints for each in _members(hint)]
     for each in members:
-        if get_origin(each) is tuple and not isinstance(literal, tuple) and literal is not NONE:
-            if _can_be(get_args(each)[0], literal):
-                many = 4 if name in ("pads", "roi") else 2
-                return f"Did you mean {name}=({','.join([shown(literal)] * many)})?"
+        if get_origin(each) is tuple and _can_be(get_args(each)[0], literal):
+            many = 4 if name in ("pads", "roi") else 2
+            return f"Did you mean {name}=({','.join([shown(literal)] * many)})?"
         if isinstance(literal, tuple) and len(cast(tuple[Any, ...], literal)) > 0:
             first = cast(tuple[Any, ...], literal)[0]
             if get_origin(each) is not tuple and _can_be(each, first):
@@ -204,7 +203,9 @@ def _meant_count(pattern: NodePattern) -> str:
     numbers = [each for each in pattern.operands or () if isinstance(each, Number)]
     if pattern.ordered or not numbers or len(numbers) != len(pattern.operands or ()):
         return ""
-    return f"How often it repeats is a whole number from 0 on: {pattern.op}{{2}}, {pattern.op}{{2,5}}."
+    return (
+        f"How often it repeats is a whole number from 0 on: {pattern.op}{{2}}, {pattern.op}{{2,5}}."
+    )
 
 
 def _optional(operand: Expression) -> bool:

@@ -52,7 +52,7 @@ def _check_names(rules: Sequence[Rule]) -> None:
 def told_of(rules: Sequence[Rule], log: Log) -> str:
     """One line for the history: what every rule did."""
     counts = log.counts()
-    refused = {each.rule: each for each in log.refused}
+    refused = {each.rule: each for each in reversed(log.refused)}
     told: list[str] = []
     looser = {each.rule: each for each in log.skipped}
     for name in dict.fromkeys(rule.name for rule in rules):

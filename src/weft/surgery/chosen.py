@@ -58,8 +58,7 @@ def _refuse_stranger(graph: Graph, name: str, given: object, word: str) -> None:
         raise UserError(
             f"{word}: graph {graph.name} has no node {name}",
             got=f"a {type(given).__name__.lower()} of another graph",
-            fix="Ask the graph that is edited; "
-            + (nearest(name, graph.by_name) or "names differ."),
+            fix=nearest(name, graph.by_name) or "Ask the graph that is edited.",
         )
 
 

@@ -15,6 +15,7 @@ from weft.ir.compose import extract
 from weft.ir.edit import set_outputs
 from weft.ir.graph import Graph
 from weft.ir.history import Entry
+from weft.ir.naming import require_mapping
 from weft.ir.types import Dim
 from weft.surgery.chosen import Nodes, Values, node_names, one_value, value_names
 from weft.surgery.cut import freeze, split
@@ -56,6 +57,8 @@ class Editable(ABC):
             nodes: a name, a node, a match, or several.
             keep: by node, the input that takes its output's place, where several could.
         """
+        if keep is not None:
+            require_mapping(keep, "delete: keep gives the value that stays, by node")
         return self.with_graph(delete(self.graph, node_names(self.graph, nodes, "delete"), keep))
 
     def replace(
@@ -79,6 +82,10 @@ class Editable(ABC):
                 the view, in order, if not given.
         """
         names = node_names(self.graph, nodes, "replace")
+        if inputs is not None:
+            require_mapping(inputs, "replace: inputs gives a value, by input of the part")
+        if outputs is not None:
+            require_mapping(outputs, "replace: outputs gives a value of the part, by output")
         return self.with_graph(replace(self.graph, names, part, inputs, outputs))
 
     def insert(self, value: Values, part: Part, users: Nodes | None = None) -> Self:
@@ -97,6 +104,8 @@ class Editable(ABC):
         self, values: Mapping[str, str] | None = None, nodes: Mapping[str, str] | None = None
     ) -> Self:
         """With other names of values, graph inputs and outputs included, and of nodes."""
+        for names in filter(None, (values, nodes)):
+            require_mapping(names, "rename: new names are given by the old ones")
         return self.with_graph(rename(self.graph, values, nodes))
 
     def extract(self, inputs: Values, outputs: Values) -> Self:
@@ -118,10 +127,12 @@ class Editable(ABC):
 
         Refused, with the node and the reason, where weights or attributes fix the old ones.
         """
+        require_mapping(shapes, "shapes: they are given by input, as {'x': (1, 3, 32, 32)}")
         return self.with_graph(with_shapes(self.graph, shapes))
 
     def freeze(self, arrays: Mapping[str, ArrayLike]) -> Self:
         """With constants in the place of inputs."""
+        require_mapping(arrays, "freeze: arrays are given by input")
         return self.with_graph(freeze(self.graph, arrays))
 
     @property
@@ -141,6 +152,8 @@ class Editable(ABC):
             weights: by name, or a ``.safetensors`` or ``.npz`` file.
             partial: weights that are not given stay; else that is refused.
         """
+        if not isinstance(weights, str | os.PathLike):
+            require_mapping(weights, "weights are arrays by name, or the path of a file")
         arrays = weights if isinstance(weights, Mapping) else load_weights(weights)
         return self.with_graph(swap_weights(self.graph, arrays, partial=partial))
 
