@@ -11,6 +11,7 @@ from weft.ops.values import Value, constant
 
 if TYPE_CHECKING:
     from weft import layers
+    from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.variants import compare
 
@@ -21,6 +22,7 @@ __all__ = [
     "UserError",
     "Value",
     "WeftError",
+    "campaign",
     "compare",
     "constant",
     "input",
@@ -39,6 +41,7 @@ __all__ = [
 _later = deferred(
     __name__,
     {
+        "campaign": "weft.campaigns",
         "compare": "weft.variants",
         "parallel": "weft.layers",
         "residual": "weft.layers",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from difflib import get_close_matches
+from math import isfinite
 
 # Of names, where all that there are are listed.
 _MOST_TOLD = 40
@@ -57,6 +58,13 @@ class InternalError(WeftError):
             f"internal error: {message}. This is a bug in Weft; please report it"
             + (f" with this IR:\n{dump}" if dump else "")
         )
+
+
+def above_zero(what: str, value: float) -> float:
+    """A duration or the like, which must be a finite number above zero."""
+    if not (isfinite(value) and value > 0):
+        raise UserError(f"{what} must be a finite number above 0", got=f"{value:g}")
+    return value
 
 
 def nearest(name: str, known: Collection[str], count: int = 3) -> str:

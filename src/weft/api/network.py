@@ -11,6 +11,7 @@ from typing import Self, cast
 import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.errors import UserError
 from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
@@ -85,6 +86,12 @@ class Network(Editable, Shown):
             if isinstance(dim, Symbol)
         }
         if not names:
+            if batch != 1 and all(batch not in type.shape for type in self.inputs.values()):
+                raise UserError(
+                    f"only an open size can be bound; all of {self.graph.name} are known",
+                    got=f"batch {batch}",
+                    fix="Other shapes: --input NAME=SHAPE, or in Python net.with_shapes.",
+                )
             return self
         return self.with_graph(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
 

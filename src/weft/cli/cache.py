@@ -6,8 +6,9 @@ import time
 
 import click
 
-from weft.cli.common import State, json_option, table, write_json
+from weft.cli.common import State, json_option, table, was_given, write_json
 from weft.cli.files import parse_bytes
+from weft.errors import UserError
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry
 
@@ -34,6 +35,8 @@ def cache(state: State, prune: bool, keep: str) -> None:
     Its folder is $WEFT_CACHE, $XDG_CACHE_HOME/weft or ~/.cache/weft. Whatever is removed is
     built again when it is needed.
     """
+    if was_given("keep") and not prune:
+        raise UserError("--keep belongs to --prune", fix="Add --prune.")
     store = Cache()
     limit = parse_bytes(keep)
     gone = store.prune(limit) if prune else []

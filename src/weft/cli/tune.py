@@ -12,6 +12,7 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from weft.cli.common import (
+    SECONDS,
     Model,
     State,
     exact_option,
@@ -124,6 +125,7 @@ def _summary(found: Tuning) -> str:
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,
+    type=SECONDS,
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )

@@ -140,6 +140,8 @@ def graph_of(
         seed: of weights that are drawn.
     """
     _check_ends(inputs, outputs)
+    if seed < 0:
+        raise UserError("net: seed must not be negative", got=str(seed))
     work = _Work(GraphBuilder(OPS, name), seed)
     for each in inputs:
         assert isinstance(each.maker, Given)
