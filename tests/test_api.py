@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -322,6 +324,48 @@ def test_the_arrays_that_weights_were_packed_from_go(reader, images):
             base = base.base
         assert base.size >= library.built.weights.stat().st_size - SEAL_BYTES
         assert not array.flags.writeable
+
+
+# --- copies and pickles -----------------------------------------------------------------------
+
+
+def test_nets_are_pickled(reader, images, request):
+    net = weft.load(reader)
+    fast = net.compile(threads=1, batch=1, exact=True)
+    expected, data = fast(images[0]), pickle.dumps((net, fast))
+    reader.unlink()  # which a pickle does not need
+    request.getfixturevalue("unplanned")
+    other, again = pickle.loads(data)
+    assert other.graph == net.graph
+    assert all(not array.flags.writeable for array in other.graph.constants.values())
+    assert again.library.built == fast.library.built
+    np.testing.assert_array_equal(again(images[0]), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))(images[0]), expected)
+
+
+def test_another_process_unpickles(reader, images, tmp_path):
+    fast = weft.Net(weft.load(reader).graph).compile(threads=2)
+    (tmp_path / "pickle").write_bytes(pickle.dumps((fast, images[0], fast(images[0]))))
+    script = (
+        "import pickle, sys\n"
+        "fast, image, expected = pickle.loads(open(sys.argv[1], 'rb').read())\n"
+        "assert (fast(image) == expected).all()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "pickle")]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_nets_are_values_and_need_no_copies(reader):
+    net = weft.load(reader)
+    fast = net.compile(threads=1)
+    for value in (net, net.graph, fast):
+        assert copy.copy(value) is copy.deepcopy(value) is value
+    with pytest.raises(UserError) as error:
+        copy.deepcopy(fast.library)
+    assert str(error.value) == (
+        "loaded code is neither copied nor pickled; got reader. "
+        "Copy or pickle the CompiledNet, which is built again from the cache."
+    )
 
 
 # --- tuning -------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from weft.ir.text import parse
 from weft.ops.table import OPS
 from weft.rewrite.recipes import simplify
 from weft.runtime.threads import cores
+from weft.targets.table import host
 
 
 @pytest.fixture(scope="module")
@@ -303,6 +304,13 @@ def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):
     assert weft("export", digits, "-o", tmp_path / "out", option, "1M").exit_code == 0
 
 
+def test_a_target_without_vectors_has_none():
+    widths = {each["name"]: each["vector_bytes"] for each in record("targets")}
+    assert (widths["generic"], widths["x86-avx2"]) == (0, 32)
+    (line,) = [line for line in good("targets").splitlines() if line.startswith("generic ")]
+    assert line.split()[1] == "c99"
+
+
 # --- bench, cache, lists --------------------------------------------------------------------
 
 
@@ -372,6 +380,13 @@ def test_bench_options_that_need_layers(digits):
     )
 
 
+def record_options() -> str:
+    """How this machine's networks are built, in the words of `weft cache`."""
+    machine = host()
+    vectors = f", vectors of {machine.vector_bytes} bytes" if machine.flavour == "gnu" else ""
+    return f"{machine.flavour}{vectors}, 1 thread"
+
+
 def test_cache(digits, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
     assert record("cache")["entries"] == []
@@ -383,6 +398,14 @@ def test_cache(digits, tmp_path, monkeypatch):
         ".net",
         ".so",
     ]
+    made_for = {"model": str(digits), "options": record_options()}
+    assert {each["kind"]: each["made_for"] for each in entries} == {
+        "library": [made_for],
+        "weights": [made_for],
+        "record": [made_for],
+        "checked file": [{"model": str(digits), "options": ""}],
+    }
+    assert all(line.startswith("digits.onnx ") for line in good("cache").splitlines()[1:5])
     assert record("cache", "--prune", "--keep", "1G")["removed"] == []
     assert len(record("cache", "--prune")["removed"]) == 4
     assert good("cache").splitlines()[-1] == f"0 entries, 0 B in {tmp_path / 'cache'}"

@@ -19,7 +19,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,11 +97,11 @@ def write_files(
 
 
 @contextmanager
-def _explained(*paths: str | os.PathLike[str]) -> Iterator[None]:
+def _explained(*paths: str | os.PathLike[str]) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        named = " and ".join(map(os.fspath, paths))
+        named = " and ".join(os.fspath(path) for path in paths)
         raise UserError(
             "the output must be writable", got=f"{named}: {error.strerror or error}"
         ) from error
@@ -130,7 +130,7 @@ class _Draft:
 
 
 @contextmanager
-def _drafted(path: Path) -> Iterator[_Draft]:
+def _drafted(path: Path) -> Generator[_Draft]:
     target = Path(os.path.realpath(path))
     status = target.stat() if target.exists() else None
     if status is not None and not stat.S_ISREG(status.st_mode):
@@ -160,7 +160,7 @@ def _beside(path: Path) -> Path:
 
 
 @contextmanager
-def _parents(folder: Path) -> Iterator[None]:
+def _parents(folder: Path) -> Generator[None]:
     """Makes the folders above one that are missing; they go again if what follows fails."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from weft.codegen.emit import emit
+from weft.codegen.layout import standard_headers
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.export.golden import golden, sample_inputs, tolerance
@@ -122,6 +123,36 @@ def test_self_test_is_clean_under_sanitizers(tmp_path: Path) -> None:
     write(toolkit(), tmp_path / "out")
     done = make(tmp_path / "out", "sanitize")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(find_compiler().kind != "gcc", reason="asks gcc for its own headers")
+@pytest.mark.parametrize("flavour", ["c89", "c99", "gnu"])
+def test_no_c_library_is_needed(flavour: str, tmp_path: Path) -> None:
+    write(toolkit(flavour=flavour), tmp_path)
+    command = [*find_compiler().command, f"-std={flavour}".replace("gnu", "gnu11")]
+    asked = [*command, "-print-file-name=include"]
+    own = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    command += ["-ffreestanding", "-nostdinc", "-isystem", own, "-fsyntax-only", "-x", "c"]
+    for name in ("adder.c", "adder_golden.h"):
+        done = subprocess.run(
+            [*command, tmp_path / name], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), name
+
+
+def test_headers_are_those_that_are_used() -> None:
+    cases = {
+        "x = y + 1;": [],
+        "x = expf(y) + fma(x, y, z);": ["math.h"],
+        "x = isnan(y) ? -INFINITY : y;": ["math.h"],
+        "memset(x, 0, sizeof x);": ["string.h"],
+        "x = FLT_MAX + DBL_EPSILON;": ["float.h"],
+        "x = INT_MIN; y = ULONG_MAX; z = CHAR_BIT;": ["limits.h"],
+        "pow(a, FLT_MAX); strlen(b); c = LONG_MAX;": ["float.h", "limits.h", "math.h", "string.h"],
+        "/* the sine, logarithm */ net_exp(a); string = memory;": [],
+    }
+    for text, headers in cases.items():
+        assert standard_headers(text) == [f"#include <{name}>" for name in headers]
 
 
 def test_files(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -42,7 +43,7 @@ _CHOICES = [Choice(f"layer {n}", "nest", 1.0 + n, "tiled", 2.0, made=1.0 + n) fo
 
 def _flip(path: Path, chance: random.Random, _: list[Path]) -> None:
     data = bytearray(path.read_bytes())
-    for _ in range(chance.choice((1, 1, 2, 8))):
+    for _bit in range(chance.choice((1, 1, 2, 8))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     _overwrite(path, data)
 
@@ -235,7 +236,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    found = campaign(arguments.count, arguments.seed, print)
+    found = campaign(arguments.count, arguments.seed, partial(print, flush=True))
     print(f"{arguments.count} damages: {', '.join(f'{found[each]} {each}' for each in found)}")
     return 0 if found.keys() <= set(_CODES.values()) else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -90,6 +91,14 @@ def test_damaged_files_are_refused_or_sound(data: st.DataObject) -> None:
         except UserError:
             return
     assert show(graph)
+
+
+def test_pickles() -> None:
+    graph = weighted()
+    again = pickle.loads(pickle.dumps(graph))
+    assert (again, again.history) == (graph, graph.history)
+    assert not any(array.flags.writeable for array in again.constants.values())
+    assert not hasattr(again.types, "clear")
 
 
 def test_refusals(tmp_path: Path) -> None:

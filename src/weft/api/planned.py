@@ -23,6 +23,7 @@ from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
@@ -61,7 +62,9 @@ class Planned(Network):
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
         )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
+        announce("planning")
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def implementations(

@@ -17,9 +17,11 @@ from weft.cli.common import (
     json_option,
     libraries_option,
     model_options,
+    say,
     simd_option,
     table,
     tuned_option,
+    wide_option,
     working,
     write_json,
 )
@@ -97,6 +99,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     callback=show_limits,
     help="Measure what this machine can do at most, print it, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def bench(
@@ -148,7 +151,7 @@ def bench(
             timings.append((what, measure(from_c(library, arrays), seconds)))
             call = partial(library, *arrays, out=library(*arrays))
             timings.append((what, measure(from_python(call), seconds * _CALLS_SHARE)))
-        click.echo(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
+        say(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
     if rival:
         session = Session(model.path)
         given = {**model.constants, **inputs}
@@ -161,4 +164,4 @@ def bench(
         write_json({"macs": macs, "timings": found})
         return
     headings = ("", "least µs", "median µs", "95 % µs", "runs", "GFLOP/s")
-    table(headings, [_cells(*each, macs) for each in timings], range(1, 6))
+    table(headings, [_cells(*each, macs) for each in timings], range(1, 6), ("runs", "95 % µs"))

@@ -17,9 +17,12 @@ from weft.cli.common import (
     json_option,
     parse_shapes,
     planned_threads_option,
+    quiet_option,
+    say,
     shapes_option,
     table,
     target_option,
+    wide_option,
     working,
     write_json,
 )
@@ -47,6 +50,8 @@ from weft.explore.comparison import COSTS, Comparison, Cost
     help="Draw accuracy (or the difference to the first) against --cost to this file.",
 )
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
+@quiet_option
+@wide_option
 @json_option
 @click.pass_obj
 def compare(
@@ -90,17 +95,21 @@ def compare(
         return
     _write(found)
     if svg is not None:
-        click.echo(f"plot: {svg}")
+        say(f"plot: {svg}")
+
+
+# What goes first where the terminal is too narrow.
+_DROP = ("nodes", "parameters", "peak", "MACs", "difference", "arena")
 
 
 def _write(found: Comparison) -> None:
     headings = found.headings()
-    table(headings, list(found.rows()), range(1, len(headings)))
-    if any(each.timing for each in found.variants):
-        click.echo("latency: the median of one run, called from C in a loop")
+    table(headings, list(found.rows()), range(1, len(headings)), _DROP)
     click.echo()
+    if any(each.timing for each in found.variants):
+        say("latency: the median of one run, called from C in a loop\n")
     names = [each.name for each in found.variants]
     table(("op", *names), list(found.topology()), range(1, len(names) + 1))
     click.echo()
     for each in found.variants[1:]:
-        click.echo(f"{each.name} against {names[0]}: {each.changes}")
+        say(f"{each.name} against {names[0]}: {each.changes}")

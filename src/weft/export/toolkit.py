@@ -16,15 +16,17 @@ from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.interface import run_parameters
+from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
+from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
-from weft.plan.report import Report, Span, size, summary
+from weft.plan.report import Report, Row, Span, size, summary
 from weft.runtime.threads import pool_texts
 from weft.screen import Screen, Shown
 
@@ -153,7 +155,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     yield (
         "memory.svg",
         memory_map(
-            files.name, toolkit.spans, len(report.rows), report.arena_bytes, report.lower_bound
+            files.name,
+            toolkit.spans,
+            len(report.rows),
+            report.arena_bytes,
+            report.lower_bound,
+            report.rows,
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
@@ -165,6 +172,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
     """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
     parameters = run_parameters(files.interface)
+    names = _names(report)
     return {
         "name": files.name,
         "prefix": files.interface.prefix,
@@ -189,7 +197,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "threads": files.threads,
         "pool": files.threads > 1,
         "report": report,
-        "rows": [_row(row) for row in report.rows],
+        "rows": [_row(row, names) for row in report.rows],
         "size": size,
         "arena_bytes": report.arena_bytes,
         "stack_bytes": files.stack_bytes,
@@ -242,13 +250,19 @@ def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _row(row: Any) -> dict[str, str]:
+def _names(report: Report) -> dict[str, str]:
+    """Short names of nodes and values."""
+    places = (place.value for row in report.rows for place in (*row.reads, *row.writes))
+    return short_names([*(node for row in report.rows for node in row.nodes), *places])
+
+
+def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
     """One line of the report; what may hold Markdown's own characters is escaped."""
     return {
         "step": str(row.step),
         "does": _cell(" + ".join(row.ops)),
-        "nodes": _cell(", ".join(row.nodes)),
-        "writes": _cell("; ".join(f"{place.value} {place.type}" for place in row.writes)),
+        "nodes": _cell(", ".join(names[node] for node in row.nodes)),
+        "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(
             "; ".join(
                 f"{place.region} {place.offset}" if place.region == "arena" else place.region
@@ -299,15 +313,16 @@ def golden_header(toolkit: Toolkit) -> str:
         f"#define {guard}",
         "",
         f'#include "{files.header[0]}"',
-        "#include <math.h>",
     ]
-    if files.flavour.c99_library:
-        lines.append("#include <stdint.h>")
-    lines.append("")
+    arrays: list[str] = []
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    return "\n".join([*lines, "#endif", ""])
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    text = "\n".join(arrays)
+    headers = standard_headers(text)
+    if files.flavour.c99_library:
+        headers += integer_types(text, files.flavour)
+    return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
 def _array(name: str, vector: Vector, c99: bool) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
@@ -22,16 +21,18 @@ from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ops.record import Foreign
 from weft.plan.program import Port, Program
+from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
 from weft.runtime.compiler import (
     Compiler,
     compile_foreign,
-    compile_object,
+    compile_objects,
     find_compiler,
     find_cxx,
     host_flags,
     link_foreign,
     link_library,
+    require_vectors,
 )
 from weft.runtime.memory import Memory, content
 from weft.runtime.record import Built, forget, recall
@@ -67,8 +68,10 @@ def build(
         flavour = flavour_named(flavour)
     compiler = compiler or find_compiler()
     cache = cache or Cache()
+    require_vectors(compiler, flavour)
     arguments = list(flags) if flags is not None else host_flags(compiler, flavour)
     parts = _JOBS if len(program.functions) >= _MANY else 1
+    announce("writing C")
     files = emit(program, flavour, "blob", parts)
     texts = [files.header, *files.private, *files.sources]
     identity = [part for name, text in texts for part in (name, text)]
@@ -80,6 +83,7 @@ def build(
         f"{program.name[:40]}-{digest(identity)}.so",
         lambda target: _compile(files, compiler, arguments, target),
     )
+    announce("packing weights")
     weights = _weights(files, cache)
     built = Built(
         program.name,
@@ -162,12 +166,8 @@ def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Pat
     write_files(folder, [(name, text.encode()) for name, text in texts])
     sources = [folder / name for name, _ in files.sources]
     objects = [source.with_suffix(".o") for source in sources]
-
-    def compile_one(pair: tuple[Path, Path]) -> None:
-        compile_object(compiler, flags, *pair)
-
-    with ThreadPoolExecutor(_JOBS) as pool:
-        list(pool.map(compile_one, zip(sources, objects, strict=True)))
+    compile_objects(compiler, flags, list(zip(sources, objects, strict=True)), _JOBS)
+    announce("linking")
     if not files.foreign.files:
         link_library(compiler, objects, target)
         return
@@ -253,6 +253,13 @@ class Library:
         self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
         ports = [*self._inputs, *self._outputs]
         self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise UserError(
+            "loaded code is neither copied nor pickled",
+            got=self.built.name,
+            fix="Copy or pickle the CompiledNet, which is built again from the cache.",
+        )
 
     @property
     def path(self) -> Path:

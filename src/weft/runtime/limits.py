@@ -22,6 +22,7 @@ from pathlib import Path
 
 from weft.atomic import write_files
 from weft.plan.traffic import Traffic
+from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (
     Compiler,
@@ -139,6 +140,7 @@ def limits(
     key = digest(identity)
 
     def measured() -> Limits:
+        announce("measuring what this machine can do")
         return measure(machine, threads, caches, compiler, cache)
 
     name = f"limits-{key}.json"

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from weft.atomic import write_files
 from weft.errors import InternalError
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
@@ -202,7 +203,7 @@ def _build(count: int, compiler: Compiler, cache: Cache) -> Path:
 
     def make(target: Path) -> None:
         source = target.parent / _SOURCE.name
-        source.write_text(text)
+        write_files(source.parent, [(source.name, text.encode())])
         compile_object(compiler, flags, source, source.with_suffix(".o"))
         link_library(compiler, [source.with_suffix(".o")], target)
 
