@@ -110,7 +110,7 @@ def rules_page() -> Iterator[str]:
     yield (
         f"{len(RULES)} rules. Every model goes through the stages {stages}; the rules of a "
         "stage are applied until none applies. The language of the patterns is described in "
-        "[query.md](query.md)."
+        "[query.md](query.md). `net.rewrite` applies single ones by name, and your own."
     )
     for rule in sorted(RULES, key=lambda rule: rule.name):
         yield _rule(rule)
@@ -133,7 +133,8 @@ def recipes_page() -> Iterator[str]:
     yield (
         f"{len(RECIPES)} recipes: changes of a whole graph that are asked for by name, as in "
         "`weft apply model.onnx fuse-batch-norm -o fused.onnx` or "
-        '`net.apply("fuse-batch-norm")`. Several are applied in order; the parameters of each '
+        '`net.apply("fuse-batch-norm")`, which takes a `Recipe` of your own, too. '
+        "Several are applied in order; the parameters of each "
         "follow its name, as in `weft apply model.onnx NAME key=value NAME key=value`. A recipe "
         "whose precondition does not hold refuses with the reason and changes nothing.\n\n"
         "*Bit-exact* means of sums that they have the same terms in the same order, as the ops' "

@@ -7,7 +7,7 @@ fields by one function, which names the nearest name where one is misspelt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from dataclasses import replace as changed
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
@@ -16,7 +16,7 @@ from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.ir.graph import Graph
 from weft.ir.history import noted
 from weft.ops.resolve import resolved
-from weft.rewrite.rule import Exactness
+from weft.rewrite.rule import Exactness, exactness_of
 from weft.surgery.part import sound
 
 Apply: TypeAlias = Callable[[Graph, Any], Graph]
@@ -52,6 +52,14 @@ class Recipe:
     apply: Apply
     parameters: type = NoParameters
     promise: Callable[[Any], Exactness] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.apply):
+            raise UserError(f"recipe {self.name}: `apply` must be a function", got=repr(self.apply))
+        if not (isinstance(self.parameters, type) and is_dataclass(self.parameters)):
+            got = repr(self.parameters)
+            raise UserError(f"recipe {self.name}: `parameters` must be a dataclass", got=got)
+        object.__setattr__(self, "exactness", exactness_of(self.exactness))
 
     def exactness_with(self, parameters: Any) -> Exactness:
         """What it may do to the outputs with these parameters."""
