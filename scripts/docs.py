@@ -68,12 +68,13 @@ def ops_page() -> Iterator[str]:
         + ", as far as ONNX allows them for the op."
     )
     yield (
-        "A NaN that is read gives NaN, as in PyTorch, except where the entry says that NaN is "
-        "passed over: `ReduceMax`, `ReduceMin`, `MaxPool`, `GlobalMaxPool`, `MaxRoiPool`, `ArgMax` "
-        "and `ArgMin`. onnxruntime passes it over there, too, unless it stands first in a row or, "
-        "in some windows, last. Keeping it takes a comparison and a blend beside the maximum "
-        "of each element: with AVX-512 and data in the first cache, 1.4 times the time of a "
-        "3 by 3 `MaxPool` and 2 times that of `ReduceMax`."
+        "Extremes over many elements pass NaN over: `ReduceMax`, `ReduceMin`, `MaxPool`, "
+        "`GlobalMaxPool`, `MaxRoiPool`, `ArgMax` and `ArgMin`. PyTorch keeps it; onnxruntime "
+        "passes it over, too, unless it stands first in a row or last in a window. Keeping it "
+        "takes a comparison and a blend beside the maximum of each element: with AVX-512 and data "
+        "in the first cache, 1.4 times the time of a 3 by 3 `MaxPool` and 2 times that of "
+        "`ReduceMax`. Elsewhere NaN gives NaN, in `Max`, `Min`, `Relu` and `Clip`, too; what is "
+        "chosen by a comparison (`ThresholdedRelu`, `Shrink`) takes it for false."
     )
     for name in sorted(OPS.builtin):
         op = OPS[name]

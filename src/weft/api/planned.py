@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import export as toolkits
 from weft.api.network import Network
+from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
@@ -250,21 +251,31 @@ class Planned(Network):
             also: names of exports of plugins.
             compiler: the compiler and its flags; see ``toolkit``.
         """
-        made = self.toolkit(
-            target,
-            name=name,
-            flavour=flavour,
-            weights=weights,
-            parts=parts,
-            threads=threads,
-            exact=exact,
-            plain=plain,
-            inputs=inputs,
-            model=model,
-            also=also,
-            compiler=compiler,
+
+        def planned(net: Planned) -> Plan:
+            count = thread_count(threads)
+            return net.bound().plan(target, threads=count, exact=exact, plain=plain)
+
+        def make(net: Planned) -> toolkits.Toolkit:
+            return net.toolkit(
+                target,
+                name=name or self.graph.name,
+                flavour=flavour,
+                weights=weights,
+                parts=parts,
+                threads=threads,
+                exact=exact,
+                plain=plain,
+                inputs=inputs,
+                model=model,
+                also=also,
+                compiler=compiler,
+            )
+
+        made = make(self)
+        toolkits.check_room(
+            made, ram, flash, lambda room: tiles_that_fit(self, made, room, planned, make)
         )
-        toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from weft.errors import UserError
@@ -14,16 +15,22 @@ _NAME_COMPILER = (
 )
 
 
-def check_room(toolkit: Toolkit, ram: int | None = None, flash: int | None = None) -> None:
+def check_room(
+    toolkit: Toolkit,
+    ram: int | None,
+    flash: int | None,
+    remedy: Callable[[int], str],
+) -> None:
     """Refuses what does not fit.
 
     Args:
         toolkit: what is to fit.
         ram: bytes for the arena, the stack, and inputs and outputs.
         flash: bytes for code and constants.
+        remedy: what to do where there is only so much RAM.
     """
     if ram is not None:
-        _check_ram(toolkit, ram)
+        _check_ram(toolkit, ram, remedy)
     if flash is not None and toolkit.flash_bytes > flash:
         weights = toolkit.report.weight_bytes
         raise UserError(
@@ -48,7 +55,7 @@ def ram_needed(toolkit: Toolkit) -> tuple[int, int]:
     return toolkit.report.arena_bytes + toolkit.files.stack_bytes + data, data
 
 
-def _check_ram(toolkit: Toolkit, ram: int) -> None:
+def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None:
     report, files = toolkit.report, toolkit.files
     needed, ports = ram_needed(toolkit)
     if needed <= ram:
@@ -61,7 +68,7 @@ def _check_ram(toolkit: Toolkit, ram: int) -> None:
             f"({said(files.stack.compiler)}), inputs and outputs {ports:,}"
         ),
         where=f"step {busiest.step}, {' + '.join(busiest.ops)}, needs {size(busiest.live)} at once",
-        fix="Smaller inputs or fewer channels there would fit, or a machine with more RAM",
+        fix=remedy(ram),
     )
 
 
