@@ -8,6 +8,7 @@ from weft.api import CompiledNet, Net, input, load, merge, net, trace
 from weft.deferred import deferred
 from weft.errors import InternalError, UserError, WeftError
 from weft.ops.values import Value, constant
+from weft.reporting import Step, progress, verbose
 
 if TYPE_CHECKING:
     from weft import layers
@@ -19,6 +20,7 @@ __all__ = [
     "CompiledNet",
     "InternalError",
     "Net",
+    "Step",
     "UserError",
     "Value",
     "WeftError",
@@ -32,9 +34,11 @@ __all__ = [
     "net",
     "ops",
     "parallel",
+    "progress",
     "residual",
     "sequential",
     "trace",
+    "verbose",
 ]
 
 # What a program that loads and runs networks need not wait for is imported when it is asked for.

@@ -99,11 +99,11 @@ def cut(text: str, width: int) -> str:
 
 
 def elided(text: str, width: int) -> str:
-    """Text of at most so many characters, those in the middle left out."""
+    """Text of at most so many characters: the middle is left out, and more of the end is kept."""
     if len(text) <= width:
         return text
-    left = (width - 3) // 2
-    return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
+    left = max(0, (width - 1) // 3)
+    return f"{text[:left]}…{text[len(text) - (width - 1 - left) :]}"
 
 
 def several(count: int, noun: str, plural: str = "") -> str:

@@ -26,6 +26,7 @@ from weft.explore.trials import Call, Samples, qualities, read_samples, timings
 from weft.export.golden import sample_inputs
 from weft.ir.diff import diff
 from weft.plan.report import report
+from weft.runtime.timing import from_c
 
 _RANDOM_SAMPLES = 4
 
@@ -152,14 +153,15 @@ def _tried(
     seconds: float,
 ) -> list[Variant]:
     """The variants with what running them says."""
-    calls: dict[str, Call] = {
-        name: partial(_call, net.compile(threads=threads, exact=exact))
-        for name, net in nets.items()
-    }
+    built = {name: net.compile(threads=threads, exact=exact) for name, net in nets.items()}
+    calls: dict[str, Call] = {name: partial(_call, each) for name, each in built.items()}
     types = {name: net.inputs for name, net in nets.items()}
     good = qualities(calls, types, samples)
-    first = {name: samples.inputs(0, types[name], name) for name in nets}
-    fast = timings({name: partial(call, first[name]) for name, call in calls.items()}, seconds)
+    timers = {
+        name: from_c(each.library, samples.inputs(0, types[name], name))
+        for name, each in built.items()
+    }
+    fast = timings(timers, seconds)
     return [replace(each, timing=fast[each.name], quality=good[each.name]) for each in variants]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
-from weft.runtime.record import remember
+from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
 
@@ -96,10 +96,24 @@ class Net(Looked):
                 way.tune(self.graph, choices, tune_seconds)
                 choices = Choices().known(way.context)
             library = way.library(self.graph, choices)
-            remember(Cache(), way.key(self.identity, tune, choices), library.built)
+            path = self.origin.path if isinstance(self.origin, Source) else ""
+            made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
+            remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
-        return CompiledNet(later._bound_later(batch), library)
+        options: dict[str, Any] = {
+            "batch": batch,
+            "flavour": flavour,
+            "simd": simd,
+            "threads": threads,
+            "exact": exact,
+            "plain": plain,
+            "tune": "cached" if tune else False,
+            "compiler": compiler,
+            "libraries": libraries,
+        }
+        again = partial(Net.compile, later, **options)
+        return CompiledNet(later._bound_later(batch), library, again)
 
     def tune(
         self,
@@ -164,10 +178,21 @@ class CompiledNet(Shown):
     Attributes:
         net: what was built.
         library: the loaded code.
+        again: builds it once more, from the cache: what a pickled one becomes.
     """
 
     net: Net
     library: Library
+    again: Callable[[], CompiledNet] = field(repr=False, compare=False)
+
+    def __copy__(self) -> CompiledNet:
+        return self
+
+    def __deepcopy__(self, _: object) -> CompiledNet:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], CompiledNet], tuple[()]]:
+        return self.again, ()
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import export as toolkits
 from weft.api.network import Network
+from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
@@ -22,6 +23,7 @@ from weft.plan.lower import identifier, lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
@@ -61,7 +63,9 @@ class Planned(Network):
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
         )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+        announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
+        announce("planning")
         return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
 
     def implementations(
@@ -136,6 +140,7 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
     ) -> Files:
         """The net as C.
 
@@ -147,15 +152,16 @@ class Planned(Network):
             parts: number of sources.
             threads: that one run can use at the most; the caller brings them.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         _check_weights(weights, parts)
-        program = self.program(machine, name, thread_count(threads), exact=exact)
-        return emit(program, flavour or machine.flavour, weights, parts)
+        program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
+        return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -163,9 +169,11 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -178,9 +186,13 @@ class Planned(Network):
             threads: that one run can use at the most; with more than one, a pool of threads
                 is part of the toolkit.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
@@ -188,13 +200,13 @@ class Planned(Network):
         prefix = _prefix(name)
         _check_weights(weights, parts)
         net = self.bound()
-        plan = net.plan(machine, threads=thread_count(threads), exact=exact)
+        plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
         program = lower(plan, prefix or net.graph.name)
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
-            files=emit(program, flavour or machine.flavour, weights, parts),
+        made = toolkits.Toolkit(
+            files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
             golden=golden(given, net.reference(*given)),
@@ -203,11 +215,12 @@ class Planned(Network):
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -217,9 +230,11 @@ class Planned(Network):
         parts: int = 1,
         threads: int = 1,
         exact: bool = False,
+        plain: bool = False,
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -227,30 +242,44 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
             parts: number of sources.
             threads: that one run can use at the most.
             exact: see ``plan``.
+            plain: loops to read and audit; see ``plan``.
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
-        made = self.toolkit(
-            target,
-            name=name,
-            flavour=flavour,
-            weights=weights,
-            parts=parts,
-            threads=threads,
-            exact=exact,
-            inputs=inputs,
-            model=model,
-            also=also,
+
+        def planned(net: Planned) -> Plan:
+            count = thread_count(threads)
+            return net.bound().plan(target, threads=count, exact=exact, plain=plain)
+
+        def make(net: Planned) -> toolkits.Toolkit:
+            return net.toolkit(
+                target,
+                name=name or self.graph.name,
+                flavour=flavour,
+                weights=weights,
+                parts=parts,
+                threads=threads,
+                exact=exact,
+                plain=plain,
+                inputs=inputs,
+                model=model,
+                also=also,
+                compiler=compiler,
+            )
+
+        made = make(self)
+        toolkits.check_room(
+            made, ram, flash, lambda room: tiles_that_fit(self, made, room, planned, make)
         )
-        toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
 
@@ -273,3 +302,8 @@ def _check_weights(weights: str, parts: int) -> None:
         raise UserError("weights are written as arrays or blob", got=repr(weights))
     if parts < 0:
         raise UserError("parts must not be negative; 0 is one for each function", got=str(parts))
+
+
+def _dialect(machine: Target, plain: bool) -> str:
+    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
+    return "c99" if plain and machine.flavour == "gnu" else machine.flavour

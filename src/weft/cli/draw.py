@@ -7,8 +7,8 @@ from typing import cast, get_args
 
 import click
 
+from weft.atomic import write_text
 from weft.cli.common import Model, State, json_option, model_options, working, write_json
-from weft.cli.files import write_text
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.pictures.picture import Format

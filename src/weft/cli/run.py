@@ -15,6 +15,7 @@ from weft.cli.common import (
     Number,
     State,
     exact_option,
+    flavour_option,
     json_option,
     libraries_option,
     model_options,
@@ -98,6 +99,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @simd_option
 @tuned_option
 @exact_option
+@flavour_option
 @libraries_option
 @json_option
 @click.pass_obj
@@ -116,6 +118,7 @@ def run(
     simd: str | None,
     tuned: bool,
     exact: bool,
+    flavour: str,
     libraries: tuple[str, ...],
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
@@ -140,7 +143,12 @@ def run(
     with working("compiling"):
         choice = "cached" if tuned else False
         compiled = model.net.compile(
-            threads=threads, simd=simd or "", tune=choice, exact=exact, libraries=libraries
+            threads=threads,
+            simd=simd or "",
+            tune=choice,
+            exact=exact,
+            flavour=flavour,
+            libraries=libraries,
         )
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))

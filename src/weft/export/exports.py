@@ -67,6 +67,7 @@ EXPORTS: Table[Export] = Table(
             "Self-test, Makefile, README, report and notice; always written.",
             {
                 "{{ name }}_test.c": _TEMPLATES / "test.c.jinja",
+                "{{ name }}_stack.awk": _TEMPLATES / "stack.awk.jinja",
                 "Makefile": _TEMPLATES / "Makefile.jinja",
                 "README.md": _TEMPLATES / "README.md.jinja",
                 "report.md": _TEMPLATES / "report.md.jinja",

@@ -76,6 +76,13 @@ class Node:
         return tuple(dict.fromkeys(value for value in self.inputs if value))
 
 
+def _unpickled(*parts: Any) -> Graph:
+    graph = Graph(*parts)
+    for array in graph.constants.values():
+        array.flags.writeable = False
+    return graph
+
+
 def same_array(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether two arrays have one element type, one shape and the same bytes."""
     if left is right:
@@ -137,6 +144,17 @@ class Graph(Shown):
                 same_array(array, other.constants[name]) for name, array in self.constants.items()
             )
         )
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, _: object) -> Graph:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Neither what cannot be changed nor what follows from the rest is pickled.
+        parts = (self.name, self.inputs, self.outputs, self.nodes, dict(self.types))
+        return _unpickled, (*parts, dict(self.constants), self.history)
 
     def __hash__(self) -> int:
         # Attributes may hold what does not hash; names and connections tell graphs apart.

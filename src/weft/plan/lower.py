@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.ir.graph import Node
+from weft.ir.printer import show_attributes
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_expr, map_stmts
+from weft.loops.walk import map_expr, map_stmts, rename_buffers
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
@@ -33,9 +34,20 @@ from weft.plan.program import (
     Repeat,
     Step,
 )
+from weft.plan.roles import operand_roles, parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
 from weft.plan.work import parts_of, shared_scratch
+
+SHOWN_LAYERS = 6
+"""Layers that the comment of a function names."""
+NO_NAMES: Mapping[str, str] = {}
+
+
+def renamed(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """The kernel with other names for some of its parameters."""
+    params = tuple(replace(each, name=names.get(each.name, each.name)) for each in kernel.params)
+    return replace(kernel, params=params, body=rename_buffers(kernel.body, names))
 
 
 def in_place(kernel: Kernel, parameter: str) -> Kernel:
@@ -77,7 +89,9 @@ class _Lowering:
 
     functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
     names: set[str] = field(default_factory=set[str])
-    comments: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    comments: dict[str, dict[str, list[str]]] = field(
+        default_factory=dict[str, dict[str, list[str]]]
+    )
     weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     weight_names: dict[tuple[int, Packed | None], str] = field(
         default_factory=dict[tuple[int, Packed | None], str]
@@ -93,17 +107,37 @@ class _Lowering:
         self.names.add(name)
         return name
 
-    def function(self, function: Function, what: str) -> str:
-        """The name of a function equal to this one but for its name."""
+    def function(
+        self,
+        function: Function,
+        what: str,
+        layer: str = "",
+        parameters: Mapping[str, str] = NO_NAMES,
+    ) -> str:
+        """The name of a function equal to this one but for its name.
+
+        Args:
+            function: what is called.
+            what: it computes, for the comment above it.
+            layer: that calls it, for the same comment.
+            parameters: names for those of a kernel; the first caller's stay.
+        """
         key = replace(function, name="")
         found = self.functions.get(key)
         if found is None:
-            found = replace(function, name=self.unique(function.name))
+            named = renamed(function, parameters) if isinstance(function, Kernel) else function
+            found = replace(named, name=self.unique(function.name))
             self.functions[key] = found
-            self.comments[found.name] = []
-        if what not in self.comments[found.name]:
-            self.comments[found.name].append(what)
+            self.comments[found.name] = {}
+        layers = self.comments[found.name].setdefault(what, [])
+        if layer and layer not in layers:
+            layers.append(layer)
         return found.name
+
+    def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """For every function what it computes, and the layers that it computes it for."""
+        for name, uses in self.comments.items():
+            yield name, tuple(line for use in uses.items() for line in _use(*use))
 
     def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> str:
         """The name of a weight, equal ones shared."""
@@ -195,7 +229,10 @@ class _Scope:
             merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
-        name = self.lowering.function(kernel, describe(group, self.plan.types))
+        names = parameter_names(group, kernel, [operand.value for operand in operands])
+        name = self.lowering.function(
+            kernel, describe(group, self.plan.types), layer_of(group), names
+        )
         simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
         scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
@@ -234,7 +271,7 @@ class _Scope:
         parameters.append(Parameter("out", group.type.dtype, True))
         arguments.append(self.address(group.value))
         name = self.lowering.function(
-            _extern(function_name(group), parameters, body), describe(group, types)
+            _extern(function_name(group), parameters, body), describe(group, types), layer_of(group)
         )
         return CallStep(name, tuple(arguments), provenance(group))
 
@@ -251,8 +288,9 @@ class _Scope:
             parameters.append(Parameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
         function = _extern(words(node.op), parameters, body)
-        what = f"{node.op} {', '.join(str(self.plan.types[v]) for v in node.inputs if v)}"
-        name = self.lowering.function(function, what)
+        types = ", ".join(str(self.plan.types[value]) for value in node.inputs if value)
+        what = f"{op_text(node)}: {types}"
+        name = self.lowering.function(function, what, node.name)
         return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))
 
     # --- scans ------------------------------------------------------------------------
@@ -320,10 +358,32 @@ def copy_kernel(type: TensorType) -> Kernel:
 
 
 def describe(group: Group, types: Mapping[str, TensorType]) -> str:
-    """Ops and shapes of a group, for comments."""
-    ops = " + ".join(node.op for node in group.nodes)
-    reads = ", ".join(str(types[value]) for value in group.reads)
+    """Ops, attributes and shapes of a group, for comments."""
+    ops = " + ".join(map(op_text, group.nodes))
+    roles = operand_roles(group)
+    reads = ", ".join(f"{roles[value]} {types[value]}" for value in group.reads)
     return f"{ops}: {reads} -> {group.type}"
+
+
+def op_text(node: Node) -> str:
+    """A node's op with what its attributes are, for comments."""
+    attributes = show_attributes(node.attributes)
+    return f"{node.op}[{attributes}]" if attributes else node.op
+
+
+def layer_of(group: Group) -> str:
+    """Which layer of the model a group computes: where its first node comes from."""
+    first = group.nodes[0]
+    return (first.origin.sources or (first.name,))[0]
+
+
+def _use(what: str, layers: Sequence[str]) -> Iterator[str]:
+    """A function's comment on one of its uses."""
+    yield what
+    if layers:
+        more = f" and {len(layers) - SHOWN_LAYERS} more" if len(layers) > SHOWN_LAYERS else ""
+        noun = "layer" if len(layers) == 1 else "layers"
+        yield f"{noun} {', '.join(layers[:SHOWN_LAYERS])}{more}"
 
 
 def provenance(group: Group) -> tuple[str, ...]:
@@ -360,7 +420,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         weights=lowering.weights,
         arena_bytes=plan.arena_bytes,
         alignment=ALIGNMENT,
-        function_comments=tuple((name, tuple(what)) for name, what in lowering.comments.items()),
+        function_comments=tuple(lowering.function_comments()),
         threads=plan.threads,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Region
@@ -170,11 +171,12 @@ def report(plan: Plan) -> Report:
 def spans(plan: Plan) -> list[Span]:
     """What lies in the arena when and where, for the memory map."""
     makers: dict[str, tuple[str, str]] = {}
+    names = names_of(plan.graph, plan.types)
     for step in plan.steps:
         nodes = step.nodes
         for value in step.writes:
             root = plan.views[value].root
-            makers.setdefault(root, (nodes[-1].op, f"{value} {plan.types[value]}"))
+            makers.setdefault(root, (nodes[-1].op, f"{names[value]} {plan.types[value]}"))
     found: list[Span] = []
     for each in plan.intervals:
         if each.name in plan.offsets:

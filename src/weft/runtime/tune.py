@@ -35,6 +35,7 @@ from weft.ops.record import Op
 from weft.plan.clock import clocked
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
+from weft.reporting import announce
 from weft.runtime.cache import Cache
 from weft.runtime.choices import Choice
 from weft.runtime.compare import compare
@@ -248,6 +249,7 @@ class _Tuner:
 
     def say(self, done: float, what: str) -> None:
         self.done = done
+        announce(f"tuning: {what}")
         self.report(done, what)
 
     def variant(self, choices: Mapping[str, str], plan: Plan | None = None) -> _Variant:

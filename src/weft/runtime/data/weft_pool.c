@@ -6,10 +6,12 @@
  *
  * Other processes may want the cores, too, and then a worker may be late.  So a part is nobody's
  * until somebody takes it: its worker, or the caller, who runs whatever is left when its own part
- * is done, and so waits for nobody who has not begun.  Whoever waits spins for a moment and then
- * sleeps; nobody yields, since that puts a thread behind all others for long.  And where forks
- * do not pay, because workers stop in the middle of their parts, fewer threads are used for a
- * while.
+ * is done, and so never waits for a worker that has not begun.  A thread that waits spins for a
+ * moment and then sleeps.
+ *
+ * A worker gives its core away between parts, as long as another thread wants it, so that it is
+ * seldom stopped in the middle of a part, for which the caller would have to wait.  The caller
+ * never does.  Where forks still do not pay, fewer threads are used for a while.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,8 +32,18 @@
 #include <xmmintrin.h>
 #endif
 
+/* WEFT_POOL_PORTABLE: sleep on condition variables on Linux, too. */
+#if defined(__linux__) && !defined(WEFT_POOL_PORTABLE)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#if defined(SYS_futex)
+#define WEFT_POOL_FUTEX 1
+#endif
+#endif
+
 /* Two cache lines: processors fetch them in pairs. */
 #define LINE 128
+#define NO_CORE (-1)
 #define STACK_BYTES ((size_t)8 << 20)
 /* Nanoseconds that an idle worker spins before it sleeps: the more, the more it paid off. */
 #define LEAST_SPIN 50000L
@@ -40,18 +52,24 @@
 #define JOIN_SPIN 200000L
 /* Whoever spins and sees this much time pass at once shares the core, and stops spinning. */
 #define CROWDED 50000L
-/* One of so many forks is timed: a power of two, and not always those of one place. */
-#define TIMED 8L
-#define TIMED_BITS 3
 /* What a part may take at the least, where it is asked how long a worker was at it. */
 #define LEAST_GAIN 5000L
-/* Whether forks pay is judged after so many nanoseconds in them, ... */
-#define TRIAL 2000000L
-/* ... and where they do not, fewer threads are used for so long: the longer, the more often. */
-#define LEAST_REST 5000000L
-#define MOST_REST 160000000L
+/* Forks may lose so many nanoseconds that others have gained before ... */
+#define MOST_CREDIT 4000000L
+/* ... fewer threads are used, for so many times what was lost since: then no more than 5% is. */
+#define REST_FACTOR 20L
+#define MOST_REST 100000000L
 
 typedef void (*weft_task)(void *context, int part, int parts);
+
+/* For a thread that waits until a word changes. */
+typedef struct weft_bed {
+    atomic_int asleep;
+#ifndef WEFT_POOL_FUTEX
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+#endif
+} weft_bed;
 
 typedef struct weft_worker {
     /* Written by the caller: odd while the part is nobody's.  Who makes it even has the part. */
@@ -60,15 +78,13 @@ typedef struct weft_worker {
     void *context;
     int parts;
     unsigned long float_mode;
-    int timed;
     int helps; /* whether the worker took its part, when the caller looked */
     /* Written by the worker: the even ticket that is done, and how long it took. */
     _Alignas(LINE) atomic_uint done;
-    atomic_int asleep;
     long took;
-    /* For going to sleep. */
-    _Alignas(LINE) pthread_mutex_t lock;
-    pthread_cond_t wake;
+    /* Where the worker sleeps until it is called, and the caller until the worker is done. */
+    _Alignas(LINE) weft_bed worker_bed;
+    weft_bed caller_bed;
     /* Constant while the thread lives. */
     weft_pool *pool;
     int part;
@@ -82,20 +98,14 @@ struct weft_pool {
     /* The caller's own, while it has the pool. */
     int started;
     int most;
-    unsigned forks;
-    /* So many threads are used at once, and more only after some time: when, and how long a
-     * rest is. */
+    /* So many threads are used at once until a rest is over. */
     int limit;
     long rest_since;
     long rest;
-    /* Nanoseconds of the trial that goes on: all, those that workers saved, those lost. */
-    long tried;
-    long saved;
-    long lost;
-    /* Whether the caller sleeps until a worker is done. */
-    _Alignas(LINE) atomic_int waiting;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    /* Nanoseconds that workers saved, less those that they cost. */
+    long credit;
+    /* The core of the caller, which workers stay away from. */
+    int core;
     int cores;
     int pin;
     weft_pool *next;
@@ -132,8 +142,9 @@ static int changed(atomic_uint *word, unsigned old)
 }
 
 /* Waits for about so long until a word changes; returns whether it has.  A thread that does
- * not get all of its core stops at once. */
-static int spin(atomic_uint *word, unsigned old, long budget)
+ * not get all of its core stops at once.
+ *   polite: whether to give way to others */
+static int spin(atomic_uint *word, unsigned old, long budget, int polite)
 {
     const long start = nanoseconds();
     long last = 0;
@@ -146,6 +157,9 @@ static int spin(atomic_uint *word, unsigned old, long budget)
             }
             relax();
         }
+        if (polite) {
+            (void)sched_yield();
+        }
         passed = since(start);
         if (passed >= budget || passed - last >= CROWDED) {
             return changed(word, old);
@@ -153,6 +167,55 @@ static int spin(atomic_uint *word, unsigned old, long budget)
         last = passed;
     }
 }
+
+#ifdef WEFT_POOL_FUTEX
+static void make_bed(weft_bed *bed)
+{
+    atomic_store(&bed->asleep, 0);
+}
+
+/* In the order of these: one stores the word, then looks who sleeps; the other the reverse. */
+static void sleep_while(weft_bed *bed, atomic_uint *word, unsigned old)
+{
+    atomic_store(&bed->asleep, 1);
+    while (atomic_load(word) == old) {
+        (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    }
+    atomic_store(&bed->asleep, 0);
+}
+
+static void rouse(weft_bed *bed, atomic_uint *word)
+{
+    (void)bed;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+#else
+static void make_bed(weft_bed *bed)
+{
+    atomic_store(&bed->asleep, 0);
+    (void)pthread_mutex_init(&bed->lock, NULL);
+    (void)pthread_cond_init(&bed->wake, NULL);
+}
+
+static void sleep_while(weft_bed *bed, atomic_uint *word, unsigned old)
+{
+    (void)pthread_mutex_lock(&bed->lock);
+    atomic_store(&bed->asleep, 1);
+    while (atomic_load(word) == old) {
+        (void)pthread_cond_wait(&bed->wake, &bed->lock);
+    }
+    atomic_store(&bed->asleep, 0);
+    (void)pthread_mutex_unlock(&bed->lock);
+}
+
+static void rouse(weft_bed *bed, atomic_uint *word)
+{
+    (void)word;
+    (void)pthread_mutex_lock(&bed->lock);
+    (void)pthread_cond_signal(&bed->wake);
+    (void)pthread_mutex_unlock(&bed->lock);
+}
+#endif
 
 /* --- the floating-point mode: results must not depend on which thread computes them ---------- */
 
@@ -182,18 +245,6 @@ static void set_float_mode(unsigned long mode)
 
 /* --- workers --------------------------------------------------------------------------------- */
 
-static void sleep_until_called(weft_worker *self, unsigned old)
-{
-    (void)pthread_mutex_lock(&self->lock);
-    /* In the order of these: the caller stores the ticket, then looks who sleeps. */
-    atomic_store(&self->asleep, 1);
-    while (atomic_load(&self->ticket) == old) {
-        (void)pthread_cond_wait(&self->wake, &self->lock);
-    }
-    atomic_store(&self->asleep, 0);
-    (void)pthread_mutex_unlock(&self->lock);
-}
-
 /* Takes the part of a worker, if it is nobody's; its ticket is odd. */
 static int take(weft_worker *worker, unsigned ticket)
 {
@@ -205,11 +256,12 @@ static int take(weft_worker *worker, unsigned ticket)
 static unsigned await_part(weft_worker *self, unsigned old, long *budget)
 {
     for (;;) {
-        if (spin(&self->ticket, old, *budget)) {
+        if (spin(&self->ticket, old, *budget, 1)) {
             *budget = *budget < MOST_SPIN / 2 ? *budget * 2 : MOST_SPIN;
         } else {
             *budget = *budget / 2 > LEAST_SPIN ? *budget / 2 : LEAST_SPIN;
-            sleep_until_called(self, old);
+            sleep_while(&self->worker_bed, &self->ticket, old);
+            (void)sched_yield();
         }
         old = atomic_load_explicit(&self->ticket, memory_order_relaxed);
         if ((old & 1u) != 0u && take(self, old)) {
@@ -223,7 +275,6 @@ static unsigned await_part(weft_worker *self, unsigned old, long *budget)
 static void *work(void *argument)
 {
     weft_worker *const self = (weft_worker *)argument;
-    weft_pool *const pool = self->pool;
     unsigned ticket = self->first_ticket;
     unsigned long mode = float_mode();
     long budget = MOST_SPIN;
@@ -237,16 +288,12 @@ static void *work(void *argument)
             mode = self->float_mode;
             set_float_mode(mode);
         }
-        start = self->timed ? nanoseconds() : 0;
+        start = nanoseconds();
         self->task(self->context, self->part, self->parts);
-        if (self->timed) {
-            self->took = since(start);
-        }
+        self->took = since(start);
         atomic_store(&self->done, ticket);
-        if (atomic_load(&pool->waiting)) {
-            (void)pthread_mutex_lock(&pool->lock);
-            (void)pthread_cond_signal(&pool->wake);
-            (void)pthread_mutex_unlock(&pool->lock);
+        if (atomic_load(&self->caller_bed.asleep)) {
+            rouse(&self->caller_bed, &self->done);
         }
     }
 }
@@ -271,12 +318,38 @@ static void pin(pthread_t thread, int n, int cores)
         }
     }
 }
+
+/* Keeps workers from the core of the caller, if there are enough others.  A system that wakes a
+ * thread likes to put it where it was woken, most of all a virtual machine, in which an idle
+ * core looks busy; and there it would only stop the caller. */
+static void keep_away(weft_pool *pool)
+{
+    const int core = sched_getcpu();
+    cpu_set_t mask;
+    int i;
+    if (pool->pin || core < 0 || core == pool->core || core >= CPU_SETSIZE
+        || sched_getaffinity(0, sizeof mask, &mask) != 0) {
+        return;
+    }
+    if (CPU_COUNT(&mask) > pool->started) {
+        CPU_CLR((size_t)core, &mask);
+    }
+    for (i = 0; i < pool->started; ++i) {
+        (void)pthread_setaffinity_np(pool->workers[i].thread, sizeof mask, &mask);
+    }
+    pool->core = core;
+}
 #else
 static void pin(pthread_t thread, int n, int cores)
 {
     (void)thread;
     (void)n;
     (void)cores;
+}
+
+static void keep_away(weft_pool *pool)
+{
+    (void)pool;
 }
 #endif
 
@@ -313,77 +386,56 @@ static int gather(weft_pool *pool, int parts)
             return pool->most;
         }
         ++pool->started;
+        pool->core = NO_CORE;
     }
     return parts;
 }
 
 /* Offers a part; returns whether its worker had to be woken. */
-static int call(weft_worker *worker, int parts, weft_task task, void *context, unsigned long mode,
-                int timed)
+static int call(weft_worker *worker, int parts, weft_task task, void *context, unsigned long mode)
 {
     worker->task = task;
     worker->context = context;
     worker->parts = parts;
     worker->float_mode = mode;
-    worker->timed = timed;
     atomic_store(&worker->ticket, atomic_load_explicit(&worker->ticket, memory_order_relaxed) + 1u);
-    if (!atomic_load(&worker->asleep)) {
+    if (!atomic_load(&worker->worker_bed.asleep)) {
         return 0;
     }
-    (void)pthread_mutex_lock(&worker->lock);
-    (void)pthread_cond_signal(&worker->wake);
-    (void)pthread_mutex_unlock(&worker->lock);
+    rouse(&worker->worker_bed, &worker->ticket);
     return 1;
 }
 
 /* Waits until a worker has done the part that it took. */
-static void join(weft_pool *pool, weft_worker *worker)
+static void join(weft_worker *worker)
 {
     const unsigned ticket = atomic_load_explicit(&worker->ticket, memory_order_relaxed);
     const unsigned before = atomic_load_explicit(&worker->done, memory_order_acquire);
-    long start;
-    if (before == ticket || spin(&worker->done, before, JOIN_SPIN)) {
-        return;
+    if (before != ticket && !spin(&worker->done, before, JOIN_SPIN, 0)) {
+        sleep_while(&worker->caller_bed, &worker->done, before);
     }
-    start = nanoseconds();
-    (void)pthread_mutex_lock(&pool->lock);
-    atomic_store(&pool->waiting, 1);
-    while (atomic_load(&worker->done) != ticket) {
-        (void)pthread_cond_wait(&pool->wake, &pool->lock);
-    }
-    atomic_store(&pool->waiting, 0);
-    (void)pthread_mutex_unlock(&pool->lock);
-    pool->lost += since(start);
 }
 
-/* After so much time in forks: goes on with fewer threads if they do not pay. */
-static void judge(weft_pool *pool, int parts, long took)
+/* Goes on with fewer threads for a while if forks have lost more than they gained. */
+static void judge(weft_pool *pool, int parts, long gained)
 {
-    pool->tried += took;
-    if (pool->tried < TRIAL) {
-        return;
-    }
-    if (pool->saved < pool->lost) {
+    pool->credit += gained;
+    if (pool->credit > MOST_CREDIT) {
+        pool->credit = MOST_CREDIT;
+    } else if (pool->credit < 0) {
         pool->limit = parts / 2;
+        pool->rest = pool->credit > -MOST_REST / REST_FACTOR ? -pool->credit * REST_FACTOR
+                                                             : MOST_REST;
         pool->rest_since = nanoseconds();
-        pool->rest = pool->rest < MOST_REST / 2 ? pool->rest * 2 : MOST_REST;
-    } else {
-        pool->rest = LEAST_REST;
+        pool->credit = 0;
     }
-    pool->tried = 0;
-    pool->saved = 0;
-    pool->lost = 0;
 }
 
 /* How many of so many threads to use, after some that did not pay. */
 static int allowed(weft_pool *pool, int parts)
 {
-    if (parts <= pool->limit) {
-        return parts;
-    }
-    if (since(pool->rest_since) >= pool->rest) {
-        pool->rest_since = nanoseconds();
-        pool->limit = pool->limit < pool->most / 2 ? pool->limit * 2 : pool->most;
+    if (parts > pool->limit && since(pool->rest_since) >= pool->rest) {
+        pool->limit = pool->most;
     }
     return parts < pool->limit ? parts : pool->limit;
 }
@@ -406,43 +458,31 @@ static void run_parts(weft_pool *pool, int parts, weft_task task, void *context)
 
 static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *context)
 {
-    const int timed = (++pool->forks * 2654435769u & 0xffffffffu) >> (32 - TIMED_BITS) == 0u;
     const unsigned long mode = float_mode();
-    const long start = timed ? nanoseconds() : 0;
-    long called = start;
-    long done = start;
+    long start;
+    long done;
+    long most;
+    long saved = 0;
     int woken = 0;
     int i;
+    keep_away(pool);
     for (i = 0; i < parts - 1; ++i) {
-        woken |= call(&pool->workers[i], parts, task, context, mode, timed);
+        woken |= call(&pool->workers[i], parts, task, context, mode);
     }
-    if (timed && woken) {
-        called = nanoseconds();
-    }
+    start = nanoseconds();
     run_parts(pool, parts, task, context);
-    if (timed) {
-        done = nanoseconds();
-    }
+    done = nanoseconds();
+    /* Longer than that a worker was not at work. */
+    most = 2 * (done - start) + LEAST_GAIN;
     for (i = 0; i < parts - 1; ++i) {
-        if (pool->workers[i].helps) {
-            join(pool, &pool->workers[i]);
+        weft_worker *const worker = &pool->workers[i];
+        if (worker->helps) {
+            join(worker);
+            saved += worker->took < most ? worker->took : most;
         }
     }
-    if (timed) {
-        const long end = nanoseconds();
-        const long most = 2 * (done - called) + LEAST_GAIN;
-        long saved = 0;
-        for (i = 0; i < parts - 1; ++i) {
-            const weft_worker *const worker = &pool->workers[i];
-            if (worker->helps) {
-                /* Longer than that it was not at work. */
-                saved += worker->took < most ? worker->took : most;
-            }
-        }
-        /* This one stands for all since the last one. */
-        pool->saved += TIMED * saved;
-        pool->lost += TIMED * ((called - start) + (end - done));
-        judge(pool, parts, TIMED * (end - start));
+    if (!woken) {
+        judge(pool, parts, saved - since(done));
     }
 }
 
@@ -474,24 +514,18 @@ static void reset(weft_pool *pool, int workers)
 {
     int i;
     atomic_store(&pool->busy, 0);
-    atomic_store(&pool->waiting, 0);
     pool->started = 0;
-    pool->forks = 0;
     pool->limit = pool->most;
     pool->rest_since = 0;
-    pool->rest = LEAST_REST;
-    pool->tried = 0;
-    pool->saved = 0;
-    pool->lost = 0;
-    (void)pthread_mutex_init(&pool->lock, NULL);
-    (void)pthread_cond_init(&pool->wake, NULL);
+    pool->rest = 0;
+    pool->credit = MOST_CREDIT;
+    pool->core = NO_CORE;
     for (i = 0; i < workers; ++i) {
         weft_worker *const worker = &pool->workers[i];
         atomic_store(&worker->ticket, 0u);
         atomic_store(&worker->done, 0u);
-        atomic_store(&worker->asleep, 0);
-        (void)pthread_mutex_init(&worker->lock, NULL);
-        (void)pthread_cond_init(&worker->wake, NULL);
+        make_bed(&worker->worker_bed);
+        make_bed(&worker->caller_bed);
         worker->pool = pool;
         worker->part = i + 1;
     }
@@ -577,7 +611,7 @@ void weft_pool_free(weft_pool *pool)
     }
     forget(pool);
     for (i = 0; i < pool->started; ++i) {
-        (void)call(&pool->workers[i], 0, NULL, NULL, 0, 0);
+        (void)call(&pool->workers[i], 0, NULL, NULL, 0);
         (void)pthread_join(pool->workers[i].thread, NULL);
     }
     free(pool);
