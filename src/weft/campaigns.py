@@ -53,7 +53,8 @@ def campaign(
 ) -> Campaign:
     """Runs seeded variants of a network and counts the predictions that change.
 
-    A prediction is the place of the greatest element of the first output.
+    A prediction is the place of the greatest element of the first output; where a NaN is among
+    them there is none, which counts as changed.
 
     Args:
         model: a network or its file.
@@ -287,11 +288,15 @@ class _Runner:
             return None
         name = self.net.graph.name
         pairs = zip(outputs, labels.tolist(), strict=True)
-        return sum(right(each[0], int(label), name) for each, label in pairs)
+        return sum(
+            right(each[0], int(label), name) and _prediction(each) >= 0 for each, label in pairs
+        )
 
 
 def _prediction(outputs: tuple[np.ndarray, ...]) -> int:
-    return int(outputs[0].reshape(-1).argmax())
+    """The place of the greatest element of the first output; -1 if a NaN is among them."""
+    found = _numbers(outputs[0]).reshape(-1)
+    return -1 if found.dtype.kind == "f" and np.isnan(found).any() else int(found.argmax())
 
 
 def _finite(outputs: tuple[np.ndarray, ...]) -> bool:

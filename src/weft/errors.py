@@ -64,6 +64,13 @@ class InternalError(WeftError):
         )
 
 
+def above_zero(what: str, value: float) -> float:
+    """A duration or the like, which must be a finite number above zero."""
+    if not (isfinite(value) and value > 0):
+        raise UserError(f"{what} must be a finite number above 0", got=f"{value:g}")
+    return value
+
+
 def is_weft(function: object) -> bool:
     """Whether a function, or the class of a callable object, is Weft's own."""
     while isinstance(function, partial):
@@ -110,13 +117,6 @@ def _line(function: object, error: Exception | None) -> str:
         return f"{last.filename}, line {last.lineno}" if last else ""
     lines = [each.lineno for each in frames if each.filename == code.co_filename]
     return f"{code.co_filename}, line {lines[-1] if lines else code.co_firstlineno}"
-
-
-def above_zero(what: str, value: float) -> float:
-    """A duration or the like, which must be a finite number above zero."""
-    if not (isfinite(value) and value > 0):
-        raise UserError(f"{what} must be a finite number above 0", got=f"{value:g}")
-    return value
 
 
 def nearest(name: str, known: Collection[str], count: int = 3) -> str:

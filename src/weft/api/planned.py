@@ -284,11 +284,6 @@ class Planned(Network):
         return made
 
 
-def _dialect(machine: Target, plain: bool) -> str:
-    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
-    return "c99" if plain and machine.flavour == "gnu" else machine.flavour
-
-
 def _prefix(name: str) -> str:
     """A prefix of everything public that the caller chose."""
     safe = identifier(name)
@@ -307,3 +302,8 @@ def _check_weights(weights: str, parts: int) -> None:
         raise UserError("weights are written as arrays or blob", got=repr(weights))
     if parts < 0:
         raise UserError("parts must not be negative; 0 is one for each function", got=str(parts))
+
+
+def _dialect(machine: Target, plain: bool) -> str:
+    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
+    return "c99" if plain and machine.flavour == "gnu" else machine.flavour

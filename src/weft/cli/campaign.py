@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from weft import campaigns
+from weft.atomic import write_text
 from weft.cli.common import (
     SEED,
     Model,
@@ -16,9 +17,9 @@ from weft.cli.common import (
     model_options,
     table,
     threads_option,
+    wide_option,
     write_json,
 )
-from weft.cli.files import write_text
 from weft.cli.tune import watched
 from weft.errors import UserError
 from weft.recipes import parse_steps
@@ -42,6 +43,7 @@ from weft.recipes import parse_steps
     help="Draw the shares of predictions that changed to this file.",
 )
 @threads_option
+@wide_option
 @json_option
 @click.pass_obj
 def campaign(
