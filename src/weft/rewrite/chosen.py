@@ -59,9 +59,7 @@ def told_of(rules: Sequence[Rule], log: Log) -> str:
         if name in counts:
             told.append(f"{name} ({counts[name]})")
         elif name in looser:
-            skipped = looser[name]
-            label, allow = skipped.exactness.value, skipped.allow.value
-            told.append(f"{name} (skipped: {label}, allow={allow})")
+            told.append(looser[name].told)
         elif name in refused:
             told.append(f"{name} (refused at {refused[name].node}: {refused[name].reason})")
         else:
