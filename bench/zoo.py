@@ -4,6 +4,8 @@
     python -m bench.zoo resnet18 lstm        these only
     python -m bench.zoo --list               every name
     python -m bench.zoo all                  every name (hours, tens of gigabytes)
+    python -m bench.zoo architectures        46 families of `transformers` at tiny sizes (`hf_...`)
+                                             and 60 networks of `timm` (`timm_...`)
 
 It needs `torch` and `torchvision` (`pip install --no-deps torchvision` suffices), onnxscript,
 onnxruntime and pillow.  The folder is `$WEFT_ZOO`, by default `~/.cache/weft/zoo`:
@@ -36,6 +38,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
+from bench.architectures import ARCHITECTURES, VOCABULARY, Architecture
 from bench.folders import zoo_folder
 from bench.oracle import by_onnxruntime
 
@@ -173,8 +176,8 @@ def vectors(width: int) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randn(batch, width)
 
 
-def token_ids(steps: int) -> Callable[[int], torch.Tensor]:
-    return lambda batch: torch.randint(0, 30522, (batch, steps))
+def token_ids(steps: int, vocabulary: int = 30522) -> Callable[[int], torch.Tensor]:
+    return lambda batch: torch.randint(0, vocabulary, (batch, steps))
 
 
 # --- the table --------------------------------------------------------------------------------
@@ -234,13 +237,25 @@ VISION_SIZES = {"inception_v3": 299}
 
 def names() -> list[str]:
     """Every network's name, the default ones first."""
-    others = [*OWN, *vision.list_models(module=vision)]
+    others = [*OWN, *vision.list_models(module=vision), *ARCHITECTURES]
     return [*DEFAULT, *sorted(set(others) - set(DEFAULT))]
+
+
+def eaten(what: Architecture) -> Callable[[int], torch.Tensor]:
+    """What an architecture of another library takes."""
+    if what.eats == "tokens":
+        return token_ids(*what.sizes, VOCABULARY)
+    if what.eats == "image":
+        return images(*what.sizes)
+    return lambda batch: torch.randn(batch, *what.sizes)
 
 
 def entry(name: str) -> Entry:
     if name in OWN:
         return OWN[name]
+    if name in ARCHITECTURES:
+        what = ARCHITECTURES[name]
+        return Entry(what.build, eaten(what), with_dynamo=name.startswith("hf_"))
     return Entry(
         lambda: vision.get_model(name, weights=None, **VISION_OPTIONS.get(name, {})),
         images(VISION_SIZES.get(name, 224)),
@@ -406,7 +421,9 @@ def table(out: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("names", nargs="*", help="networks (default: the usual ones), or `all`")
+    parser.add_argument(
+        "names", nargs="*", help="networks (default: the usual ones), `architectures`, or `all`"
+    )
     parser.add_argument("--out", type=Path, default=zoo_folder())
     parser.add_argument("--force", action="store_true", help="export again what is there")
     parser.add_argument("--list", action="store_true", help="print every name and stop")
@@ -414,7 +431,9 @@ def main() -> None:
     if arguments.list:
         print(*names(), sep="\n")
         return
-    wanted = names() if arguments.names == ["all"] else arguments.names or list(DEFAULT)
+    groups = {"all": names(), "architectures": list(ARCHITECTURES)}
+    asked = arguments.names or list(DEFAULT)
+    wanted = [name for each in asked for name in groups.get(each, [each])]
     unknown = sorted(set(wanted) - set(names()))
     if unknown:
         parser.error(f"no such network: {', '.join(unknown)} (see --list)")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from weft.export.toolkit import MARKER
 from weft.ir.graph import Graph
 from weft.ir.types import Symbol
 from weft.runtime.choices import Choices
+from weft.runtime.seal import SEAL_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +132,40 @@ def test_export_and_its_limits(digits, tmp_path):
         f"arena, stack, inputs and outputs must fit into {needed - 1:,} bytes of RAM"
     )
     assert error.got == (
-        f"{needed:,} bytes: arena {made.report.arena_bytes:,}, stack {made.files.stack_bytes:,}, "
-        "inputs and outputs 296"
+        f"{needed:,} bytes: arena {made.report.arena_bytes:,}, stack {made.files.stack_bytes:,} "
+        "(an estimate), inputs and outputs 296"
     )
     assert error.where == "step 1, MaxPool + Relu, needs 5,120 B at once"
     assert not (tmp_path / "less").exists()
+
+
+def test_a_remedy_was_tried(digits, tmp_path):
+    net = weft.load(digits)
+    whole = net.toolkit("generic")
+    ports = 4 * (64 + 10)
+    tiled = net.apply("tile-chain", first="/stem/stem.0/Conv", last="/stem/stem.3/MaxPool", parts=2)
+    parts = tiled.toolkit("generic")
+    assert parts.report.arena_bytes < whole.report.arena_bytes
+    needed = parts.report.arena_bytes + parts.files.stack_bytes + ports
+    figures = (
+        f"{needed:,} bytes with arena {parts.report.arena_bytes:,} and stack "
+        f"{parts.files.stack_bytes:,}"
+    )
+    command = (
+        "`weft apply digits.onnx tile-chain first=/stem/stem.0/Conv last=/stem/stem.3/MaxPool "
+        "parts=2 -o tiled.onnx`"
+    )
+    with pytest.raises(UserError) as caught:
+        net.export(tmp_path / "out", ram=needed, model="digits.onnx")
+    assert caught.value.fix == f"{command} gives a network that fits: {figures}"
+    tiled.export(tmp_path / "fits", ram=needed)
+    with pytest.raises(UserError) as caught:
+        net.export(tmp_path / "out", ram=needed - 1, model="digits.onnx")
+    assert caught.value.fix == (
+        f"{command} is not enough: {figures}. Smaller inputs or fewer channels there would fit, "
+        "or a machine with more RAM. The stack is an estimate; --compiler measures it"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_looking_inside(digits, images):
@@ -218,6 +250,19 @@ def test_what_the_cache_lost_is_built_again(reader, images, tmp_path):
         np.testing.assert_array_equal(weft.load(reader).compile()(images[0]), expected)
 
 
+def test_weights_that_were_damaged_are_built_again(reader, images, tmp_path):
+    first = weft.load(reader).compile()
+    expected, weights = first(images[0]), first.library.built.weights
+    whole = weights.read_bytes()
+    del first
+    for damaged in (whole[:64] + b"garbage!" + whole[72:], whole[:-1], b""):
+        weights.write_bytes(damaged)
+        np.testing.assert_array_equal(weft.load(reader).compile()(images[0]), expected)
+        assert weights.read_bytes() == whole
+    weights.unlink()
+    np.testing.assert_array_equal(weft.load(reader).compile()(images[0]), expected)
+
+
 def test_another_content_is_another_network(reader, images):
     weft.load(reader).compile()
     model = onnx.load(reader)
@@ -277,8 +322,50 @@ def test_the_arrays_that_weights_were_packed_from_go(reader, images):
         base = array
         while isinstance(base.base, np.ndarray):
             base = base.base
-        assert base.size >= library.built.weights.stat().st_size
+        assert base.size >= library.built.weights.stat().st_size - SEAL_BYTES
         assert not array.flags.writeable
+
+
+# --- copies and pickles -----------------------------------------------------------------------
+
+
+def test_nets_are_pickled(reader, images, request):
+    net = weft.load(reader)
+    fast = net.compile(threads=1, batch=1, exact=True)
+    expected, data = fast(images[0]), pickle.dumps((net, fast))
+    reader.unlink()  # which a pickle does not need
+    request.getfixturevalue("unplanned")
+    other, again = pickle.loads(data)
+    assert other.graph == net.graph
+    assert all(not array.flags.writeable for array in other.graph.constants.values())
+    assert again.library.built == fast.library.built
+    np.testing.assert_array_equal(again(images[0]), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))(images[0]), expected)
+
+
+def test_another_process_unpickles(reader, images, tmp_path):
+    fast = weft.Net(weft.load(reader).graph).compile(threads=2)
+    (tmp_path / "pickle").write_bytes(pickle.dumps((fast, images[0], fast(images[0]))))
+    script = (
+        "import pickle, sys\n"
+        "fast, image, expected = pickle.loads(open(sys.argv[1], 'rb').read())\n"
+        "assert (fast(image) == expected).all()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "pickle")]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_nets_are_values_and_need_no_copies(reader):
+    net = weft.load(reader)
+    fast = net.compile(threads=1)
+    for value in (net, net.graph, fast):
+        assert copy.copy(value) is copy.deepcopy(value) is value
+    with pytest.raises(UserError) as error:
+        copy.deepcopy(fast.library)
+    assert str(error.value) == (
+        "loaded code is neither copied nor pickled; got reader. "
+        "Copy or pickle the CompiledNet, which is built again from the cache."
+    )
 
 
 # --- tuning -------------------------------------------------------------------------------------
@@ -319,7 +406,7 @@ def test_builds_do_not_depend_on_what_was_measured(digits, tmp_path, monkeypatch
 
 def only_context(folder: Path) -> str:
     with sqlite3.connect(folder / "tuning.sqlite") as connection:
-        ((context,),) = connection.execute("SELECT DISTINCT context FROM choices").fetchall()
+        ((context,),) = connection.execute("SELECT DISTINCT context FROM measured").fetchall()
     return context
 
 

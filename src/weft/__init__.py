@@ -8,9 +8,11 @@ from weft.api import CompiledNet, Net, input, load, merge, net, trace
 from weft.deferred import deferred
 from weft.errors import InternalError, UserError, WeftError
 from weft.ops.values import Value, constant
+from weft.reporting import Step, progress, verbose
 
 if TYPE_CHECKING:
     from weft import layers
+    from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.variants import compare
 
@@ -18,9 +20,11 @@ __all__ = [
     "CompiledNet",
     "InternalError",
     "Net",
+    "Step",
     "UserError",
     "Value",
     "WeftError",
+    "campaign",
     "compare",
     "constant",
     "input",
@@ -30,15 +34,18 @@ __all__ = [
     "net",
     "ops",
     "parallel",
+    "progress",
     "residual",
     "sequential",
     "trace",
+    "verbose",
 ]
 
 # What a program that loads and runs networks need not wait for is imported when it is asked for.
 _later = deferred(
     __name__,
     {
+        "campaign": "weft.campaigns",
         "compare": "weft.variants",
         "parallel": "weft.layers",
         "residual": "weft.layers",

@@ -11,6 +11,7 @@ from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
 from weft.rewrite import adapt, cleanups, explicit, im2col, layout, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe
+from weft.rewrite.rule import Rule
 
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
@@ -52,18 +53,25 @@ def recipe_named(name: str) -> Recipe:
     return found
 
 
-def apply(graph: Graph, name: str, values: Mapping[str, object] | None = None) -> Graph:
-    """Apply a recipe by its name.
+def apply(graph: Graph, name: str | Recipe, values: Mapping[str, object] | None = None) -> Graph:
+    """Apply a recipe.
 
     Args:
         graph: the graph, which stays as it is.
-        name: of the recipe.
+        name: of the recipe, or the recipe itself.
         values: of its parameters, as text or as Python values.
 
     Raises:
         UserError: there is no such recipe or parameter, or the precondition does not hold.
     """
-    return apply_recipe(graph, recipe_named(name), values or {})
+    recipe = recipe_named(name) if isinstance(name, str) else name
+    if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            "a recipe is given by its name or as a Recipe",
+            got=f"{type(recipe).__name__}",
+            fix="Net.rewrite applies rules." if isinstance(recipe, Rule) else "",
+        )
+    return apply_recipe(graph, recipe, values or {})
 
 
 def parse_steps(words: Sequence[str]) -> list[tuple[str, dict[str, str]]]:

@@ -20,12 +20,13 @@ import numpy as np
 
 from weft.api import CompiledNet, Net, load
 from weft.datasets import DATASETS, data_set, gather
-from weft.errors import UserError
+from weft.errors import UserError, above_zero
 from weft.explore.comparison import Comparison, Variant, changes_of, unique
 from weft.explore.trials import Call, Samples, qualities, read_samples, timings
 from weft.export.golden import sample_inputs
 from weft.ir.diff import diff
 from weft.plan.report import report
+from weft.runtime.timing import from_c
 
 _RANDOM_SAMPLES = 4
 
@@ -63,6 +64,9 @@ def compare(
     """
     if not models:
         raise UserError("there must be something to compare", got="no network")
+    above_zero("seconds", seconds)
+    if isinstance(names, str) or not all(names):
+        raise UserError("names are a sequence of texts that are not empty", got=repr(names))
     if names and len(names) != len(models):
         raise UserError("names are given to all networks", got=f"{len(names)} for {len(models)}")
     for each in models:
@@ -75,7 +79,7 @@ def compare(
         for name, net in zip(called, nets, strict=True)
     ]
     if run:
-        samples = _samples(data, nets[0])
+        samples = samples_of(data, nets[0])
         named = dict(zip(called, nets, strict=True))
         variants = _tried(variants, named, samples, threads, exact, seconds)
     elif data is not None:
@@ -104,7 +108,7 @@ def _variant(name: str, net: Net, first: Net, target: str, threads: int, exact: 
     )
 
 
-def _samples(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Samples:
+def samples_of(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Samples:
     """The data, or random inputs as the first network takes them."""
     match data:
         case None:
@@ -149,14 +153,15 @@ def _tried(
     seconds: float,
 ) -> list[Variant]:
     """The variants with what running them says."""
-    calls: dict[str, Call] = {
-        name: partial(_call, net.compile(threads=threads, exact=exact))
-        for name, net in nets.items()
-    }
+    built = {name: net.compile(threads=threads, exact=exact) for name, net in nets.items()}
+    calls: dict[str, Call] = {name: partial(_call, each) for name, each in built.items()}
     types = {name: net.inputs for name, net in nets.items()}
     good = qualities(calls, types, samples)
-    first = {name: samples.inputs(0, types[name], name) for name in nets}
-    fast = timings({name: partial(call, first[name]) for name, call in calls.items()}, seconds)
+    timers = {
+        name: from_c(each.library, samples.inputs(0, types[name], name))
+        for name, each in built.items()
+    }
+    fast = timings(timers, seconds)
     return [replace(each, timing=fast[each.name], quality=good[each.name]) for each in variants]
 
 

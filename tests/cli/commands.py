@@ -22,6 +22,13 @@ def good(*arguments: object) -> str:
     return result.stdout
 
 
+def bad(*arguments: object, code: int = 1) -> str:
+    """What a command that fails says."""
+    result = weft(*arguments)
+    assert result.exit_code == code, result.output
+    return result.stderr
+
+
 def record(*arguments: object) -> Any:
     """What a command prints as JSON."""
     return json.loads(good(*arguments, "--json"))

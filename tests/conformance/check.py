@@ -21,6 +21,15 @@ Net: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 Backend: TypeAlias = Callable[[Graph], Net]
 
 
+# onnx's reference takes the length before it was rounded down; the specification takes the length.
+_LENGTH = "the test contradicts the specification; PyTorch and onnxruntime give Weft's result"
+DISPUTED = {
+    "test_resize_downsample_scales_linear_align_corners": _LENGTH,
+    "test_resize_downsample_scales_cubic_align_corners": _LENGTH,
+}
+"""Official tests whose results are wrong, and why; they count as failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a test.
@@ -97,6 +106,7 @@ def check(case: Case, backend: Backend) -> Outcome:
         found = net({name: feeds[name] for name in graph.inputs})
         reason = difference(case, graph, found, [as_array(value) for value in wanted])
         if reason:
+            reason = DISPUTED.get(case.name, reason)
             return Outcome(case.name, case.kind, case.ops, "failed", reason, tuple(constants))
     assert graph is not None
     status = "passed" if computes(graph) else "folded"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.backends import BACKENDS
 from tests.conformance.cases import Case, light_cases, model_cases, node_cases
-from tests.conformance.check import Outcome, check
+from tests.conformance.check import DISPUTED, Outcome, check
 from tests.conformance.report import report
 
 COMPILED = """
@@ -37,7 +37,7 @@ def test_compiled(name: str) -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_references(part: int) -> None:
     """By the ops' references: nearly all pass, and nothing crashes."""
-    cases = list(node_cases().values())[part::24]
+    cases = [each for each in list(node_cases().values())[part::24] if each.name not in DISPUTED]
     found = [outcome(case, "reference") for case in cases]
     assert [each for each in found if each.status == "failed"] == []
     assert sum(each.status in ("passed", "folded") for each in found) > 0.75 * len(found)

@@ -9,6 +9,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.explore.trials import ROUNDS, Samples, qualities, read_samples, timings
 from weft.ir.types import TensorType
+from weft.runtime.timing import from_python
 
 TYPES = {"x": TensorType(DType.F32, (1, 3))}
 DATA = np.array([[1, 0, 0], [0, 2, 0], [0, 0, 3], [4, 0, 0]], np.float64)
@@ -96,10 +97,11 @@ def test_labels_must_be_classes():
 
 def test_calls_take_turns():
     order = []
-    calls = {name: lambda name=name: order.append(name) for name in "ab"}
-    found = timings(calls, 0.001)
-    assert [each.rounds for each in found.values()] == [ROUNDS] * 2
-    assert all(0 < each.least <= each.median for each in found.values())
+    timers = {name: from_python(lambda name=name: order.append(name)) for name in "ab"}
+    found = timings(timers, 0.001)
+    assert all(each.runs >= ROUNDS for each in found.values())
+    assert all(each.called_from == "Python" for each in found.values())
+    assert all(0 < each.least <= each.median <= each.most for each in found.values())
     turns = "".join(order)
     for _ in range(20):
         turns = turns.replace("aa", "a").replace("bb", "b")

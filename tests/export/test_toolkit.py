@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from weft.codegen.emit import emit
+from weft.codegen.layout import standard_headers
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.export.golden import golden, sample_inputs, tolerance
@@ -97,8 +99,9 @@ def test_self_test_passes(flavour: str, weights: str, tmp_path: Path) -> None:
     write(toolkit(flavour=flavour, weights=weights), tmp_path / "out")
     done = make(tmp_path / "out", "test")
     assert done.returncode == 0, done.stderr
-    assert "double_: largest difference 0, allowed" in done.stdout
-    assert done.stdout.endswith(": ok\n")
+    first, second = done.stdout.splitlines()
+    assert first.startswith("double_: largest difference 0, allowed")
+    assert re.fullmatch(r"stack: \d+ bytes used, ADDER_STACK_BYTES is \d+: ok", second)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +125,36 @@ def test_self_test_is_clean_under_sanitizers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(find_compiler().kind != "gcc", reason="asks gcc for its own headers")
+@pytest.mark.parametrize("flavour", ["c89", "c99", "gnu"])
+def test_no_c_library_is_needed(flavour: str, tmp_path: Path) -> None:
+    write(toolkit(flavour=flavour), tmp_path)
+    command = [*find_compiler().command, f"-std={flavour}".replace("gnu", "gnu11")]
+    asked = [*command, "-print-file-name=include"]
+    own = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    command += ["-ffreestanding", "-nostdinc", "-isystem", own, "-fsyntax-only", "-x", "c"]
+    for name in ("adder.c", "adder_golden.h"):
+        done = subprocess.run(
+            [*command, tmp_path / name], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), name
+
+
+def test_headers_are_those_that_are_used() -> None:
+    cases = {
+        "x = y + 1;": [],
+        "x = expf(y) + fma(x, y, z);": ["math.h"],
+        "x = isnan(y) ? -INFINITY : y;": ["math.h"],
+        "memset(x, 0, sizeof x);": ["string.h"],
+        "x = FLT_MAX + DBL_EPSILON;": ["float.h"],
+        "x = INT_MIN; y = ULONG_MAX; z = CHAR_BIT;": ["limits.h"],
+        "pow(a, FLT_MAX); strlen(b); c = LONG_MAX;": ["float.h", "limits.h", "math.h", "string.h"],
+        "/* the sine, logarithm */ net_exp(a); string = memory;": [],
+    }
+    for text, headers in cases.items():
+        assert standard_headers(text) == [f"#include <{name}>" for name in headers]
+
+
 def test_files(tmp_path: Path) -> None:
     names = write(toolkit(weights="blob"), tmp_path / "out")
     assert names == sorted(each.name for each in (tmp_path / "out").iterdir())
@@ -133,6 +166,7 @@ def test_files(tmp_path: Path) -> None:
         "adder.c",
         "adder.h",
         "adder_golden.h",
+        "adder_stack.awk",
         "adder_test.c",
         "memory.svg",
         "report.md",
@@ -179,8 +213,10 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("weft.export.toolkit.memory_map", fail)
-    with pytest.raises(UserError, match="the output folder must be writable"):
+    with pytest.raises(UserError) as error:
         write(toolkit(flavour="c89"), tmp_path / "out")
+    out = tmp_path / "out"
+    assert str(error.value) == f"the output must be writable; got {out}: No space left on device"
     assert {each.name: each.read_bytes() for each in (tmp_path / "out").iterdir()} == before
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 

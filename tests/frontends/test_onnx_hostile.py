@@ -76,8 +76,36 @@ def test_open_dimensions() -> None:
     source = model([node("Add", "a b", "y")], {"a": ["n", "m", 3], "b": [2, None]})
     assert refusal(source) == (
         "onnx: only the leading dimension of an input may be open; got a[n,m,3], b[2,?]. "
-        "Give whole shapes with `--input name=shape`"
+        "Give what is open: --input m=SIZE --input b=2xSIZE; "
+        'in Python: weft.load(path, {"m": SIZE, "b": (2, SIZE)})'
     )
+
+
+def test_open_dimensions_of_an_unknown_rank() -> None:
+    source = model([node("Relu", "x", "y")], {"x": None})
+    assert refusal(source) == (
+        "onnx: only the leading dimension of an input may be open; got x of unknown rank. "
+        'Give what is open: --input x=SIZEx...; in Python: weft.load(path, {"x": (SIZE, ...)})'
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"sq": 5},
+            "the model has no input sq. Did you mean seq? "
+            "Its inputs are a, b, its open sizes n, seq",
+        ),
+        ({"seq": (5, 2)}, "seq is an open size: it is one number, at least 1; got (5, 2)"),
+        ({"seq": 0}, "seq is an open size: it is one number, at least 1; got (0,)"),
+        ({"seq": 4, "a": (2, 5)}, "inputs must agree on the size seq; got 4 and 5 (input a)"),
+        ({"a": (1.5, 2)}, "the shape of an input is whole numbers; got (1.5, 2)"),
+    ],
+)
+def test_sizes_that_do_not_fit(given, message) -> None:
+    source = model([node("Add", "a b", "y")], {"a": ["n", "seq"], "b": ["n", "seq"]})
+    assert refusal(source, inputs=given) == message
 
 
 def test_shape_that_does_not_fit() -> None:

@@ -57,6 +57,16 @@ def test_shape_arithmetic_leaves_no_trace() -> None:
     assert graph.types["y"].dims == (2, 12)
 
 
+def test_a_size_by_its_name_holds_in_all_inputs() -> None:
+    source = model([node("Add", "a b", "y")], {"a": ["n", "seq"], "b": ["n", "seq"]})
+    for given in ({"seq": 5}, {"seq": (5,)}, {"seq": np.int64(5)}):
+        graph = import_model(source, given)
+        assert [str(graph.types[name]) for name in graph.inputs] == ["f32[n,5]", "f32[n,5]"]
+    for given in ({"seq": 5, "n": 2}, {"a": (2, 5)}):
+        graph = import_model(source, given)
+        assert [str(graph.types[name]) for name in graph.inputs] == ["f32[2,5]", "f32[2,5]"]
+
+
 def test_batch_stays_symbolic_through_shape_arithmetic() -> None:
     graph = import_model(flattened())
     verify(graph)
@@ -111,6 +121,9 @@ def test_constants_for_inputs() -> None:
     with pytest.raises(RefusedError) as error:
         import_model(source)
     assert error.value.needed == ("s",)
+    assert error.value.fix == (
+        'Give the values: --constant s=VALUE; in Python: weft.load(path, constants={"s": VALUE})'
+    )
     graph = import_model(source, constants={"s": np.array([2, 3])})
     assert graph.inputs == ("x",)
     assert graph.types["y"].dims == (2, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -92,11 +93,19 @@ def test_damaged_files_are_refused_or_sound(data: st.DataObject) -> None:
     assert show(graph)
 
 
+def test_pickles() -> None:
+    graph = weighted()
+    again = pickle.loads(pickle.dumps(graph))
+    assert (again, again.history) == (graph, graph.history)
+    assert not any(array.flags.writeable for array in again.constants.values())
+    assert not hasattr(again.types, "clear")
+
+
 def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         save(weighted(), tmp_path / "missing" / "net.weft")
     assert str(caught.value) == (
-        f"cannot save to {tmp_path}/missing/net.weft: there is no folder {tmp_path}/missing"
+        f"the output must be writable; got {tmp_path}/missing/net.weft: No such file or directory"
     )
     with pytest.raises(UserError) as caught:
         load(tmp_path / "net.weft", attribute_class)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from tests.counted import lines_run
 from tests.loops.indices import INDICES, conditions
 from tests.loops.kernels import nests, results
 from weft.dtypes import DType
@@ -240,7 +238,7 @@ kernel conv(x: f32[64, 56, 56] read, w: f32[64, 64, 3, 3] read, y: f32[64, 56, 5
 
 
 def test_large_kernels_are_quick():
-    """A convolution written out to 216 statements: simplify and verify within 30 ms."""
+    """A convolution written out to 216 statements: about 30 ms each to simplify and verify."""
     kernel = parse(CONVOLUTION)
     for var in ("r", "u", "s", "v"):
         while True:
@@ -252,19 +250,8 @@ def test_large_kernels_are_quick():
     statements = sum(isinstance(stmt, Store) for stmt in walk_stmts(kernel.body))
     assert statements == 218
     simple = simplify_kernel(kernel)
-    spent = [_seconds(simplify_kernel, kernel), _seconds(verify, simple)]
-    # Three times the target of 30 ms: the machine may be slower than the one it was set on.
-    assert sum(spent) < 0.09, spent
-
-
-def _seconds(step: Callable[[Kernel], object], kernel: Kernel) -> float:
-    """The least processor time of a few runs."""
-    times: list[float] = []
-    for _ in range(5):
-        start = time.process_time()
-        step(kernel)
-        times.append(time.process_time() - start)
-    return min(times)
+    assert lines_run(lambda: simplify_kernel(kernel)) < 1000 * statements
+    assert lines_run(lambda: verify(simple)) < 600 * statements
 
 
 @pytest.mark.parametrize(

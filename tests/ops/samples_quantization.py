@@ -39,6 +39,25 @@ SAMPLES = [
         expected=([128, 129, 130, 255, 1, 0],),
     ),
     Sample("QuantizeLinear", (WIDE, of("f32", 1)), QuantizeAttributes()),
+    # One element is one element: onnxruntime writes biases so.
+    Sample(
+        "DequantizeLinear",
+        (of("i32", 1, -2, 7), of("f32", 0.5), one("i32", 1)),
+        DequantizeAttributes(),
+        expected=([0, -1.5, 3],),
+    ),
+    Sample(
+        "DequantizeLinear",
+        (of("u8", 1, 2, 7), one("f32", 0.5), np.ones((1, 1), np.uint8)),
+        DequantizeAttributes(),
+        expected=([0, 0.5, 3],),
+    ),
+    Sample(
+        "QuantizeLinear",
+        (of("f32", 1, 2), of("f32", 0.5), one("i8", -1)),
+        QuantizeAttributes(),
+        expected=([1, 3],),
+    ),
     Sample(
         "QuantizeLinear",
         (WIDE, one("f32", 1)),

@@ -65,6 +65,51 @@ SAMPLES = [
             ("linear", "cubic"), ("half_pixel", "align_corners"), (0, 1), (0, 1)
         )
     ),
+    # As PyTorch and onnxruntime have them.  With align_corners the ends meet, whatever the scale.
+    Sample(
+        "Resize",
+        (np.arange(5, dtype=np.float32),),
+        resize(0.7, mode="linear", coordinate_transformation_mode="align_corners"),
+        expected=([0, 2, 4],),
+    ),
+    Sample(
+        "Resize",
+        (np.arange(7, dtype=np.float32) ** 3,),
+        resize(0.7, mode="cubic", coordinate_transformation_mode="align_corners"),
+        tolerance=1e-6,
+        expected=([0, 8, 64, 216],),
+    ),
+    Sample(
+        "Resize",
+        (np.arange(10, dtype=np.float32),),
+        resize(0.55, mode="linear", roi=(0.1, 0.8), coordinate_transformation_mode=CROP),
+        tolerance=1e-6,
+        expected=([0.9, 2.475, 4.05, 5.625, 7.2],),
+    ),
+    Sample(
+        "Resize",
+        (np.arange(10, dtype=np.float32),),
+        resize(0.35, mode="linear", roi=(0.1, 0.8), coordinate_transformation_mode=CROP, axes=(0,)),
+        tolerance=1e-6,
+        expected=([0.9, 4.05, 7.2],),
+    ),
+    # 3 / 0.6 is 5 in single precision, and 4.9999998 in double.
+    Sample(
+        "Resize",
+        (np.arange(10, dtype=np.float32),),
+        resize(
+            float(np.float32(0.6)),
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        expected=([0, 1, 3, 5, 6, 8],),
+    ),
+    Sample(
+        "Resize",
+        (np.arange(6, dtype=np.float32),),
+        resize(0.2, mode="cubic", coordinate_transformation_mode="pytorch_half_pixel"),
+        expected=([0],),
+    ),
     Sample("Resize", ("u8[4,4]",), sized(7, 3, mode="cubic"), tolerance=1e-6),
     Sample("Resize", ("f16[4,4]",), sized(7, 3, mode="linear"), tolerance=1e-3),
     Sample("Resize", ("f32[4,6]",), sized(8, 8, keep_aspect_ratio_policy="not_larger")),

@@ -47,7 +47,11 @@ def test_functions_and_calls_say_what_they_stand_for():
     program = program_of(replace(graph, nodes=(conv, relu, pool)))
     assert program.function_comments[0] == (
         "conv_relu",
-        ("Conv + Relu: f32[1,3,5,5], f32[4,3,3,3], f32[4] -> f32[1,4,5,5]",),
+        (
+            "Conv[kernel=(3, 3), strides=(1, 1), dilations=(1, 1), pads=(1, 1, 1, 1)] + Relu: "
+            "image f32[1,3,5,5], filter f32[4,3,3,3], bias f32[4] -> f32[1,4,5,5]",
+            "layer /stem/conv",
+        ),
     )
     (first, _) = program.steps
     assert isinstance(first, CallStep)
@@ -145,7 +149,7 @@ def test_a_weight_that_is_used_twice_is_stored_once():
 
 def weight_size(program: Program) -> int:
     (kernel, *_) = (each for each in program.functions if isinstance(each, Kernel))
-    (buffer,) = (each for each in kernel.params if each.name == "in1")
+    (buffer,) = (each for each in kernel.params if each.name == "filter")
     return int(np.prod(buffer.shape))
 
 

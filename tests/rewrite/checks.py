@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from dataclasses import replace as changed
 
 import numpy as np
 
@@ -51,8 +53,21 @@ def graph_of(text: str, **arrays: np.ndarray) -> Graph:
     return graph
 
 
+def _without_implied(node: Node, types: Mapping[str, TensorType]) -> Node:
+    """The node without attributes that it would have if they were not given."""
+    op, call = OPS[node.op], call_of(node, types)
+    defaults = {each.name: each.default for each in fields(node.attributes)}
+    for name in op.implied:
+        if defaults[name] is not MISSING:
+            bare = changed(call.attributes, **{name: defaults[name]})
+            if op.resolved(changed(call, attributes=bare)) == op.resolved(call):
+                call = changed(call, attributes=bare)
+    return changed(node, attributes=call.attributes)
+
+
 def nodes_of(graph: Graph) -> list[str]:
-    """The nodes as text without names and origins."""
+    """The nodes as text without names, origins and attributes that need not be given."""
+    graph = changed(graph, nodes=tuple(_without_implied(n, graph.types) for n in graph.nodes))
     lines = show(graph).splitlines()[1:-1]
     kept = [line for line in lines if not line.lstrip().startswith(("const ", "history "))]
     return [" ".join(line.split("  # ")[0].split()) for line in kept]

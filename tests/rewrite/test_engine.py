@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.counted import lines_run
 from tests.rewrite.checks import (
     assert_same,
     graph_of,
@@ -17,12 +15,9 @@ from tests.rewrite.checks import (
     outputs_of,
     simplified,
 )
-from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.history import Entry
 from weft.ir.verify import verify
-from weft.match.view import Match
-from weft.ops.build import GraphBuilder
 from weft.rewrite.engine import rewrite
 from weft.rewrite.recipes import PIPELINE, RULES, simplify
 from weft.rewrite.rule import Exactness, Rule
@@ -103,45 +98,6 @@ def test_labels_that_are_not_allowed_are_left_out() -> None:
     assert log.counts() == {"remove-no-op": 1}
     assert_same(graph, done, Exactness.BIT_EXACT)
     assert simplify(graph)[1].exactness is Exactness.REASSOCIATING
-
-
-def _rule(after: object, name: str = "bad") -> Rule:
-    return Rule(
-        name=name,
-        before="y = Neg(x)",
-        after=after,  # type: ignore[arg-type]
-        exactness=Exactness.BIT_EXACT,
-        doc="Wrong.",
-    )
-
-
-def _builds_nonsense(match: Match, builder: GraphBuilder) -> str:
-    return builder.op("MatMul", match["x"], match["x"])
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (
-            _rule(lambda match, builder: builder.op("IsNaN", match["x"])),
-            "rule bad gives bool[2,3] for y, which is f32[2,3]",
-        ),
-        (_rule(lambda match, _: "nowhere"), "rule bad gives 'nowhere' for y, which is no value"),
-        (
-            _rule(_builds_nonsense),
-            "rule bad at y: matmul: a has 3 columns, b has 2 rows; they must be equal",
-        ),
-        (
-            _rule(lambda match, builder: builder.op("Neg", match["x"])),
-            "rules do not come to an end: bad at y (bit-exact)",
-        ),
-    ],
-)
-def test_wrong_rules_are_bugs_of_ours(rule: Rule, message: str) -> None:
-    graph = graph_of("(%x: f32[2,3]) -> (%y) { %y: f32[2,3] = Neg(%x) }")
-    with pytest.raises(InternalError) as caught:
-        rewrite(graph, [rule])
-    assert str(caught.value).startswith(f"internal error: {message}")
 
 
 def test_the_pipeline_is_visible_and_complete() -> None:
@@ -306,17 +262,14 @@ def _deep(length: int) -> Graph:
     return graph_of(f"(%x: f32[4]) -> (%{value}) {{\n{body}\n}}")
 
 
-def test_the_pipeline_is_about_linear() -> None:
-    def seconds(length: int) -> float:
+def test_the_pipeline_is_linear() -> None:
+    def work(length: int) -> int:
         graph = _deep(length)
-        start = time.process_time()
-        done, _ = simplify(graph)
-        assert len(done.nodes) == length
-        return time.process_time() - start
+        assert len(simplify(graph)[0].nodes) == length
+        return lines_run(lambda: simplify(graph))
 
-    seconds(10)
-    # Ten times the nodes: a quadratic pass would take a hundred times as long.
-    assert seconds(3000) < 30 * max(seconds(300), 0.01)
+    # Ten times the nodes: a quadratic pass would do a hundred times the work.
+    assert work(300) < 11 * work(30)
 
 
 def test_bodies_are_simplified_too() -> None:

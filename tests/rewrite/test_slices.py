@@ -16,9 +16,9 @@ def test_gather_at_one_index() -> None:
             %z: f32[N,1,1,4] = Gather(%x, %j) {axis=-2}
         }""",
         """
-        %slice_out: f32[N,1,4] = Slice(%x) {starts=(2,), ends=(3,), axes=(1,), steps=(1,)}
+        %slice_out: f32[N,1,4] = Slice(%x) {starts=(2,), ends=(3,), axes=(1,)}
         %y: f32[N,4] = Reshape(%slice_out) {shape=(0, 4)}
-        %slice_1_out: f32[N,1,4] = Slice(%x) {starts=(0,), ends=(1,), axes=(1,), steps=(1,)}
+        %slice_1_out: f32[N,1,4] = Slice(%x) {starts=(0,), ends=(1,), axes=(1,)}
         %z: f32[N,1,1,4] = Reshape(%slice_1_out) {shape=(0, 1, 1, 4)}
         """,
         {"gather-to-slice": 2},
@@ -42,7 +42,7 @@ def test_before_a_transpose() -> None:
             %z: f32[2,2,3] = Slice(%t) {starts=(3,), ends=(-9,), steps=(-2,)}
         }""",
         """
-        %slice_out: f32[1,2,4] = Slice(%x) {starts=(1, 1), ends=(2, 3), axes=(0, 1)}
+        %slice_out: f32[1,2,4] = Slice(%x) {starts=(1, 1), ends=(2, 3)}
         %y: f32[4,1,2] = Transpose(%slice_out) {perm=(2, 0, 1)}
         %slice_1_out: f32[2,3,2] = Slice(%x) {starts=(3,), ends=(-9,), axes=(2,), steps=(-2,)}
         %z: f32[2,2,3] = Transpose(%slice_1_out) {perm=(2, 0, 1)}
@@ -68,7 +68,7 @@ def test_before_a_view() -> None:
             %y: f32[1,1,3] = Slice(%v) {starts=(1,), ends=(2,), axes=(1,)}
         }""",
         """
-        %slice_out: f32[1,1,3] = Slice(%x) {starts=(1,), ends=(2,), axes=(0,)}
+        %slice_out: f32[1,1,3] = Slice(%x) {starts=(1,), ends=(2,)}
         """.replace("slice_out", "y"),
         {"slice-before-view": 1},
     )
@@ -99,8 +99,8 @@ def test_queries_keys_and_values_are_cut_without_a_transpose() -> None:
     )
     assert nodes_of(graph) == [
         "%u: f32[1,5,1,3,8] = Reshape(%x) {shape=(1, 5, 1, 3, 8)}",
-        "%slice_4_out: f32[1,5,1,1,8] = Slice(%u) {starts=(0,), ends=(1,), axes=(3,), steps=(1,)}",
-        "%slice_5_out: f32[1,5,1,1,8] = Slice(%u) {starts=(1,), ends=(2,), axes=(3,), steps=(1,)}",
+        "%slice_4_out: f32[1,5,1,1,8] = Slice(%u) {starts=(0,), ends=(1,), axes=(3,)}",
+        "%slice_5_out: f32[1,5,1,1,8] = Slice(%u) {starts=(1,), ends=(2,), axes=(3,)}",
         "%q: f32[5,8] = Reshape(%slice_4_out) {shape=(5, 8)}",
         "%k: f32[5,8] = Reshape(%slice_5_out) {shape=(5, 8)}",
     ]

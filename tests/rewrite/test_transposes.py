@@ -68,7 +68,7 @@ def test_equal_transposes_of_both_inputs() -> None:
             %t: f32[3,1] = Transpose(%b) {perm=(1,0)}
             %y: f32[3,2] = Sub(%s, %t)
         }""",
-        "%sub_out: f32[2,3] = Sub(%a, %b)\n%y: f32[3,2] = Transpose(%sub_out) {perm=(1, 0)}",
+        "%sub_out: f32[2,3] = Sub(%a, %b)\n%y: f32[3,2] = Transpose(%sub_out)",
         {"sink-transposes": 1},
     )
 
@@ -80,7 +80,7 @@ def test_one_transpose_as_both_inputs() -> None:
             %s: f32[3,2] = Transpose(%a)
             %y: f32[3,2] = Mul(%s, %s)
         }""",
-        "%mul_out: f32[2,3] = Mul(%a, %a)\n%y: f32[3,2] = Transpose(%mul_out) {perm=(1, 0)}",
+        "%mul_out: f32[2,3] = Mul(%a, %a)\n%y: f32[3,2] = Transpose(%mul_out)",
         {"sink-transposes": 1},
     )
 

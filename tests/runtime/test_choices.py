@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -63,14 +64,39 @@ def test_many_may_write_at_once(tmp_path: Path) -> None:
     assert len(Choices(tmp_path).known("one")) == 40
 
 
-def test_what_is_no_database_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "tuning.sqlite").write_text("no database " * 100)
-    with pytest.raises(UserError, match="database of measured choices") as error:
-        Choices(tmp_path).known("one")
-    assert "tuning.sqlite" in str(error.value)
+def test_what_is_no_database_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.sqlite"
+    path.write_text("no database " * 100)
+    assert Choices(tmp_path).known("one") == {}
+    for schema in ("CREATE TABLE measured (other TEXT)", "CREATE VIEW measured AS SELECT 1"):
+        path.unlink()
+        with sqlite3.connect(path) as connection:
+            connection.execute(schema)
+        connection.close()
+        Choices(tmp_path).keep("one", [CONV])
+        assert Choices(tmp_path).known("one") == {"conv": "tiled-6x4"}
+
+
+def test_what_was_changed_by_others_is_passed_over(tmp_path: Path) -> None:
+    choices = Choices(tmp_path)
+    choices.keep("one", [CONV, DENSE])
+    path = tmp_path / "tuning.sqlite"
+    path.write_bytes(path.read_bytes().replace(b"tiled-6x4", b"tiled-9x4"))
+    assert choices.known("one") == {"dense": "tiled-1x8"}
+    path.write_bytes(path.read_bytes().replace(b"tiled-1x8", b"\xfftiled-1x"))
+    assert choices.known("one") == {}
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="database of measured choices"):
+    with pytest.raises(UserError) as error:
         Choices(tmp_path / "file").keep("one", [CONV])
+    path = tmp_path / "file" / "tuning.sqlite"
+    assert str(error.value) == (
+        "the database of measured choices must be a file that can be written; got "
+        f"{path}: [Errno 17] File exists: '{path.parent}'. "
+        "Remove it, or set WEFT_CACHE to another folder."
+    )
 
 
 def test_contexts_know_compilers_and_flags() -> None:

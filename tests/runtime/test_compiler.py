@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import weft
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import InternalError, UserError
 from weft.runtime import compiler
@@ -18,6 +21,8 @@ from weft.runtime.compiler import (
     host_flags,
     link_library,
     machine_flags,
+    require_atomics,
+    require_vectors,
 )
 from weft.targets.table import target
 
@@ -125,3 +130,72 @@ def test_zig_takes_the_flags_of_targets(
     assert len([flag for flag in flags if flag.startswith("-march=")]) == 1
     compile_object(found, flags, source, tmp_path / "one.o")
     assert (tmp_path / "one.o").stat().st_size > 0
+
+
+# --- compilers that know less -------------------------------------------------------------------
+
+LESS = """#!/bin/sh
+if [ "$1" = --version ]; then echo "lesscc 1"; exit; fi
+if grep -q "vector_size\\|stdatomic" trial.c; then exit 1; fi
+exec gcc "$@"
+"""
+
+
+@pytest.fixture
+def less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compiler without GNU vectors and atomics, as tcc is one."""
+    path = tmp_path / "lesscc"
+    path.write_text(LESS)
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    return path
+
+
+def test_vectors_are_refused_where_there_are_none(less: Path) -> None:
+    found = find_compiler()
+    require_vectors(found, FLAVOURS["c99"])
+    with pytest.raises(UserError) as error:
+        require_vectors(found, FLAVOURS["gnu"])
+    assert str(error.value) == (
+        f"the flavour gnu needs gcc or clang; got {less} (lesscc 1). "
+        "Set CC to one of them, or ask for plain C: flavour='c99', --flavour c99."
+    )
+    with pytest.raises(UserError) as error:
+        require_atomics(found)
+    assert str(error.value) == (
+        f"running on several threads needs a compiler with <stdatomic.h>; got {less} (lesscc 1). "
+        "Set CC to gcc or clang, or run on one thread: threads=1, --threads 1."
+    )
+
+
+@pytest.mark.skipif(not shutil.which("tcc"), reason="there is no tcc")
+def test_tcc_runs_plain_c(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "tcc")
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    net, image = weft.load(digits), np.ones((1, 1, 8, 8), np.float32)
+    with pytest.raises(UserError, match="the flavour gnu needs gcc or clang"):
+        net.compile()
+    with pytest.raises(UserError, match=r"several threads needs a compiler with <stdatomic\.h>"):
+        net.compile(flavour="c99", threads=2)
+    (expected,) = net.reference(image)
+    found = net.compile(flavour="c99", threads=1)(image)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_full_disk_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = tmp_path / "fullcc"
+    full.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "gcc (full) 1"; exit; fi\n'
+        "echo 'cc1: error: No space left on device' >&2; exit 1\n"
+    )
+    full.chmod(0o755)
+    monkeypatch.setenv("CC", str(full))
+    source = tmp_path / "one.c"
+    source.write_text("int one;\n")
+    with pytest.raises(UserError) as error:
+        compile_object(find_compiler(), [], source, tmp_path / "one.o")
+    assert str(error.value) == (
+        f"compiling needs space on the disk; got No space left on device in {tmp_path}. "
+        "Make some, or set WEFT_CACHE to a folder on another disk."
+    )

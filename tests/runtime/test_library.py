@@ -95,7 +95,7 @@ def test_flags_and_flavour_are_part_of_the_identity(cache: Cache, library: Libra
     assert len(paths) == 3
 
 
-def test_writing_to_the_mapped_weights_is_private(cache: Cache, library: Library) -> None:
+def test_writing_to_the_weights_is_private(cache: Cache, library: Library) -> None:
     (entry,) = [each for each in cache.entries() if each.path.suffix == ".bin"][:1]
     content = entry.path.read_bytes()
     assert library._weights is not None

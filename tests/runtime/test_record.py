@@ -10,7 +10,7 @@ import pytest
 from weft.dtypes import DType
 from weft.plan.program import Port
 from weft.runtime.cache import Cache
-from weft.runtime.record import Built, read_record, recall, remember, write_record
+from weft.runtime.record import Built, forget, read_record, recall, remember, write_record
 
 KEY = "k" * 40
 
@@ -78,8 +78,6 @@ DAMAGES: list[tuple[str, Callable[[Path], None], set[str]]] = [
     ("net.so", Path.unlink, {"w.bin"}),
     ("net.so", cut, {"w.bin"}),
     ("net.so", flip, {"w.bin"}),
-    ("w.bin", Path.unlink, {"net.so"}),
-    ("w.bin", cut, {"net.so"}),
     (f"{KEY}.net", cut, {"net.so", "w.bin"}),
     (f"{KEY}.net", flip, {"net.so", "w.bin"}),
     (f"{KEY}.net", empty, {"net.so", "w.bin"}),
@@ -95,6 +93,14 @@ def test_what_is_damaged_goes(
     damage(cache.root / name)
     assert recall(cache, KEY) is None
     assert {path.name for path in cache.root.iterdir()} == left
+
+
+def test_what_is_forgotten_goes(cache: Cache, built: Built) -> None:
+    remember(cache, KEY, built)
+    assert built.weights is not None
+    forget(cache, KEY, built.weights)
+    assert recall(cache, KEY) is None
+    assert {path.name for path in cache.root.iterdir()} == {"net.so"}
 
 
 def test_records_hold_plain_data(cache: Cache) -> None:

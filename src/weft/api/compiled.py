@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from weft.api.building import build_here
 from weft.api.looked import Looked
+from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.errors import UserError, above_zero
 from weft.frontends.source import Source, note_built
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
@@ -17,11 +20,12 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
-from weft.runtime.record import remember
+from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
+from weft.screen import Screen, Shown, several, some
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Net(Looked):
     """A network: a graph, and what can be done with it.
 
@@ -79,6 +83,9 @@ class Net(Looked):
             plain=plain,
             libraries=libraries,
         )
+        if tune not in (True, False, "cached"):
+            raise UserError('tune must be True, False or "cached"', got=repr(tune))
+        above_zero("tune_seconds", tune_seconds)
         choices = Choices().known(way.context) if tune else {}
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
         later = Net(self.origin)
@@ -89,10 +96,24 @@ class Net(Looked):
                 way.tune(self.graph, choices, tune_seconds)
                 choices = Choices().known(way.context)
             library = way.library(self.graph, choices)
-            remember(Cache(), way.key(self.identity, tune, choices), library.built)
+            path = self.origin.path if isinstance(self.origin, Source) else ""
+            made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
+            remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
-        return CompiledNet(later._bound_later(batch), library)
+        options: dict[str, Any] = {
+            "batch": batch,
+            "flavour": flavour,
+            "simd": simd,
+            "threads": threads,
+            "exact": exact,
+            "plain": plain,
+            "tune": "cached" if tune else False,
+            "compiler": compiler,
+            "libraries": libraries,
+        }
+        again = partial(Net.compile, later, **options)
+        return CompiledNet(later._bound_later(batch), library, again)
 
     def tune(
         self,
@@ -105,7 +126,7 @@ class Net(Looked):
         again: bool = False,
         seconds: float = TUNE_SECONDS,
         compiler: Compiler | None = None,
-        inputs: Sequence[np.ndarray] | None = None,
+        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         report: Callable[[float, str], None] | None = None,
         libraries: Sequence[str] = (),
     ) -> Tuning:
@@ -122,7 +143,7 @@ class Net(Looked):
             again: measure layers too that the database knows.
             seconds: for how long networks run in all; building them comes on top.
             compiler: by default the one that is found.
-            inputs: to run on; seeded random ones if not given.
+            inputs: to run on, in order or by name; seeded random ones if not given.
             report: is told how much is done, from 0 to 1, and what is done next.
             libraries: whose functions are measured, too; see ``compile``.
         """
@@ -135,8 +156,9 @@ class Net(Looked):
             compiler=compiler,
             libraries=libraries,
         )
+        above_zero("seconds", seconds)
         known = {} if again else Choices().known(way.context)
-        return way.tune(self.graph, known, seconds, inputs, report)
+        return way.tune(self.graph, known, seconds, self._arranged(inputs), report)
 
     def _bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""
@@ -146,8 +168,8 @@ class Net(Looked):
         return Net(Source(identity, lambda: self.bound(batch).graph))
 
 
-@dataclass(frozen=True)
-class CompiledNet:
+@dataclass(frozen=True, repr=False)
+class CompiledNet(Shown):
     """A net that was built for this machine.
 
     Any number of threads may call it at once; one of these calls at a time has the threads
@@ -156,22 +178,78 @@ class CompiledNet:
     Attributes:
         net: what was built.
         library: the loaded code.
+        again: builds it once more, from the cache: what a pickled one becomes.
     """
 
     net: Net
     library: Library
+    again: Callable[[], CompiledNet] = field(repr=False, compare=False)
+
+    def __copy__(self) -> CompiledNet:
+        return self
+
+    def __deepcopy__(self, _: object) -> CompiledNet:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], CompiledNet], tuple[()]]:
+        return self.again, ()
 
     def __call__(
-        self, *inputs: ArrayLike, out: ArrayLike | Sequence[ArrayLike] | None = None
-    ) -> np.ndarray | tuple[np.ndarray, ...]:
-        """Runs the net; one array if it has one output, else a tuple.
+        self,
+        /,
+        *inputs: ArrayLike | Mapping[str, ArrayLike],
+        out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None = None,
+        **named: ArrayLike,
+    ) -> np.ndarray | Outputs:
+        """Runs the net; one array if it has one output, else a tuple with the outputs' names.
 
         Args:
             inputs: of the inputs' types, in order, packed in row-major order; not copied.
-                Arrays, tensors that DLPack can give (PyTorch's, say), or buffers.
+                Arrays, tensors that DLPack can give (PyTorch's, say), or buffers.  Or one
+                mapping of them by the inputs' names.
             out: what to write the outputs into, likewise; new arrays if not given.
+            named: inputs by their names: ``fast(image=x)``.
         """
-        if out is not None and not isinstance(out, list | tuple):
-            out = (cast(ArrayLike, out),)
-        outputs = self.library(*inputs, out=out)
-        return outputs[0] if len(outputs) == 1 else outputs
+        if named or (inputs and type(inputs[0]) is not np.ndarray):
+            inputs = self._arranged(inputs, named)
+        if out is not None and type(out) is not tuple:
+            out = (out,) if type(out) is np.ndarray else self._written(out)
+        given: Any = inputs  # a cast would cost a tenth of a small network's call
+        outputs = self.library(*given, out=out)  # pyright: ignore[reportUnknownArgumentType]
+        return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
+
+    @cached_property
+    def _outputs(self) -> type[Outputs]:
+        return outputs_type(tuple(port.name for port in self.library.outputs))
+
+    def _arranged(
+        self, inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]], named: Mapping[str, ArrayLike]
+    ) -> tuple[ArrayLike, ...]:
+        """The inputs in order; by position only, they are counted where they are read."""
+        if not named and not isinstance(inputs[0], Mapping):
+            return cast(tuple[ArrayLike, ...], inputs)
+        built = self.library.built
+        names = [port.name for port in built.inputs]
+        return arranged(built.name, "input", names, inputs, named)
+
+    def _written(
+        self, out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike]
+    ) -> Sequence[ArrayLike]:
+        """What outputs are written into, in order."""
+        if isinstance(out, Mapping):
+            built = self.library.built
+            names = [port.name for port in built.outputs]
+            return arranged(built.name, "output", names, (), out)
+        return out if isinstance(out, list | tuple) else (cast(ArrayLike, out),)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        built = self.library.built
+        weights = built.weights.stat().st_size if built.weights and built.weights.exists() else 0
+        facts = (
+            ("inputs", some(map(str, built.inputs))),
+            ("outputs", some(map(str, built.outputs))),
+            ("memory", f"arena {built.arena_bytes:,} bytes, weights {weights:,} bytes"),
+            ("library", str(built.library)),
+        )
+        return Screen(f"CompiledNet {built.name}: {several(built.threads, 'thread')}", facts)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from weft import pictures
+from weft.api.matched import highlighted, replace_matches
+from weft.api.named import arranged
 from weft.api.planned import Planned
+from weft.errors import UserError
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
@@ -18,8 +21,11 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
+from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
+from weft.surgery.chosen import Nodes
+from weft.surgery.part import Part
 from weft.targets.table import target as find_target
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
@@ -29,7 +35,7 @@ MOST_SHOWN = 300
 """A notebook shows the picture of a net of at most so many nodes by itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Looked(Planned):
     """A network that can be looked at."""
 
@@ -56,7 +62,7 @@ class Looked(Planned):
         Returns:
             The matches, in the order of the graph.
         """
-        return ask(
+        found = ask(
             self.graph,
             text,
             overlaps=overlaps,
@@ -64,41 +70,89 @@ class Looked(Planned):
             seconds=seconds,
             weight=weight,
         )
+        found.elsewhere = lambda: self._elsewhere(text, predicates)
+        return found
+
+    def _elsewhere(self, text: str, predicates: Mapping[str, Predicate] | None) -> str:
+        """Whether a query that does not match here does after simplification."""
+        graph = self.simplification[0]
+        try:
+            found = ask(graph, text, overlaps="greedy", predicates=predicates)
+        except UserError:
+            return ""
+        count = len(found)
+        text = "1 match" if count == 1 else f"{count} matches"
+        return f"{text} after simplification: ask net.simplified()" if count else ""
+
+    def replace_all(
+        self,
+        query: str | Matches,
+        function: Part,
+        *,
+        overlaps: Overlaps = "greedy",
+        predicates: Mapping[str, Predicate] | None = None,
+    ) -> Self:
+        """With something else wherever a query matches, all in one pass.
+
+        Args:
+            query: in the language of ``docs/query.md``, or matches that share no nodes.
+            function: what comes, as for ``replace``: a graph, a net, or a function of the
+                values that the nodes of a match read (``match.inputs``, in order), which
+                gives what they give (``match.outputs``).  Where its first parameter is called
+                ``match``, it gets the match first.
+            overlaps: ``greedy`` or ``best``: which matches are taken where they overlap.
+            predicates: as for ``query``.
+
+        Raises:
+            UserError: a match cannot be replaced; nothing is replaced then.
+        """
+        found = query
+        if isinstance(found, str):
+            found = self.query(found, overlaps=overlaps, predicates=predicates)
+        return self.with_graph(replace_matches(self.graph, found, function))
 
     def draw(
         self,
         *,
-        highlight: Mapping[str, Collection[str]] | None = None,
+        highlight: Mapping[str, Nodes] | Nodes | None = None,
         format: pictures.Format = "svg",
         title: str = "",
     ) -> str:
         """A picture of the graph.
 
         Args:
-            highlight: names of nodes to mark, by caption.
+            highlight: nodes to mark, by caption or without: names, nodes, or matches.
             format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
                 searches and shows all details.
             title: stands above; the graph's name if not given.
         """
-        return pictures.draw(self.graph, highlight=highlight, format=format, title=title)
+        marked = highlighted(self.graph, highlight)
+        return pictures.draw(self.graph, highlight=marked, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows, unless there is too much of it."""
         return self.draw() if len(self.graph.nodes) <= MOST_SHOWN else None
+
+    def _repr_html_(self) -> str:
+        """The figures, and below them the picture."""
+        return f"{self.screen().html()}{self._repr_svg_() or ''}"
 
     def stats(self) -> GraphStats:
         """What every node computes, reads, writes and keeps live."""
         return stats(self.bound().graph, OPS)
 
     def verify(
-        self, *inputs: np.ndarray, oracle: Oracle | None = None, flavour: str = ""
+        self,
+        *inputs: np.ndarray | Mapping[str, np.ndarray],
+        oracle: Oracle | None = None,
+        flavour: str = "",
     ) -> list[Difference]:
         """Runs the net on this machine and compares what every step makes.
 
         The steps are those of ``compile``, with copies of their results in between.
 
         Args:
-            inputs: as for the compiled net.
+            inputs: in order, or one mapping by the inputs' names.
             oracle: what to compare with; by default the ops' references.
             flavour: of the C that is generated.
 
@@ -108,13 +162,16 @@ class Looked(Planned):
         """
         machine = find_target("host")
         net = self.bound()
+        arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
         plan = net.plan(machine)
         made = dict.fromkeys(value for step in plan.steps for value in step.writes)
-        named = dict(zip(net.graph.inputs, inputs, strict=True))
+        named = dict(zip(net.graph.inputs, arrays, strict=True))
+        announce("computing what is expected")
         expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
         library = build(tapped.program, flavour or machine.flavour)
-        return compare_all(tapped.named(library(*inputs)), expected)
+        announce("running and comparing")
+        return compare_all(tapped.named(library(*arrays)), expected)
 
     def _values(
         self, inputs: Mapping[str, np.ndarray], values: Collection[str]

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 
+from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.errors import UserError
 from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
-from weft.ir.graph import Graph
+from weft.ir.diff import GraphDiff, diff
+from weft.ir.graph import Graph, counted, facts_of
+from weft.ir.history import noted
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
-from weft.ops.evaluate import evaluate
+from weft.ops.evaluate import evaluate, fitting
 from weft.ops.expand import expand
+from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
-from weft.rewrite.engine import Log
+from weft.reporting import announce
+from weft.rewrite.chosen import RuleLike, rules_of, told_of
+from weft.rewrite.engine import Log, rewrite
 from weft.rewrite.natives import use_natives
+from weft.rewrite.recipe import Recipe
 from weft.rewrite.recipes import simplify, tidy
-from weft.rewrite.rule import Exactness
+from weft.rewrite.rule import Exactness, exactness_of
 from weft.runtime.identity import digest_graph
+from weft.screen import Screen, Shown
 from weft.surgery.editable import Editable
 from weft.targets.target import Target
 
 
-@dataclass(frozen=True)
-class Network(Editable):
+def _unpickled(kind: type[Network], graph: Graph, identity: str) -> Network:
+    return kind(Source(identity, lambda: graph), graph) if identity else kind(graph)
+
+
+@dataclass(frozen=True, repr=False)
+class Network(Editable, Shown):
     """A graph that was given or that lies in a file, and what it becomes before it is planned.
 
     Attributes:
@@ -42,25 +57,55 @@ class Network(Editable):
     origin: Graph | Source
     loaded: Graph | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        # Nodes that were made by hand may lack attributes.
+        if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                "a net is made of a graph",
+                got=type(self.origin).__name__,
+                fix="weft.load reads a file, weft.trace follows a function, weft.net joins values.",
+            )
+        if isinstance(self.origin, Graph):
+            object.__setattr__(self, "origin", resolved(self.origin))
+
     @cached_property
     def graph(self) -> Graph:
         """What is computed."""
         if isinstance(self.origin, Graph):
             return self.origin
+        if self.loaded is None:
+            announce("reading the model")
         return self.loaded or self.origin.read()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the graph, so that the file is not needed, and with its identity, so that what was
+        # built from it is found in the cache.
+        identity = self.origin.identity if isinstance(self.origin, Source) else ""
+        return _unpickled, (type(self), self.graph, identity)
 
     def with_graph(self, graph: Graph) -> Self:
         """The same of another graph."""
         return type(self)(graph)
 
-    def __call__(self, *values: Value, name: str = "") -> Value | tuple[Value, ...]:
+    def __call__(
+        self, /, *values: Value | Mapping[str, Value], name: str = "", **named: Value
+    ) -> Value | tuple[Value, ...]:
         """The outputs for values of a network in the making, which this net becomes part of.
 
         Args:
-            values: one for each input.
+            values: one for each input, in order, or one mapping by the inputs' names.
             name: in front of the names of the nodes; the graph's if not given.
+            named: values by the inputs' names.
         """
-        made = call_graph(self.graph, *values, name=name)
+        if named or (values and isinstance(values[0], Mapping)):
+            values = arranged(self.graph.name, "input", self.graph.inputs, values, named)
+        made = call_graph(self.graph, *cast(tuple[Value, ...], values), name=name)
         return made[0] if len(made) == 1 else made
 
     @cached_property
@@ -77,6 +122,12 @@ class Network(Editable):
             if isinstance(dim, Symbol)
         }
         if not names:
+            if batch != 1 and all(batch not in type.shape for type in self.inputs.values()):
+                raise UserError(
+                    f"only an open size can be bound; all of {self.graph.name} are known",
+                    got=f"batch {batch}",
+                    fix="Other shapes: --input NAME=SHAPE, or in Python net.with_shapes.",
+                )
             return self
         return self.with_graph(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
 
@@ -95,11 +146,44 @@ class Network(Editable):
             return self.with_graph(simplify(self.graph, allow=Exactness.BIT_EXACT)[0])
         return self.with_graph(self.simplification[0])
 
-    def apply(self, recipe: str, **parameters: object) -> Self:
+    def rewrite(
+        self, rules: RuleLike | Iterable[RuleLike], *, allow: Exactness | str = "reassociating"
+    ) -> Self:
+        """The net after rules, applied until none applies; the history says what was done.
+
+        Args:
+            rules: one or several; Weft's own by their names (``weft show --after`` lists what
+                they do).  Earlier ones are tried first at every node.
+            allow: ``bit-exact``, ``reassociating`` or ``approximate``: rules of a looser label
+                are left out.
+
+        Raises:
+            UserError: there is no such rule, or a function of a rule failed.
+        """
+        label = exactness_of(allow)
+        chosen = rules_of(rules)
+        done, log = rewrite(self.graph, chosen, allow=label)
+        told = told_of(chosen, log)
+        return self.with_graph(noted(changed(done, history=self.graph.history), "rewrite", told))
+
+    def diff(self, other: Network | Graph) -> GraphDiff:
+        """What turns this net into another: prints as a unified diff.
+
+        Args:
+            other: the net or graph after the change.
+        """
+        graph = other.graph if isinstance(other, Network) else other
+        if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+            got = type(graph).__name__
+            raise UserError("diff: a net is compared with a net or a graph", got=got)
+        return diff(self.graph, graph)
+
+    def apply(self, recipe: str | Recipe, **parameters: object) -> Self:
         """The net after a recipe (``weft recipes`` lists them).
 
         Args:
-            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``.
+            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``, or a recipe
+                of your own.
             parameters: of the recipe.
 
         Raises:
@@ -127,11 +211,39 @@ class Network(Editable):
             graph = use_natives(graph, name, exact=exact)
         return self.with_graph(tidy(expand(graph, OPS)))
 
-    def reference(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The outputs by the ops' NumPy references: slow, and what the rest is held to."""
-        named = dict(zip(self.graph.inputs, inputs, strict=True))
-        found = evaluate(self.graph, named, OPS)
-        return tuple(found[name] for name in self.graph.outputs)
+    def reference(
+        self, /, *inputs: np.ndarray | Mapping[str, np.ndarray], **named: np.ndarray
+    ) -> Outputs:
+        """The outputs by the ops' NumPy references: slow, and what the rest is held to.
+
+        Args:
+            inputs: in order, or one mapping by the inputs' names.
+            named: inputs by their names.
+
+        Returns:
+            A tuple with the outputs' names, also of a single one.
+        """
+        names = self.graph.inputs
+        given = arranged(self.graph.name, "input", names, inputs, named)
+        arrays = dict(zip(names, given, strict=True))
+        for name, array in arrays.items():
+            arrays[name] = fitting(name, array, self.graph.types[name])
+        found = evaluate(self.graph, arrays, OPS)
+        made = tuple(found[name] for name in self.graph.outputs)
+        return named_outputs(outputs_type(self.graph.outputs), made)
+
+    def _arranged(
+        self, inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None
+    ) -> Sequence[np.ndarray] | None:
+        """Inputs that were given in order or by name, in order."""
+        if inputs is None:
+            return None
+        given = (inputs,) if isinstance(inputs, Mapping) else inputs
+        return arranged(self.graph.name, "input", self.graph.inputs, given, {})
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells: never the elements of weights."""
+        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts_of(self.graph))
 
     def save(self, path: str | Path) -> None:
         """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""

@@ -13,6 +13,7 @@ from weft.errors import UserError
 from weft.frontends.source import NATIVE, open_file
 from weft.ir.compose import merge as merge_graphs
 from weft.ir.graph import Graph
+from weft.ir.naming import require_mapping
 from weft.ir.types import TensorType, parse_type
 from weft.ops.trace import graph_of
 from weft.ops.trace import trace as trace_graph
@@ -21,14 +22,15 @@ from weft.ops.values import Value, input_value
 
 def load(
     path: str | Path,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> Net:
     """Reads a network from an ONNX file, or from one that ``Net.save`` wrote.
 
     Args:
         path: the file; external data must lie in its folder.
-        inputs: shapes of graph inputs, for dimensions that the file leaves open.
+        inputs: shapes of graph inputs, for dimensions that the file leaves open; or such a
+            size by its name: ``{"sequence": 128}`` holds in all inputs that have it.
         constants: values of graph inputs that never change; these are then no inputs.
 
     Raises:
@@ -78,6 +80,8 @@ def merge(
     Raises:
         UserError: a name or a type does not fit, or the wiring goes in a circle.
     """
+    require_mapping(parts, "merge: parts are networks by name")
+    require_mapping(wiring, "merge: wiring gives an output, by the input that it feeds")
     for part, given in parts.items():
         if not isinstance(given, Graph | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(

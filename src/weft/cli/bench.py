@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import click
-import numpy as np
 
 from weft.cli.common import (
+    SECONDS,
+    SEED,
     Model,
     State,
     exact_option,
     json_option,
     libraries_option,
     model_options,
+    say,
     simd_option,
     table,
     tuned_option,
+    wide_option,
     working,
     write_json,
 )
@@ -32,43 +35,11 @@ from weft.frontends.onnx.session import Session
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.library import Library, build
 from weft.runtime.threads import MOST_THREADS
+from weft.runtime.timing import Timing, from_c, from_python, measure, microseconds
 from weft.targets.target import Target
 
-_WARM_UPS = 3
-_AT_LEAST = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Microseconds of single runs.
-
-    Attributes:
-        what: what was run.
-        least: the fastest run.
-        median: half of the runs were faster.
-        most: the 95th percentile.
-        runs: how many there were.
-    """
-
-    what: str
-    least: float
-    median: float
-    most: float
-    runs: int
-
-
-def measure(what: str, function: Callable[[], object], seconds: float) -> Timing:
-    """Runs a function again and again for about so long."""
-    for _ in range(_WARM_UPS):
-        function()
-    times: list[int] = []
-    end = time.perf_counter() + seconds
-    while len(times) < _AT_LEAST or time.perf_counter() < end:
-        start = time.perf_counter_ns()
-        function()
-        times.append(time.perf_counter_ns() - start)
-    least, median, most = (float(value) / 1000 for value in np.percentile(times, [0, 50, 95]))
-    return Timing(what, least, median, most, len(times))
+_CALLS_SHARE = 0.25
+"""Of the time to measure C, for calls from Python."""
 
 
 def _built(model: Model, machine: Target, flavour: str, settings: Settings) -> Library:
@@ -84,13 +55,13 @@ def _built(model: Model, machine: Target, flavour: str, settings: Settings) -> L
     return build(program, flavour, flags=flags)
 
 
-def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
+def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     rate = 2 * macs / timing.median / 1000 if timing.median else 0.0
     return (
-        timing.what,
-        f"{timing.least:,.1f}",
-        f"{timing.median:,.1f}",
-        f"{timing.most:,.1f}",
+        f"{what}, called from {timing.called_from}",
+        microseconds(timing.least),
+        microseconds(timing.median),
+        microseconds(timing.most),
         f"{timing.runs:,}",
         f"{rate:.2f}",
     )
@@ -98,10 +69,12 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 
 @click.command(short_help="Measure how long one run takes.")
 @model_options
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure each.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure each."
+)
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the random inputs.")
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
 )
@@ -117,7 +90,9 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
 @exact_option
 @libraries_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
-@click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -130,6 +105,7 @@ def _cells(timing: Timing, macs: int) -> tuple[str, ...]:
     callback=show_limits,
     help="Measure what this machine can do at most, print it, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def bench(
@@ -146,10 +122,14 @@ def bench(
     exact: bool,
     libraries: tuple[str, ...],
     layers: bool,
-    top: int,
+    top: int | None,
     svg: Path | None,
 ) -> None:
     """Compiles MODEL for this machine and measures single runs.
+
+    Runs are timed in C, called in a loop as a C program calls them, and as Python calls them,
+    whose own time a small network's is lost in; onnxruntime is called from Python. Runs shorter
+    than 0.1 ms are timed in batches.
 
     With --layers every step is timed in place, within whole runs. GFLOP/s counts the
     arithmetic that the model asks for; own GFLOP/s what the kernel does, which is less where
@@ -160,31 +140,34 @@ def bench(
     machine = runnable(target, simd)
     settings = Settings(seconds, seed, threads, tuned, exact, libraries)
     if layers:
-        show_layers(state, model, machine, settings, top, svg)
+        show_layers(state, model, machine, settings, top or 0, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
     inputs = random_inputs(model.net.inputs, seed)
     arrays = tuple(inputs.values())
-    timings: list[Timing] = []
+    timings: list[tuple[str, Timing]] = []
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
             library = _built(model, machine, flavour or machine.flavour, settings)
         built = time.perf_counter() - start
-        outputs = library(*arrays)
+        what = f"weft {library.files.flavour.name}"
         with working("measuring"):
-            call = partial(library, *arrays, out=outputs)
-            timings.append(measure(f"weft {library.files.flavour.name}", call, seconds))
-        click.echo(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
+            timings.append((what, measure(from_c(library, arrays), seconds)))
+            call = partial(library, *arrays, out=library(*arrays))
+            timings.append((what, measure(from_python(call), seconds * _CALLS_SHARE)))
+        say(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
     if rival:
         session = Session(model.path)
         given = {**model.constants, **inputs}
         with working("measuring onnxruntime"):
-            timings.append(measure("onnxruntime", partial(session, given), seconds))
+            timer = from_python(partial(session, given))
+            timings.append(("onnxruntime", measure(timer, seconds)))
     macs = model.net.stats().macs
     if state.json:
-        write_json({"macs": macs, "timings": [asdict(each) for each in timings]})
+        found = [{"what": what, **asdict(timing)} for what, timing in timings]
+        write_json({"macs": macs, "timings": found})
         return
     headings = ("", "least µs", "median µs", "95 % µs", "runs", "GFLOP/s")
-    table(headings, [_cells(each, macs) for each in timings], range(1, 6))
+    table(headings, [_cells(*each, macs) for each in timings], range(1, 6), ("runs", "95 % µs"))

@@ -9,27 +9,31 @@ from typing import cast
 import click
 
 from weft import api, variants
+from weft.atomic import write_text
 from weft.cli.common import (
+    SECONDS,
     State,
     batch_option,
     exact_option,
     json_option,
     parse_shapes,
     planned_threads_option,
+    quiet_option,
+    say,
     shapes_option,
     table,
     target_option,
+    was_given,
+    wide_option,
     working,
     write_json,
 )
-from weft.cli.files import write_text
+from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
-@click.argument(
-    "models", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @batch_option
 @click.option(
@@ -42,13 +46,17 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 @planned_threads_option
 @exact_option
 @click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure in all.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw accuracy (or the difference to the first) against --cost to this file.",
 )
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
+@quiet_option
+@wide_option
 @json_option
 @click.pass_obj
 def compare(
@@ -68,11 +76,15 @@ def compare(
     """Compares MODELS with the first of them.
 
     Peak is the most bytes of activations that must exist at once layer by layer; arena what
-    the plan for --target needs, flash its weights. Time is the median of rounds in which all
-    models take turns on this machine; difference is the largest one to the first model's
-    outputs, over their range, on --data or on random inputs.
+    the plan for --target needs, flash its weights. Latency is the median of one run on this
+    machine, called from C in rounds in which all models take turns; difference is the largest
+    one to the first model's outputs, over their range, on --data or on random inputs.
     """
     given = parse_shapes(shapes)
+    if cost is not None and svg is None:
+        raise UserError("--cost belongs to --svg", fix="Add --svg FILE.")
+    if no_run and was_given("seconds"):
+        raise UserError("--seconds is for networks that run", got="--no-run")
     with working("comparing"):
         found = variants.compare(
             [api.load(path, given) for path in models],
@@ -92,15 +104,21 @@ def compare(
         return
     _write(found)
     if svg is not None:
-        click.echo(f"plot: {svg}")
+        say(f"plot: {svg}")
+
+
+# What goes first where the terminal is too narrow.
+_DROP = ("nodes", "parameters", "peak", "MACs", "difference", "arena")
 
 
 def _write(found: Comparison) -> None:
     headings = found.headings()
-    table(headings, list(found.rows()), range(1, len(headings)))
+    table(headings, list(found.rows()), range(1, len(headings)), _DROP)
     click.echo()
+    if any(each.timing for each in found.variants):
+        say("latency: the median of one run, called from C in a loop\n")
     names = [each.name for each in found.variants]
     table(("op", *names), list(found.topology()), range(1, len(names) + 1))
     click.echo()
     for each in found.variants[1:]:
-        click.echo(f"{each.name} against {names[0]}: {each.changes}")
+        say(f"{each.name} against {names[0]}: {each.changes}")

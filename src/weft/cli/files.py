@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.atomic import replacing
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.ir.npz import read_arrays
+from weft.ir.npz import read_arrays, write_arrays
 from weft.ir.types import TensorType
 
 IMAGES = frozenset(".png .jpg .jpeg .bmp .gif .webp .ppm .pgm .tif .tiff".split())
@@ -35,33 +36,18 @@ class Pixels:
     std: tuple[float, ...] = (1.0,)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            "the output must be writable", got=f"{path}: {error.strerror or error}"
-        ) from error
-
-
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes ``.npy`` (one array) or ``.npz``."""
-    try:
-        if path.suffix == ".npz":
-            named: dict[str, Any] = dict(arrays)
-            np.savez(path, **named)
-        elif path.suffix == ".npy" and len(arrays) == 1:
-            np.save(path, next(iter(arrays.values())))
-        else:
-            raise UserError(
-                "outputs are written as .npz, or as .npy if there is one",
-                got=f"{len(arrays)} outputs for {path.name}",
-            )
-    except OSError as error:
+    if path.suffix != ".npz" and (path.suffix != ".npy" or len(arrays) != 1):
         raise UserError(
-            "the output must be writable", got=f"{path}: {error.strerror or error}"
-        ) from error
+            "outputs are written as .npz, or as .npy if there is one",
+            got=f"{len(arrays)} outputs for {path.name}",
+        )
+    with replacing(path) as file:
+        if path.suffix == ".npz":
+            write_arrays(arrays, file)
+        else:
+            np.save(file, next(iter(arrays.values())))
 
 
 def _load_numpy(path: Path) -> dict[str, np.ndarray]:
@@ -229,5 +215,5 @@ def parse_bytes(text: str) -> int:
     """``500``, ``64K``, ``200M`` or ``1.5G``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise UserError("a size must be a number, with K, M or G if need be", got=text)
+        raise UserError("a size must be a number, with K, M or G if need be", got=repr(text))
     return int(float(match[1]) * _UNITS[match[2].upper()])

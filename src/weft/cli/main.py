@@ -12,6 +12,7 @@ import click
 from weft.cli import (
     bench,
     cache,
+    campaign,
     compare,
     draw,
     export,
@@ -43,6 +44,7 @@ COMMANDS = (
     bench.bench,
     tune.tune,
     compare.compare,
+    campaign.campaign,
     cache.cache,
     tables.ops,
     tables.rules,
@@ -75,6 +77,10 @@ class Commands(click.Group):
             # Whoever read the output had enough; nothing may be written to it at exit either.
             sys.stdout = None
             ctx.exit(Exit.DONE)
+        except KeyboardInterrupt:
+            # As a shell says it of what a signal ended.
+            click.echo("interrupted", err=True)
+            ctx.exit(Exit.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception:  # noqa: BLE001 (whatever else comes up here is a bug, and 1 would say else)
@@ -95,7 +101,7 @@ def _version() -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
         "Exit codes: 0 done; 1 the input or the request is at fault; 2 wrong usage; "
-        "3 a check failed; 70 a bug in Weft."
+        "3 a check failed; 70 a bug in Weft; 130 interrupted."
     ),
 )
 @click.version_option(_version(), prog_name="weft")

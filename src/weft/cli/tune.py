@@ -9,36 +9,40 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import BarColumn
 
 from weft.cli.common import (
+    SECONDS,
     Model,
     State,
     exact_option,
     json_option,
     libraries_option,
     model_options,
-    progress,
+    showing,
     simd_option,
     table,
     threads_option,
+    wide_option,
     write_json,
 )
+from weft.reporting import progress as listening
 from weft.runtime.choices import Choice, Choices
+from weft.runtime.timing import microseconds
 from weft.runtime.tune import TUNE_SECONDS, LayerTuning, Report, Tuning
 
 
 @contextmanager
 def watched() -> Generator[Report | None]:
     """A bar for whoever watches."""
-    console = progress()
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda done, what: bar.update(task, completed=done, description=what)
+    with showing("starting", BarColumn(), total=1.0) as bar:
+        if bar is None:
+            yield None
+            return
+        (task,) = bar.task_ids
+        with listening(lambda step: bar.update(task, description=escape(str(step)))):
+            yield lambda done, what: bar.update(task, completed=done, description=what)
 
 
 def show_choices(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -109,7 +113,8 @@ def _summary(found: Tuning) -> str:
         lines.append("the usual alternatives are the fastest")
     else:
         lines.append(
-            f"a run takes {found.untuned:,.1f} µs untuned, {found.tuned:,.1f} µs tuned, "
+            f"a run takes {microseconds(found.untuned)} µs untuned, "
+            f"{microseconds(found.tuned)} µs tuned, timed within the run, "
             f"{found.untuned / found.tuned:.3f} times as fast"
         )
     if not found.kept:
@@ -124,6 +129,7 @@ def _summary(found: Tuning) -> str:
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,
+    type=SECONDS,
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )
@@ -144,6 +150,7 @@ def _summary(found: Tuning) -> str:
     callback=forget_choices,
     help="Forget what was measured so far, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def tune(

@@ -6,15 +6,26 @@ import re
 from collections.abc import Iterable, Sequence
 
 from weft.codegen.flavours import Flavour
-from weft.codegen.naming import comment_text
+from weft.codegen.naming import MATH, comment_text
 from weft.dtypes import DType
 
 WIDTH = 100
 _VECTOR = re.compile(r"\bv(\d+)((?:f|i|u)\d+)(?:_mem)?\b")
-_MATH = re.compile(
+MATH_CALL = re.compile(
     r"\b(?:sqrt|exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|asinh|acosh|atanh|erf|rint|trunc"
-    r"|floor|ceil|fabs|fmod|pow)f?\(|\bHUGE_VAL\b|\bINFINITY\b|\bNAN\b"
+    r"|floor|ceil|fabs|fmod|pow)f?\("
 )
+_LIMITS = "CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|LLONG|ULLONG"
+# By what is used of them.
+_HEADERS = {
+    "float.h": re.compile(r"\b(?:FLT|DBL|LDBL)_[A-Z0-9_]+\b"),
+    "limits.h": re.compile(rf"\b(?:{_LIMITS})_(?:BIT|MIN|MAX)\b"),
+    "math.h": re.compile(
+        rf"\b(?:{'|'.join(sorted(MATH))})\(|\b(?:HUGE_VALF?|INFINITY|NAN|M_[A-Z0-9_]+)\b"
+        r"|\b(?:fpclassify|is(?:finite|inf|nan|normal|greater|less)\w*|signbit)\("
+    ),
+    "string.h": re.compile(r"\b(?:mem|str)[a-z]+\("),
+}
 _INTEGERS = re.compile(r"\bu?int(?:8|16|32|64)_t\b")
 _UINT64 = re.compile(r"\bu?int64_t\b")
 
@@ -114,15 +125,18 @@ def integer_types(text: str, flavour: Flavour) -> list[str]:
     return list[str](_TYPEDEFS.format(wide=wide).splitlines())
 
 
-def includes(text: str, flavour: Flavour, extern: bool) -> list[str]:
-    """The standard headers that a text needs; extern bodies may use a few more."""
-    found: list[str] = []
-    if extern or _MATH.search(text):
-        found.append("#include <math.h>")
-    found.append("#include <stddef.h>")
-    if extern:
-        found += ["#include <float.h>", "#include <limits.h>", "#include <string.h>"]
-    return found + integer_types(text, flavour)
+def includes(text: str, flavour: Flavour) -> list[str]:
+    """The standard headers that code needs, and what declares sized integers."""
+    return [*standard_headers(text), "#include <stddef.h>", *integer_types(text, flavour)]
+
+
+def standard_headers(text: str) -> list[str]:
+    """The standard headers whose names a text uses.
+
+    Every one that is left out counts: systems without a C library have ``float.h``, ``limits.h``,
+    ``stddef.h`` and ``stdint.h`` alone.
+    """
+    return [f"#include <{name}>" for name, used in _HEADERS.items() if used.search(text)]
 
 
 def vector_types(text: str) -> list[str]:

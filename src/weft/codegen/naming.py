@@ -27,7 +27,7 @@ _KEYWORDS = frozenset(
     "strpbrk strrchr strspn strstr strtok strxfrm remove rename printf scanf puts gets".split()
 )
 # Of <math.h>, each with its f and l; compilers know them even where it is not included.
-_MATH = frozenset(
+MATH = frozenset(
     f"{name}{kind}"
     for kind in ("", "f", "l")
     for name in (
@@ -61,7 +61,7 @@ def identifier(text: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "value"
     if name[0].isdigit():
         name = f"v{name}"
-    return f"{name}_" if name in _KEYWORDS or name in _MATH or name.endswith("_t") else name
+    return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name
 
 
 class Names:

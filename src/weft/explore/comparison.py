@@ -11,6 +11,8 @@ from typing import Literal, TypeAlias, get_args
 from weft.errors import UserError
 from weft.explore.plot import Point, scatter
 from weft.ir.diff import GraphDiff
+from weft.runtime.timing import Timing, microseconds
+from weft.screen import Screen, Shown, several
 
 Cost: TypeAlias = Literal["latency", "macs", "parameters", "peak", "arena", "flash"]
 COSTS: tuple[str, ...] = get_args(Cost)
@@ -58,15 +60,6 @@ def changes_of(found: GraphDiff) -> Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Microseconds of one run: the fastest round's, and the median of all rounds."""
-
-    least: float
-    median: float
-    rounds: int
-
-
-@dataclass(frozen=True, slots=True)
 class Quality:
     """How good the outputs are.
 
@@ -106,7 +99,7 @@ class Variant:
         arena: bytes of memory that the plan needs for them; flash: bytes of weights that it
             reads, as they are packed.
         changes: how the graph differs from the first one.
-        timing: of one run on this machine, if it was measured.
+        timing: of one run on this machine, called from C, if it was measured.
         quality: of the outputs, if it ran.
     """
 
@@ -168,7 +161,9 @@ _COLUMNS = tuple(
         ("flash", "flash"),
     )
 )
-_LATENCY = _Column("latency µs", lambda each: f"{each.timing.median:,.1f}" if each.timing else "")
+_LATENCY = _Column(
+    "latency µs", lambda each: microseconds(each.timing.median) if each.timing else ""
+)
 _DIFFERENCE = _Column(
     "difference", lambda each: f"{each.quality.relative:.2g}" if each.quality else ""
 )
@@ -179,8 +174,8 @@ def _accuracy(variant: Variant) -> str:
     return "" if accuracy is None else f"{accuracy:.2%}"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """Variants side by side, the first being the one that others are compared with.
 
     Attributes:
@@ -190,6 +185,12 @@ class Comparison:
 
     target: str
     variants: tuple[Variant, ...]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Comparison of {several(len(self.variants), 'network')} for {self.target}"
+        headings = self.headings()
+        return Screen(title, (), headings, list(self.rows()), range(1, len(headings)))
 
     def headings(self) -> tuple[str, ...]:
         """Of the table's columns."""
@@ -253,7 +254,9 @@ class Comparison:
                 raise UserError(
                     "a plot needs labels, or outputs of one shape", got=f"others of {each.name}"
                 )
-            points.append(Point(each.name, x, y))
+            measured = each.timing if chosen == "latency" else None
+            low, high = (measured.least, measured.most) if measured else (None, None)
+            points.append(Point(each.name, x, y, low, high))
         best = "accuracy" if self.has_accuracy else "relative difference to the first"
         return scatter(
             f"{best} against {chosen}", _AXES[chosen], best, points, rising=self.has_accuracy
@@ -267,7 +270,7 @@ class Comparison:
 
 _AXES: Mapping[str, str] = MappingProxyType(
     {
-        "latency": "microseconds for one run",
+        "latency": "microseconds for one run, called from C",
         "macs": "multiply-accumulates",
         "parameters": "parameters",
         "peak": "bytes of activations at the peak",

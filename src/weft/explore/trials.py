@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from pathlib import Path
-from statistics import median
 from typing import TypeAlias
 
 import numpy as np
 
 from weft.errors import UserError, nearest
-from weft.explore.comparison import Quality, Timing
+from weft.explore.comparison import Quality
 from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
 from weft.runtime.compare import compare
+from weft.runtime.timing import Timer, Timing, summary
 
 LABELS = "labels"
 ROUNDS = 11
@@ -195,28 +194,17 @@ def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([array.reshape(-1).astype(np.float64) for array in arrays])
 
 
-def timings(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, Timing]:
+def timings(timers: Mapping[str, Timer], seconds: float) -> dict[str, Timing]:
     """Times of one run each, measured in turns so that a machine's moods hit all alike.
 
     Args:
-        calls: what to run.
+        timers: what to run.
         seconds: about how long all of it takes.
     """
-    share = seconds / max(1, len(calls)) / ROUNDS
-    counts = {name: _count(call, max(share, _SLICE_SECONDS)) for name, call in calls.items()}
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    share = seconds / max(1, len(timers)) / ROUNDS
+    runs = {name: timer.batch(max(share, _SLICE_SECONDS)) for name, timer in timers.items()}
+    found: dict[str, list[float]] = {name: [] for name in timers}
     for _ in range(ROUNDS):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(counts[name]):
-                call()
-            found[name].append((time.perf_counter() - start) / counts[name] * 1e6)
-    return {name: Timing(min(times), median(times), ROUNDS) for name, times in found.items()}
-
-
-def _count(call: Callable[[], object], seconds: float) -> int:
-    """How often something runs in so long; it is warm after this."""
-    call()
-    start = time.perf_counter()
-    call()
-    return max(1, int(seconds / max(time.perf_counter() - start, 1e-9)))
+        for name, timer in timers.items():
+            found[name] += timer.micros(runs[name], 1)
+    return {name: summary(timers[name], found[name], runs[name]) for name in timers}

@@ -4,32 +4,56 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
+from weft.codegen.interface import run_parameters
+from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
+from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
+from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
-from weft.plan.report import Report, Span, size
+from weft.plan.report import Report, Row, Span, size, summary
 from weft.runtime.threads import pool_texts
+from weft.screen import Screen, Shown
 
 MARKER = "toolkit.json"
 
 
 @dataclass(frozen=True)
-class Toolkit:
+class Build:
+    """How a toolkit is built.
+
+    Attributes:
+        compiler: the command that its Makefile calls; the system's if empty.
+        archiver: what goes with it, if that is known.
+        flags: for it; level 2 of optimization and the target's if there are none.
+        flash: bytes of code and constants, if they were measured.
+        measured: what measured them.
+    """
+
+    compiler: str = ""
+    archiver: str = ""
+    flags: tuple[str, ...] = ()
+    flash: int | None = None
+    measured: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Toolkit(Shown):
     """What goes into a toolkit.
 
     Attributes:
@@ -40,6 +64,7 @@ class Toolkit:
         model: what was compiled, for people (``resnet18.onnx``).
         target: name of the target.
         flags: compiler flags of the target.
+        build: how its Makefile builds it, and what that was found to take.
         also: exports (see ``weft.export.exports``) whose files are written, too.
     """
 
@@ -50,7 +75,22 @@ class Toolkit:
     model: str
     target: str
     flags: Sequence[str] = ()
+    build: Build = Build()
     also: Sequence[str] = ()
+
+    @property
+    def flash_bytes(self) -> int:
+        """Bytes of code and constants: measured, or else an estimate."""
+        blob = self.files.blob
+        if self.build.flash is None:
+            return self.report.weight_bytes + self.files.code_bytes
+        return self.build.flash + (blob.size if blob is not None else 0)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        facts = (("run", self.files.interface.function), ("plan", summary(self.report)))
+        title = f"Toolkit of {self.model} for {self.target}"
+        return replace(self.files.screen(), title=title, facts=facts)
 
 
 def write(toolkit: Toolkit, folder: Path) -> list[str]:
@@ -63,23 +103,9 @@ def write(toolkit: Toolkit, folder: Path) -> list[str]:
     Returns:
         Names of the files written.
     """
-    folder = folder.resolve()
     _refuse_foreign(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as parent:
-            fresh = Path(parent) / "new"
-            fresh.mkdir()
-            names = _fill(toolkit, fresh)
-            if folder.exists():
-                folder.rename(Path(parent) / "old")
-            fresh.rename(folder)
-    except OSError as error:
-        raise UserError(
-            "the output folder must be writable",
-            got=f"{folder}: {error.strerror or error}",
-        ) from error
-    return names
+    with replacing_folder(folder) as fresh:
+        return _fill(toolkit, fresh)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -95,19 +121,13 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
-    names: list[str] = []
+    files, names = toolkit.files, list[str]()
     texts = ((name, text.encode()) for name, text in _texts(toolkit))
-    for name, content in chain(texts, toolkit.files.foreign.files):
+    for name, content in chain(texts, files.foreign.files):
         _check_name(name, names)
-        (folder / name).write_bytes(content)
-        names.append(name)
-    blob = toolkit.files.blob
-    if blob is not None:
-        name = f"{toolkit.files.name}.bin"
-        with (folder / name).open("wb") as stream:
-            for piece in blob.pieces():
-                stream.write(piece)
-        names.append(name)
+        names += write_files(folder, [(name, content)])
+    if files.blob is not None:
+        names += write_files(folder, [(f"{files.name}.bin", files.blob.pieces())])
     return sorted(names)
 
 
@@ -135,7 +155,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     yield (
         "memory.svg",
         memory_map(
-            files.name, toolkit.spans, len(report.rows), report.arena_bytes, report.lower_bound
+            files.name,
+            toolkit.spans,
+            len(report.rows),
+            report.arena_bytes,
+            report.lower_bound,
+            report.rows,
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
@@ -146,6 +171,8 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
 def facts(toolkit: Toolkit) -> dict[str, Any]:
     """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
+    parameters = run_parameters(files.interface)
+    names = _names(report)
     return {
         "name": files.name,
         "prefix": files.interface.prefix,
@@ -154,6 +181,9 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "target": toolkit.target,
         "flavour": files.flavour,
         "flags": " ".join(toolkit.flags),
+        "compiler": toolkit.build.compiler,
+        "archiver": toolkit.build.archiver,
+        "cflags": " ".join(toolkit.build.flags or ("-O2", *toolkit.flags)),
         "sources": [name for name, _ in files.sources],
         "foreign": _foreign(files.foreign),
         "headers": [files.header[0], *(name for name, _ in files.private)],
@@ -167,10 +197,19 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "threads": files.threads,
         "pool": files.threads > 1,
         "report": report,
-        "rows": [_row(row) for row in report.rows],
+        "rows": [_row(row, names) for row in report.rows],
         "size": size,
         "arena_bytes": report.arena_bytes,
         "stack_bytes": files.stack_bytes,
+        "stack": files.stack,
+        "calls": files.calls,
+        "red_zone": RED_ZONE,
+        "round": ROUND,
+        "parameters": ", ".join(f"{type}{name}" for type, name in parameters),
+        "types": ", ".join(type.rstrip() for type, _ in parameters),
+        "names": [name for _, name in parameters],
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
     }
 
 
@@ -211,13 +250,19 @@ def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _row(row: Any) -> dict[str, str]:
+def _names(report: Report) -> dict[str, str]:
+    """Short names of nodes and values."""
+    places = (place.value for row in report.rows for place in (*row.reads, *row.writes))
+    return short_names([*(node for row in report.rows for node in row.nodes), *places])
+
+
+def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
     """One line of the report; what may hold Markdown's own characters is escaped."""
     return {
         "step": str(row.step),
         "does": _cell(" + ".join(row.ops)),
-        "nodes": _cell(", ".join(row.nodes)),
-        "writes": _cell("; ".join(f"{place.value} {place.type}" for place in row.writes)),
+        "nodes": _cell(", ".join(names[node] for node in row.nodes)),
+        "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(
             "; ".join(
                 f"{place.region} {place.offset}" if place.region == "arena" else place.region
@@ -243,6 +288,9 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
         "stack_bytes": files.stack_bytes,
+        "stack_measured": files.stack.compiler,
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
         "weight_bytes": report.weight_bytes,
         "threads": files.threads,
         "steps": len(report.rows),
@@ -265,15 +313,16 @@ def golden_header(toolkit: Toolkit) -> str:
         f"#define {guard}",
         "",
         f'#include "{files.header[0]}"',
-        "#include <math.h>",
     ]
-    if files.flavour.c99_library:
-        lines.append("#include <stdint.h>")
-    lines.append("")
+    arrays: list[str] = []
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            lines += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    return "\n".join([*lines, "#endif", ""])
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
+    text = "\n".join(arrays)
+    headers = standard_headers(text)
+    if files.flavour.c99_library:
+        headers += integer_types(text, files.flavour)
+    return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
 def _array(name: str, vector: Vector, c99: bool) -> list[str]:

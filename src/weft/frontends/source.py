@@ -7,8 +7,8 @@ only when somebody wants to see the graph: the cache has what it takes to run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,18 +16,19 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.frontends import onnx
+from weft.frontends.foreign import refused
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
 from weft.ir.verify import violations
 from weft.ops.evaluate import call_of
+from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.plugins import Kind, Loaded, Table, Unusable, called
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
-from weft.runtime.record import read_record, write_record
+from weft.runtime.record import KNOWN, MadeFor, read_record, write_record
 
 NATIVE = ".weft"
-_KNOWN = ".file"
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,12 @@ class Source:
     Attributes:
         identity: a hash of all that decides what the graph is.
         read: makes the graph.
+        path: of its file, if it has one.
     """
 
     identity: str
     read: Callable[[], Graph]
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,28 @@ class _File:
     constants: Mapping[str, np.ndarray]
 
     def read(self) -> Graph:
+        return resolved(self._read())
+
+    def _read(self) -> Graph:
+        if self.path.is_dir():
+            raise refused(self.path, UserError("a network is read from a file"))
         if self.path.suffix == NATIVE:
-            return load_native(self.path, _attribute_class)
+            return self._native()
         found = _frontend(self.path)
         return self._foreign(found) if found is not None else self._onnx()
 
+    def _native(self) -> Graph:
+        try:
+            return load_native(self.path, _attribute_class)
+        except UserError as error:
+            raise refused(self.path, error) from error
+
     def _onnx(self) -> Graph:
         try:
-            return onnx.load(self.path, self.inputs, self.constants)
+            try:
+                return onnx.load(self.path, self.inputs, self.constants)
+            except onnx.NoModelError as error:
+                raise refused(self.path, error) from error
         except UserError as error:
             why = PLUGINS.why_missing() if self.path.suffix.lower() != ".onnx" else ""
             if not why:
@@ -165,7 +182,7 @@ class _File:
 
 def open_file(
     path: Path,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Source | Graph, Graph | None]:
     """Where the graph of a file comes from, and that graph, if it was read already.
@@ -180,15 +197,15 @@ def open_file(
     Raises:
         UserError: there is no graph in the file.
     """
-    shapes = {name: tuple(shape) for name, shape in (inputs or {}).items()}
+    shapes = {name: _shape(shape) for name, shape in (inputs or {}).items()}
     file = _File(path, shapes, dict(constants or {}))
     try:
         stamp = _stamp(path)
         identity = file.identity()
     except OSError:
         return file.read(), None  # which says what is wrong
-    source = Source(identity, partial(file.read_again, identity))
-    if read_record(Cache(), f"{identity}{_KNOWN}") is not None:
+    source = Source(identity, partial(file.read_again, identity), str(path.absolute()))
+    if read_record(Cache(), f"{identity}{KNOWN}") is not None:
         return source, None
     graph = file.read()
     if _stamp(path) != stamp:
@@ -198,9 +215,15 @@ def open_file(
     return source, graph
 
 
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape, or a size, as a tuple."""
+    return tuple(shape) if isinstance(shape, Iterable) else (shape,)
+
+
 def note_built(source: Source, name: str) -> None:
     """Notes that a network was built from a source, so the file is known to be sound."""
-    write_record(Cache(), f"{source.identity}{_KNOWN}", {"name": name})
+    made_for = asdict(MadeFor(source.path or name))
+    write_record(Cache(), f"{source.identity}{KNOWN}", {"name": name, "made_for": made_for})
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

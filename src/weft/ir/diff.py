@@ -8,12 +8,13 @@ from dataclasses import replace as changed
 
 from weft.ir.graph import Graph, Node, same_array
 from weft.ir.printer import digest, show_node
+from weft.screen import Screen, Shown, several
 
 _CONTEXT = 2
 
 
-@dataclass(frozen=True)
-class GraphDiff:
+@dataclass(frozen=True, repr=False)
+class GraphDiff(Shown):
     """What turns one graph into another.
 
     Attributes:
@@ -33,6 +34,15 @@ class GraphDiff:
     removed: tuple[Node, ...]
     changed: tuple[tuple[Node, Node], ...]
     interface: tuple[str, ...]
+
+    def screen(self) -> Screen:
+        """How much differs, and the first lines."""
+        counts = (
+            f"{several(len(self.added), 'node')} added, {len(self.removed):,} removed, "
+            f"{len(self.changed):,} changed"
+        )
+        rows = [(line,) for line in self.lines()]
+        return Screen(f"GraphDiff of {self.old.name}: {counts}", (), ("line",), rows)
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.interface)

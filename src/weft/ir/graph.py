@@ -7,6 +7,7 @@ everything untouched, constants included.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy as np
 
 from weft.ir.history import Entry
 from weft.ir.types import TensorType
+from weft.screen import Screen, Shown, several, some
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,13 @@ class Node:
         return tuple(dict.fromkeys(value for value in self.inputs if value))
 
 
+def _unpickled(*parts: Any) -> Graph:
+    graph = Graph(*parts)
+    for array in graph.constants.values():
+        array.flags.writeable = False
+    return graph
+
+
 def same_array(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether two arrays have one element type, one shape and the same bytes."""
     if left is right:
@@ -87,8 +96,8 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(Shown):
     """A directed acyclic graph of nodes over named values.
 
     Two graphs are equal when everything but their history is, constants by their bytes.
@@ -136,6 +145,17 @@ class Graph:
             )
         )
 
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, _: object) -> Graph:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Neither what cannot be changed nor what follows from the rest is pickled.
+        parts = (self.name, self.inputs, self.outputs, self.nodes, dict(self.types))
+        return _unpickled, (*parts, dict(self.constants), self.history)
+
     def __hash__(self) -> int:
         # Attributes may hold what does not hash; names and connections tell graphs apart.
         connections = tuple((node.name, node.op, node.inputs, node.outputs) for node in self.nodes)
@@ -160,3 +180,29 @@ class Graph:
     def by_name(self) -> Mapping[str, Node]:
         """The nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells: never the elements of constants."""
+        return Screen(f"Graph {self.name}: {counted(self)}", facts_of(self))
+
+
+def counted(graph: Graph) -> str:
+    """How many nodes there are, and how many elements constants have."""
+    elements = sum(array.size for array in graph.constants.values())
+    size = sum(array.nbytes for array in graph.constants.values())
+    held = f"{several(elements, 'element')} of constants in {size:,} bytes"
+    return f"{several(len(graph.nodes), 'node')}, {held}"
+
+
+def facts_of(graph: Graph) -> list[tuple[str, str]]:
+    """Inputs, outputs, the most frequent ops and the latest history."""
+    ops = Counter(node.op for node in graph.nodes).most_common()
+    found = [
+        ("inputs", some(f"{name}: {graph.types[name]}" for name in graph.inputs)),
+        ("outputs", some(f"{name}: {graph.types[name]}" for name in graph.outputs)),
+        ("ops", some((op if n == 1 else f"{n} {op}" for op, n in ops), 8)),
+    ]
+    if graph.history:
+        latest = (f"{each.name} {each.what}".strip() for each in reversed(graph.history))
+        found.append(("history", f"{some(latest, 2)} (latest first)"))
+    return found

@@ -8,13 +8,13 @@ or not at all, and equal graphs give equal bytes.
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from struct import error as StructError
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
+from weft.atomic import replacing
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.safetensors import read_tensors, write_tensors
@@ -28,28 +28,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph to a file, which is replaced if there is one."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise UserError(f"cannot save to {path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise UserError(f"cannot save to {path}: it is a folder")
     text = _FORMAT + show(graph, defaults=True)
     weights = references(graph)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise UserError(f"cannot save to {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file, ZipFile(file, "w", ZIP_STORED) as archive:
-            archive.writestr(ZipInfo(_TEXT, _EPOCH), text.encode("utf-8", "surrogatepass"))
-            with archive.open(ZipInfo(_WEIGHTS, _EPOCH), "w", force_zip64=True) as member:
-                write_tensors(weights, member)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"cannot save to {path}: {error.strerror}") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with replacing(path) as file, ZipFile(file, "w", ZIP_STORED) as archive:
+        archive.writestr(ZipInfo(_TEXT, _EPOCH), text.encode("utf-8", "surrogatepass"))
+        with archive.open(ZipInfo(_WEIGHTS, _EPOCH), "w", force_zip64=True) as member:
+            write_tensors(weights, member)
 
 
 def load(path: str | os.PathLike[str], attribute_class: AttributeClass) -> Graph:
@@ -87,10 +71,3 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray]]:
         text = archive.read(_TEXT).decode("utf-8", "surrogatepass")
         weights = read_tensors(archive.read(_WEIGHTS))
     return text, weights
-
-
-def _umask() -> int:
-    # There is no way to ask for it but to set it.
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -42,6 +42,11 @@ def show_node(node: Node, graph: Graph) -> str:
     return f"{_made(node, graph)} = {_use(node, False, '')}"
 
 
+def show_attributes(record: Any, *, defaults: bool = False) -> str:
+    """The attributes of a node in the text format, ``kernel=(3, 3), group=2``."""
+    return _fields(record, defaults, "")
+
+
 def digest(array: np.ndarray) -> str:
     """A short hash of an array's element type, shape and bytes."""
     found = blake2b(f"{array.dtype.name}{list(array.shape)}".encode(), digest_size=8)

@@ -18,6 +18,7 @@ from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import Plan, make
 from weft.plan.strides import View
+from weft.screen import Screen, Shown
 from weft.targets.target import Target
 
 
@@ -55,8 +56,8 @@ class Answer:
     alternatives: tuple[Offered, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Layer(Shown):
     """A group of nodes that one kernel computes, and who could.
 
     Attributes:
@@ -75,6 +76,16 @@ class Layer:
     sources: tuple[str, ...]
     scheme: str
     answers: tuple[Answer, ...]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        ops = " + ".join(self.ops)
+        rows = [
+            (each.generator, ", ".join(a.name for a in each.alternatives), each.refusal)
+            for each in self.answers
+        ]
+        title = f"Layer {self.name} {self.type}: {ops} by {self.scheme}"
+        return Screen(title, (), ("generator", "alternatives", "refusal"), rows)
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""

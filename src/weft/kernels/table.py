@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
@@ -21,7 +22,7 @@ from weft.ops.table import Propose as Bring
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import View
-from weft.plugins import called
+from weft.plugins import Plugin, called
 from weft.targets.target import Target
 
 GENERATORS: tuple[tuple[str, Propose], ...] = (
@@ -61,9 +62,15 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
     return tuple(sorted(proposed, key=lambda each: each.cost))
 
 
-def _proposed(propose: Bring, task: Task) -> tuple[Alternative, ...]:
-    """What a generator proposes; each kernel is asked for when it is wanted."""
-    return tuple(propose(task))
+def _proposed(plugin: Plugin, propose: Bring, task: Task) -> tuple[Alternative, ...]:
+    """What a generator of a plugin proposes; each kernel is asked for when it is wanted."""
+    found = called(plugin, lambda: tuple(propose(task)))
+    for each in found:
+        if not isinstance(each, Alternative):
+            raise UserError(
+                f"the {plugin} must propose objects of the class Alternative", got=repr(each)
+            )
+    return tuple(replace(each, make=partial(called, plugin, each.make)) for each in found)
 
 
 def _listed(name: str, propose: Propose, task: Task, known: Known) -> tuple[Alternative, ...]:
@@ -88,7 +95,7 @@ def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[A
     for each in KERNELS.loaded:
         if isinstance(each.part, Native):
             continue
-        offered = called(each.plugin, _proposed, each.part, task)
+        offered = _proposed(each.plugin, each.part, task)
         taken = {other.name for _, others in found for other in others}
         twice = [one.name for one in offered if one.name in taken]
         if twice:

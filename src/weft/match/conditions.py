@@ -12,11 +12,12 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from weft.errors import InternalError
+from weft.errors import InternalError, fault, is_weft
 from weft.ir.graph import Node
 from weft.ir.types import Symbol, TensorType
 from weft.match.messages import error_at, nearest
 from weft.match.pattern import NONE, REST, WILDCARD, AnyOf, Compared, Condition, Fact, Not
+from weft.match.possible import shown, wrong_literal
 from weft.match.view import View
 from weft.ops.record import Control
 from weft.ops.table import FAMILIES, OPS
@@ -156,14 +157,28 @@ class Conditions:
             if op is None:
                 raise error_at(self.text, fact.at, "a value has no operands", got=fact.name)
             getter = self._getter(fact, VALUE_FACTS, None)
+            self._check_literal(fact, sign, literal, VALUE_FACTS, None)
             return self._of_operand(fact, op, _comparison(getter, sign, literal))
-        return _comparison(self._getter(fact, facts, op), sign, literal)
+        getter = self._getter(fact, facts, op)
+        self._check_literal(fact, sign, literal, facts, op)
+        return _comparison(getter, sign, literal)
+
+    def _check_literal(
+        self, fact: Fact, sign: str, literal: Any, facts: Mapping[str, Getter], op: str | None
+    ) -> None:
+        """Refuses a comparison that can never hold."""
+        if fact.name in self.predicates and not fact.attribute:
+            return
+        known = fact.name in facts and not fact.attribute
+        wrong = wrong_literal(fact.name, op, known, sign, literal)
+        if wrong is not None:
+            rule, fix = wrong.split("\n")
+            raise error_at(self.text, fact.at, rule, got=shown(literal), fix=fix)
 
     def _getter(self, fact: Fact, facts: Mapping[str, Getter], op: str | None) -> Getter:
         name = fact.name
         if name in self.predicates and not fact.attribute:
-            predicate, arguments = self.predicates[name], fact.arguments or ()
-            return lambda subject: predicate(subject, *arguments)
+            return _asked(name, self.predicates[name], fact.arguments or ())
         attributes = _attributes_of(op) if op is not None else frozenset[str]()
         if fact.arguments is not None:
             fix = nearest(name, self.predicates)
@@ -211,6 +226,23 @@ class Conditions:
             rule = f"no op has an operand {name}"
             raise error_at(self.text, at, rule, fix=nearest(name, known))
         return None
+
+
+def _asked(name: str, predicate: Predicate, arguments: tuple[Any, ...]) -> Getter:
+    """What a predicate of the user says of a subject; its faults are told as its own."""
+
+    def asked(subject: Subject) -> Any:
+        try:
+            found: Any = predicate(subject, *arguments)
+            bool(found)  # what is neither true nor false is the predicate's fault, too
+            return found
+        except Exception as error:
+            if is_weft(predicate):
+                raise
+            place = f"node {subject.node.name}" if subject.node else f"value {subject.value}"
+            raise fault(f"query: predicate {name}", predicate, error, where=place) from error
+
+    return asked
 
 
 def _each(wanted: range, count: int) -> range:

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weft.errors import InternalError
+from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
+from weft.screen import Screen, Shown, several, some
 
 
 class View(Protocol):
@@ -94,8 +95,8 @@ class GraphView:
         return self._places[node.name]
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, repr=False)
+class Match(Shown):
     """One place where a query fits.
 
     Attributes:
@@ -118,20 +119,50 @@ class Match:
     def root(self) -> Node:
         """The node at which matching began; a rule replaces it."""
         if self.start is None:
-            raise InternalError("a match of values alone begins at no node")
+            raise UserError("match: a match of values alone begins at no node")
         return self.start
 
     def __getitem__(self, name: str) -> str:
-        return self.values[name]
+        found = self.values.get(name)
+        if found is not None:
+            return found
+        if name in self.named:
+            raise UserError(
+                f"match: {name} is a node, not a value",
+                got=self.named[name].name,
+                fix=f"match.node({name!r}) gives it.",
+            )
+        raise self._unknown(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values or name in self.named or name in self.lists
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        bound = {name: value or "(absent)" for name, value in self.values.items()}
+        bound |= {name: node.name for name, node in self.named.items()}
+        bound |= {name: some(found) for name, found in self.lists.items()}
+        rows = [(node.name, node.op, some(filter(None, node.outputs))) for node in self.nodes]
+        title = f"Match of {several(len(self.nodes), 'node')}"
+        return Screen(title, tuple(bound.items())[:8], ("node", "op", "makes"), rows)
 
     def node(self, name: str) -> Node:
         """The node with a name, or the one that makes a named value."""
         if name in self.named:
             return self.named[name]
-        found = self.view.producers.get(self.values[name])
+        value = self[name]
+        found = self.view.producers.get(value)
         if found is None:
-            raise InternalError(f"{name} is made by no node")
+            kind = "an absent operand" if not value else "a constant or an input of the graph"
+            raise UserError(f"match: no node makes {name}", got=f"{value or 'nothing'}, {kind}")
         return found
+
+    def _unknown(self, name: object) -> UserError:
+        known = sorted({*self.named, *self.values, *self.lists})
+        fix = nearest_or_all(name, known) if isinstance(name, str) else ""
+        if name in self.lists:
+            fix = f"It has a value for every round: match.lists[{name!r}]."
+        return UserError("match: a name of the query is expected", got=repr(name), fix=fix)
 
     def attributes(self, name: str) -> Any:
         """Attributes of a named node, or of the node that makes a named value."""
@@ -139,15 +170,25 @@ class Match:
 
     def type(self, name: str) -> TensorType:
         """Type of a named value."""
-        return self.view.types[self.values[name]]
+        value = self[name]
+        if not value:
+            raise UserError(f"match: {name} is absent here, so it has no type")
+        return self.view.types[value]
 
     def array(self, name: str) -> np.ndarray:
         """Elements of a named constant."""
-        return self.view.constants[self.values[name]]
+        found = self.constant(name)
+        if found is None:
+            raise UserError(
+                f"match: {name} must be a constant to have elements",
+                got=self[name] or "nothing",
+                fix=f"Write `const {name}` in the query, or ask match.constant({name!r}).",
+            )
+        return found
 
     def constant(self, name: str) -> np.ndarray | None:
         """Elements of a named value, if it is a constant."""
-        return self.view.constants.get(self.values[name])
+        return self.view.constants.get(self[name])
 
     def has(self, name: str) -> bool:
         """Whether an optional value is present, or a name of an optional part."""

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.naming import numbered
 from weft.ir.types import TensorType
 from weft.ops.record import Call, Op
+
+
+def _record(op: Op) -> Any:
+    """An op's attributes where none are given."""
+    try:
+        return op.attributes()
+    except TypeError:
+        required = [each.name for each in fields(op.attributes) if each.default is MISSING]
+        raise UserError(
+            f"{op.name.lower()}: attribute{'s' * (len(required) > 1)} "
+            f"{', '.join(required)} must be given",
+            got="none",
+            fix=f"Give attributes={op.attributes.__name__}(...).",
+        ) from None
 
 
 class GraphBuilder:
@@ -95,7 +110,20 @@ class GraphBuilder:
         record = self.ops.get(op)
         if record is None:
             raise UserError(f"{op} is not an op of Weft", where=f"node {name}" if name else "")
-        attributes = record.attributes() if attributes is None else attributes
+        for value in inputs:
+            if value and value not in self.types:
+                raise UserError(
+                    f"{op.lower()}: there is no value {value!r}",
+                    where=f"node {name}" if name else "",
+                    fix=nearest(value, self.types) if isinstance(value, str) else "",  # pyright: ignore[reportUnnecessaryIsInstance]
+                )
+        attributes = _record(record) if attributes is None else attributes
+        if not isinstance(attributes, record.attributes):
+            raise UserError(
+                f"{op.lower()}: attributes must be {record.attributes.__name__}",
+                got=repr(attributes),
+                where=f"node {name}" if name else "",
+            )
         name = self.fresh(name or op.lower())
         wishes = [f"{name}_out"] * outputs if isinstance(outputs, int) else list(outputs)
         call = Call(
@@ -112,6 +140,7 @@ class GraphBuilder:
         for value, type in zip(made, types, strict=False):
             if value:
                 self.types[value] = type
+        attributes = record.resolved(call)
         self.nodes.append(Node(name, op, tuple(inputs), made, attributes, origin or self.origin))
         return made
 

@@ -69,6 +69,7 @@ def _channels_last(base: Op) -> Op:
         compute=Expand(expand),
         grad=NoGrad("gradients come with autodiff"),
         attributes=base.attributes,
+        implied=base.implied,
         doc=f"{base.name} of images whose channels are the last axis; weights are as there.",
         domain=DOMAIN,
         onnx_name=base.name,

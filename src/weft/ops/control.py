@@ -156,6 +156,10 @@ def ops(table: Callable[[], Mapping[str, Op]]) -> tuple[Op, ...]:
             compute=Control("body"),
             grad=NoGrad("gradients come with autodiff"),
             attributes=ScanAttributes,
+            implied={
+                "scan_input_directions": lambda call: call.attributes.input_directions,
+                "scan_output_directions": lambda call: call.attributes.output_directions,
+            },
             outputs=(Param("outputs", variadic=True),),
             doc="Runs a body once for each index of the first axis, handing on states.",
         ),

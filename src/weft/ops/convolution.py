@@ -26,6 +26,7 @@ from weft.ops.window import (
     Window,
     described,
     guarded,
+    implied_window,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -379,25 +380,36 @@ def _reference_conv_transpose(
     return (_finish(call, np.pad(result, widths), bias),)
 
 
+INPUTS = (
+    Param("x", role="image"),
+    Param("w", role="filter"),
+    Param("b", optional=True, role="bias"),
+)
+
 OPS: tuple[Op, ...] = (
     Op(
         name="Conv",
-        inputs=(Param("x"), Param("w"), Param("b", optional=True)),
+        inputs=INPUTS,
         infer=_infer_conv,
         reference=_reference_conv,
         compute=Define(_define_conv),
         grad=NoGrad("gradients come with autodiff"),
         attributes=ConvAttributes,
+        implied=implied_window(weight=1),
         doc="Sums windows of all channels of a group times a weight, for any number of axes.",
     ),
     Op(
         name="ConvTranspose",
-        inputs=(Param("x"), Param("w"), Param("b", optional=True)),
+        inputs=INPUTS,
         infer=_infer_conv_transpose,
         reference=_reference_conv_transpose,
         compute=Define(_define_conv_transpose),
         grad=NoGrad("gradients come with autodiff"),
         attributes=ConvTransposeAttributes,
+        implied={
+            **implied_window(weight=1),
+            "output_padding": lambda call: (0,) * (len(call.type(0).shape) - 2),
+        },
         doc="The transpose of a convolution: every input element adds a scaled window.",
     ),
 )

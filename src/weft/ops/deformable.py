@@ -17,6 +17,7 @@ from weft.ops.record import Call, Define, Op, Param
 from weft.ops.sampling import bounded, interpolated
 from weft.ops.shape import linear_index
 from weft.ops.support import WITH_AUTODIFF, each_point, known
+from weft.ops.window import implied_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +201,10 @@ OPS: tuple[Op, ...] = (
     Op(
         name="DeformConv",
         inputs=(
-            Param("x"),
-            Param("w"),
+            Param("x", role="image"),
+            Param("w", role="filter"),
             Param("offset"),
-            Param("b", optional=True),
+            Param("b", optional=True, role="bias"),
             Param("mask", optional=True),
         ),
         infer=_infer,
@@ -211,6 +212,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define),
         grad=WITH_AUTODIFF,
         attributes=DeformConvAttributes,
+        implied=implied_window(weight=1),
         doc="Convolution whose taps are moved by offsets and weighted by a mask.",
     ),
 )

@@ -88,7 +88,7 @@ def _reference_global_max(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return _reference_global(call, x, lambda x, axes: np.fmax.reduce(x, axis=axes, keepdims=True))
 
 
-X = (Param("x"),)
+X = (Param("x", role="image"),)
 
 OPS: tuple[Op, ...] = (
     Op(
@@ -107,7 +107,7 @@ OPS: tuple[Op, ...] = (
         reference=_reference_global_max,
         compute=Define(lambda call: _define_global(call, lambda x, taps, _: total("max", taps, x))),
         grad=WITH_AUTODIFF,
-        doc="The largest element of each channel.",
+        doc="The largest element of each channel; NaN is passed over.",
     ),
     Op(
         name="GlobalLpPool",

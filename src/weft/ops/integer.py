@@ -7,7 +7,6 @@ one for each row of the left factor, column of the right, output channel of a co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
@@ -27,16 +26,13 @@ from weft.ops.convolution import (
 from weft.ops.elementwise import FLOATS, Domain, checked, fitted
 from weft.ops.expr import binary, broadcast, cast, const, index, total, unary
 from weft.ops.linear import matmul_points, matmul_shape
-from weft.ops.quantization import saturate, saturated
+from weft.ops.quantization import is_single, saturate, saturated
 from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.window import implied_window
 
 BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
 INTEGERS_ONLY = NoGrad("integers have no derivative")
 ACCUMULATED = TensorType(DType.I32, ())
-
-
-def _is_single(found: TensorType) -> bool:
-    return found.is_static and prod(found.dims) == 1
 
 
 def _single(call: Call, position: int) -> Expr:
@@ -52,7 +48,7 @@ def _check_zero_point(call: Call, operand: int, position: int) -> None:
 
 
 def _check_single(call: Call, position: int) -> None:
-    if call.has(position) and not _is_single(call.type(position)):
+    if call.has(position) and not is_single(call.type(position)):
         raise call.error(f"input {position} must be one number", got=str(call.type(position)))
 
 
@@ -92,7 +88,7 @@ def _check_lines(call: Call, operand: _Operand, axis: int) -> None:
         if position < 0 or not call.has(position):
             continue
         found = call.type(position)
-        if _is_single(found):
+        if is_single(found):
             continue
         lines = factor.shape[axis] if len(factor.shape) > 1 else 1
         other = -1 if axis == -2 else -2
@@ -109,7 +105,7 @@ def _check_lines(call: Call, operand: _Operand, axis: int) -> None:
 def _line(call: Call, position: int, dims: Sequence[int], point: Sequence[Expr], axis: int) -> Expr:
     """The scale or zero point that belongs to an element of a factor."""
     found = call.type(position)
-    if _is_single(found):
+    if is_single(found):
         return _single(call, position)
     if len(found.shape) == 1:
         return call.load(position, point[axis])
@@ -214,7 +210,7 @@ def _check_channels(call: Call, position: int, channels: int) -> None:
     if not call.has(position):
         return
     found = call.type(position)
-    if not _is_single(found) and found.shape != (channels,):
+    if not is_single(found) and found.shape != (channels,):
         raise call.error(
             f"input {position} must be one number or one for each of {channels} channels",
             got=str(found),
@@ -223,7 +219,7 @@ def _check_channels(call: Call, position: int, channels: int) -> None:
 
 def _channel(call: Call, position: int, channel: Expr) -> Expr:
     found = call.type(position)
-    return _single(call, position) if _is_single(found) else call.load(position, channel)
+    return _single(call, position) if is_single(found) else call.load(position, channel)
 
 
 def _conv_sum(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[tuple[Axis, ...], Expr]:
@@ -367,6 +363,7 @@ OPS: tuple[Op, ...] = (
         grad=INTEGERS_ONLY,
         doc="The convolution of x and w less their zero points, in i32.",
         attributes=ConvAttributes,
+        implied=implied_window(weight=1),
     ),
     Op(
         name="QLinearConv",
@@ -377,5 +374,6 @@ OPS: tuple[Op, ...] = (
         grad=INTEGERS_ONLY,
         doc="The convolution of quantized x and w, plus an i32 bias, quantized.",
         attributes=ConvAttributes,
+        implied=implied_window(weight=3),
     ),
 )

@@ -1,7 +1,8 @@
 """Where a resized axis is read, and with which weights.
 
-Both depend on the coordinate alone: they are worked out once, in double precision, when
-the net is compiled.
+Both depend on the coordinate alone: they are worked out once, when the net is compiled.
+Weights are worked out in double precision.  The nearest element is found in single precision,
+as PyTorch and onnxruntime find it: rounding decides which element that is.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.ir.graph import Attributes
 
-Reals: TypeAlias = NDArray[np.float64]
+Reals: TypeAlias = NDArray[np.floating[Any]]
 Places: TypeAlias = NDArray[np.int64]
 
 
@@ -55,18 +56,16 @@ class Stretch:
     end: float
 
     @property
-    def exact(self) -> float:
-        """The target length before it was rounded down."""
-        return self.scale * self.source
-
-    @property
     def is_identity(self) -> bool:
         """Whether nothing happens along this axis."""
         return self.scale == 1 and self.source == self.target and (self.start, self.end) == (0, 1)
 
 
+# The length of the target is the whole number, as ONNX has it, not the product with the scale.
+
+
 def _align_corners(at: Reals, axis: Stretch) -> Reals:
-    return at * 0 if axis.exact == 1 else at * (axis.source - 1) / (axis.exact - 1)
+    return at * 0 if axis.target == 1 else at * (axis.source - 1) / (axis.target - 1)
 
 
 def _half_pixel(at: Reals, axis: Stretch) -> Reals:
@@ -74,17 +73,19 @@ def _half_pixel(at: Reals, axis: Stretch) -> Reals:
 
 
 def _half_pixel_symmetric(at: Reals, axis: Stretch) -> Reals:
-    return _half_pixel(at, axis) + axis.source / 2 * (1 - axis.target / axis.exact)
+    adjustment = at.dtype.type(axis.target) / (at.dtype.type(axis.scale) * axis.source)
+    return _half_pixel(at, axis) + axis.source / 2 * (1 - adjustment)
 
 
 def _pytorch_half_pixel(at: Reals, axis: Stretch) -> Reals:
-    return at * 0 - 0.5 if axis.exact == 1 else _half_pixel(at, axis)
+    return at * 0 if axis.target == 1 else _half_pixel(at, axis)
 
 
 def _crop_and_resize(at: Reals, axis: Stretch) -> Reals:
-    span = (axis.end - axis.start) * (axis.source - 1)
-    moved = at * 0 + span / 2 if axis.exact == 1 else at * span / (axis.exact - 1)
-    return moved + axis.start * (axis.source - 1)
+    last = axis.source - 1
+    if axis.target == 1:
+        return at * 0 + (axis.start + axis.end) / 2 * last
+    return axis.start * last + at * (axis.end - axis.start) * last / (axis.target - 1)
 
 
 COORDINATES: dict[str, Callable[[Reals, Stretch], Reals]] = {
@@ -97,9 +98,15 @@ COORDINATES: dict[str, Callable[[Reals, Stretch], Reals]] = {
     "tf_crop_and_resize": _crop_and_resize,
 }
 
+
+def _round_up(x: Reals) -> Reals:
+    """Halves up; adding a half in single precision would take 0.49999997 to 1."""
+    return np.floor(x) + (x - np.floor(x) >= 0.5)
+
+
 NEAREST: dict[str, Callable[[Reals], Reals]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_ceil": _round_up,
     "floor": np.floor,
     "ceil": np.ceil,
 }
@@ -123,16 +130,18 @@ KERNELS: dict[str, tuple[int, Callable[[Reals, float], Reals]]] = {
 """Radius and weight by distance."""
 
 
-def coordinates(asked: ResizeAttributes, axis: Stretch) -> Reals:
+def coordinates(
+    asked: ResizeAttributes, axis: Stretch, precision: type[np.floating[Any]] = np.float64
+) -> Reals:
     """Where every element of the target lies in the source."""
     return COORDINATES[asked.coordinate_transformation_mode](
-        np.arange(axis.target, dtype=np.float64), axis
+        np.arange(axis.target, dtype=precision), axis
     )
 
 
 def nearest_places(asked: ResizeAttributes, axis: Stretch) -> Places:
     """The source element that each target element copies."""
-    found = NEAREST[asked.nearest_mode](coordinates(asked, axis))
+    found = NEAREST[asked.nearest_mode](coordinates(asked, axis, np.float32))
     return np.clip(found, 0, axis.source - 1).astype(np.int64)
 
 

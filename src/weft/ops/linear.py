@@ -306,7 +306,7 @@ def _reference_einsum(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]
 OPS: tuple[Op, ...] = (
     Op(
         name="MatMul",
-        inputs=(Param("a"), Param("b")),
+        inputs=(Param("a", role="lhs"), Param("b", role="rhs")),
         infer=_infer_matmul,
         reference=_reference_matmul,
         compute=Define(_define_matmul),
@@ -315,7 +315,11 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Gemm",
-        inputs=(Param("a"), Param("b"), Param("c", optional=True)),
+        inputs=(
+            Param("a", role="lhs"),
+            Param("b", role="rhs"),
+            Param("c", optional=True, role="bias"),
+        ),
         infer=_infer_gemm,
         reference=_reference_gemm,
         compute=Define(_define_gemm),

@@ -236,6 +236,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_transpose),
         grad=WITH_AUTODIFF,
         attributes=TransposeAttributes,
+        implied={"perm": permutation},
         doc="The axes in another order.",
     ),
     Op(

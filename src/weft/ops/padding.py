@@ -199,6 +199,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_center),
         grad=WITH_AUTODIFF,
         attributes=CenterCropPadAttributes,
+        implied={"axes": lambda call: tuple(range(len(call.type(0).shape)))},
         doc="Crops or pads with 0 on both sides to a shape.",
     ),
 )

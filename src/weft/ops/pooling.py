@@ -25,6 +25,7 @@ from weft.ops.support import WITH_AUTODIFF
 from weft.ops.window import (
     Window,
     guarded,
+    implied_window,
     spatial_axes,
     spatial_dims,
     tap_axes,
@@ -163,6 +164,8 @@ def _define_indices(call: Call, largest: Expr) -> Compute:
         number = add(mul(number, size), _flat(pool.position, extents, True))
     hit = guarded(pool.conditions, select(same, number, none), none)
     place = total("min", pool.taps, hit)
+    # Where all are NaN nothing equals the largest.
+    place = select(binary("eq", place, none), const(0, DType.I64), place)
     if call.attributes.storage_order:
         place = binary("mod", place, size)
     image = mul(add(mul(Var("n"), dims[1]), Var("c")), size)
@@ -312,7 +315,7 @@ def _reference_lp_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (norm(sums, p).astype(dtype.numpy),)
 
 
-X = (Param("x"),)
+X = (Param("x", role="image"),)
 
 OPS: tuple[Op, ...] = (
     Op(
@@ -324,7 +327,9 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_max_pool),
         grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
-        doc="The largest element of each window, and its number in the whole input.",
+        implied=implied_window(),
+        doc="The largest element of each window, and its number in the whole input; NaN is passed "
+        "over.",
     ),
     Op(
         name="AveragePool",
@@ -334,6 +339,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_average_pool),
         grad=WITH_AUTODIFF,
         attributes=AveragePoolAttributes,
+        implied=implied_window(),
         doc="The mean of each window, over the input alone or over the padding too.",
     ),
     Op(
@@ -344,6 +350,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_lp_pool),
         grad=WITH_AUTODIFF,
         attributes=LpPoolAttributes,
+        implied=implied_window(),
         doc="The p-norm of each window.",
     ),
 )

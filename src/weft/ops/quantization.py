@@ -66,12 +66,20 @@ class DequantizeAttributes(Attributes):
     output_dtype: DType | None = None
 
 
+def is_single(found: TensorType) -> bool:
+    """Whether there is one element, whatever the rank."""
+    return found.is_static and prod(found.dims) == 1
+
+
 def _check_granularity(call: Call) -> None:
     """The scale's shape is one of the three that are allowed, the zero point's the same."""
     x, scale, block = call.type(0), call.type(1), call.attributes.block_size
-    if call.has(2) and call.type(2).shape != scale.shape:
-        raise call.error("the scale and the zero point must have the same shape")
-    if prod(scale.dims) == 1 and len(scale.shape) <= 1:
+    single = is_single(scale)
+    if call.has(2):
+        zero_point = call.type(2)
+        if zero_point.shape != scale.shape and not (single and is_single(zero_point)):
+            raise call.error("the scale and the zero point must have the same shape")
+    if single:
         return
     axis = axis_of(call, call.attributes.axis, len(x.shape))
     if len(scale.shape) == 1:
@@ -89,7 +97,7 @@ def _check_granularity(call: Call) -> None:
 def _scale_at(call: Call, position: int, point: Sequence[Expr]) -> Expr:
     """The scale or zero point for an element of x."""
     found = call.type(position)
-    if prod(found.dims) == 1 and len(found.shape) <= 1:
+    if is_single(found):
         return call.load(position, *(index(0) for _ in found.shape))
     axis = int(call.attributes.axis) % len(point)
     if len(found.shape) == 1:
@@ -101,7 +109,7 @@ def _scale_at(call: Call, position: int, point: Sequence[Expr]) -> Expr:
 
 def _spread(call: Call, values: np.ndarray) -> np.ndarray:
     """Scales or zero points, one for each element of x (or broadcasting to that)."""
-    if values.size == 1 and values.ndim <= 1:
+    if values.size == 1:
         return values.reshape(())
     shape = call.type(0).dims
     axis = int(call.attributes.axis) % len(shape)

@@ -8,8 +8,9 @@ of ``Define`` (an index expression), ``Expand`` (a small graph of other ops), ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -32,11 +33,13 @@ class Param:
         name: as ONNX calls it, lower case (``x``, ``w``, ``b``).
         optional: may be absent.
         variadic: stands for any number of inputs; only the last may.
+        role: what generated code calls it where that says more (``filter``).
     """
 
     name: str
     optional: bool = False
     variadic: bool = False
+    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,8 @@ class NoGrad:
 
 
 Infer: TypeAlias = Callable[[Call], tuple[TensorType, ...]]
+Implied: TypeAlias = Callable[[Call], Any]
+"""``implied(call) -> value``: what an attribute is that was not given; asked of sound calls."""
 Reference: TypeAlias = Callable[..., Sequence[np.ndarray]]
 """``reference(call, *inputs) -> outputs``: NumPy arrays, ``None`` for absent inputs."""
 Grad: TypeAlias = Callable[..., tuple[str, ...]]
@@ -184,6 +189,10 @@ class Op:
         grad: how its inputs' gradients are built, or why there are none.
         attributes: the attribute class.
         doc: one sentence for the reference pages.
+        implied: by name, what attributes are that were not given (``None``, ``()``, 0), where
+            ranks, weights or other attributes decide it.  Nodes hold these values, so that
+            queries and rules need not know of defaults.  What follows the sizes and element
+            types of the data stays open: it is to follow them when they change.
         domain: the ONNX operator set of nodes that mean this op, for an op that the ONNX
             standard does not have; without one, no ONNX file can hold it.
         onnx_name: what ONNX files call it; its name if that is not given.
@@ -198,5 +207,14 @@ class Op:
     doc: str
     attributes: type = Attributes
     outputs: tuple[Param, ...] = field(default=(Param("y"),))
+    implied: Mapping[str, Implied] = field(default_factory=dict[str, Implied], hash=False)
     domain: str = ""
     onnx_name: str = ""
+
+    def resolved(self, call: Call) -> Any:
+        """The attributes of a call as a node holds them: what is implied filled in."""
+        given = call.attributes
+        missing = [name for name in self.implied if not getattr(given, name)]
+        found = {name: self.implied[name](call) for name in missing}
+        new = {name: value for name, value in found.items() if value != getattr(given, name)}
+        return changed(given, **new) if new else given

@@ -309,6 +309,12 @@ def _op(name: str, attributes: type, extra: Sequence[str], doc: str) -> Op:
         compute=Expand(_expand),
         grad=NoGrad("gradients come with autodiff"),
         attributes=attributes,
+        implied={
+            "hidden_size": lambda call: call.type(R).shape[-1],
+            "activations": lambda call: (
+                FAMILIES[name].activations * len(DIRECTIONS[call.attributes.direction])
+            ),
+        },
         outputs=tuple(Param(each, optional=True) for each in ("y", *states)),
         doc=doc,
     )

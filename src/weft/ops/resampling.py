@@ -320,6 +320,7 @@ OPS: tuple[Op, ...] = (
         compute=Expand(_expand_resize),
         grad=WITH_AUTODIFF,
         attributes=ResizeAttributes,
+        implied={"axes": lambda call: tuple(range(len(call.type(0).shape)))},
         doc="The input at another resolution: nearest, linear or cubic along each axis.",
     ),
     Op(

@@ -146,6 +146,7 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define),
         grad=NoGrad("gradients come with autodiff"),
         attributes=RotaryEmbeddingAttributes,
+        implied={"rotary_embedding_dim": lambda call: _widths(call)[1]},
         doc="Rotates pairs of elements of each head by angles that depend on the position.",
     ),
 )

@@ -385,6 +385,10 @@ OPS: tuple[Op, ...] = (
         compute=Extern(_unpool_body),
         grad=WITH_AUTODIFF,
         attributes=MaxUnpoolAttributes,
+        implied={
+            "strides": lambda call: (1,) * len(call.attributes.kernel),
+            "pads": lambda call: (0,) * (2 * len(call.attributes.kernel)),
+        },
         doc="Puts pooled elements back where they came from, the rest 0.",
     ),
     Op(
@@ -395,6 +399,11 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_col2im),
         grad=WITH_AUTODIFF,
         attributes=Col2ImAttributes,
+        implied={
+            "strides": lambda call: (1,) * len(call.attributes.block_shape),
+            "dilations": lambda call: (1,) * len(call.attributes.block_shape),
+            "pads": lambda call: (0,) * (2 * len(call.attributes.block_shape)),
+        },
         doc="Sums blocks, one in each column, into the image that they were taken from.",
     ),
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.loops.shapes import factor_groups, row_major
 from weft.ops.expr import add, binary, index, mul, select
-from weft.ops.record import Call, Define, Infer, NoGrad, Op, Param, Reference
+from weft.ops.record import Call, Define, Implied, Infer, NoGrad, Op, Param, Reference
 from weft.ops.support import (
     WITH_AUTODIFF,
     axes_of,
@@ -162,13 +163,17 @@ def _infer_flatten(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(source.dtype, (rows, columns)),)
 
 
+def _squeezed(call: Call) -> tuple[int, ...]:
+    """The axes that a Squeeze removes."""
+    shape, chosen = call.type(0).shape, call.attributes.axes
+    if chosen is None:
+        return tuple(axis for axis, dim in enumerate(shape) if dim == 1)
+    return axes_of(call, chosen, len(shape))
+
+
 def _infer_squeeze(call: Call) -> tuple[TensorType, ...]:
     source = call.type(0)
-    chosen = call.attributes.axes
-    if chosen is None:
-        gone = tuple(axis for axis, dim in enumerate(source.shape) if dim == 1)
-    else:
-        gone = axes_of(call, chosen, len(source.shape))
+    gone = _squeezed(call)
     for axis in gone:
         if known(call, source.shape[axis]) != 1:
             raise call.error(f"axis {axis} must have the dimension 1", got=str(source))
@@ -220,7 +225,13 @@ def _reference_size(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (np.array(x.size, np.int64),)
 
 
-def _view_op(name: str, infer: Infer, attributes: type, doc: str) -> Op:
+def _view_op(
+    name: str,
+    infer: Infer,
+    attributes: type,
+    doc: str,
+    implied: Mapping[str, Implied] = MappingProxyType({}),
+) -> Op:
     return Op(
         name=name,
         inputs=(Param("x"),),
@@ -229,6 +240,7 @@ def _view_op(name: str, infer: Infer, attributes: type, doc: str) -> Op:
         compute=_define_view(infer),
         grad=WITH_AUTODIFF,
         attributes=attributes,
+        implied=implied,
         doc=doc,
     )
 
@@ -246,7 +258,13 @@ OPS: tuple[Op, ...] = (
         FlattenAttributes,
         "A matrix whose rows are the dimensions before axis.",
     ),
-    _view_op("Squeeze", _infer_squeeze, SqueezeAttributes, "Removes dimensions of 1."),
+    _view_op(
+        "Squeeze",
+        _infer_squeeze,
+        SqueezeAttributes,
+        "Removes dimensions of 1.",
+        {"axes": _squeezed},
+    ),
     _view_op("Unsqueeze", _infer_unsqueeze, UnsqueezeAttributes, "Inserts dimensions of 1."),
     Op(
         name="Shape",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
 
-from weft.errors import InternalError
+from weft.errors import InternalError, is_weft
 from weft.ops import (
     activation,
     along,
@@ -44,6 +44,7 @@ from weft.ops import (
 )
 from weft.ops.attention import OPS as ATTENTION
 from weft.ops.cast import OPS as CAST
+from weft.ops.guard import guarded
 from weft.ops.native import Native, native_op
 from weft.ops.record import Op
 from weft.ops.shape import OPS as SHAPE
@@ -109,7 +110,7 @@ def _accept(name: str, part: object) -> Op:
         raise Unusable(f"it must be an Op of weft.ops.record, but is {type(part).__name__}")
     if part.name != name:
         raise Unusable(f"the entry point must have the op's name, which is {part.name}")
-    return part
+    return part if is_weft(part.infer) else guarded(part)
 
 
 class _Ops(Table[Op]):

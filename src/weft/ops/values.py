@@ -138,6 +138,8 @@ class Value:
 
     def named(self, name: str) -> Value:
         """The same value with a name of its own in the graph."""
+        if not name or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("the name of a value must be a string", got=repr(name))
         return replace(self, name=name)
 
     def __repr__(self) -> str:
@@ -199,6 +201,13 @@ class Value:
             "a value of a network in the making cannot be gone through",
             got=repr(self),
             fix="Use weft.ops.split for its parts, or value[0].",
+        )
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise UserError(
+            "a value of a network in the making has no elements yet",
+            got=repr(self),
+            fix="Functions of weft.ops take values; compile() gives what runs on arrays.",
         )
 
     def __bool__(self) -> bool:
@@ -388,7 +397,7 @@ def apply(
     wanted = outputs or (len(made) if op.outputs[-1].variadic else _least(op))
     if len(made) < wanted:
         raise call.error(f"gives {len(made)} outputs", got=f"{wanted} asked for")
-    maker = Applied(op, inputs, attributes, made[:wanted], name)
+    maker = Applied(op, inputs, op.resolved(call), made[:wanted], name)
     return tuple(Value(each, maker, place) for place, each in enumerate(maker.types))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from weft.ir.types import Dim, TensorType
 from weft.loops.nodes import Axis, Expr, Select
 from weft.ops.expr import add, all_of, binary, mul
-from weft.ops.record import Call
+from weft.ops.record import Call, Implied
 
 SPATIAL = {1: ("x",), 2: ("y", "x"), 3: ("z", "y", "x")}
 TAPS = {1: ("i",), 2: ("i", "j"), 3: ("h", "i", "j")}
@@ -21,6 +21,26 @@ def described(call: Call, *names: str) -> str:
     """The inputs' names and types, for errors: ``x f32[1,4,8,8], w f32[8,3,3,3]``."""
     pairs = zip(names, call.inputs, strict=False)
     return ", ".join(f"{name} {type}" for name, type in pairs if type is not None)
+
+
+def implied_window(weight: int | None = None) -> dict[str, Implied]:
+    """What strides, dilations and pads are that were not given, and the kernel of a weight.
+
+    Args:
+        weight: the position of the weight, if there is one.
+    """
+
+    def rank(call: Call) -> int:
+        return len(call.type(0).shape) - 2
+
+    found: dict[str, Implied] = {
+        "strides": lambda call: (1,) * rank(call),
+        "dilations": lambda call: (1,) * rank(call),
+        "pads": lambda call: (0,) * (2 * rank(call)),
+    }
+    if weight is not None:
+        found["kernel"] = lambda call: call.type(weight).shape[2:]
+    return found
 
 
 def spatial_axes(extents: Sequence[int]) -> tuple[Axis, ...]:

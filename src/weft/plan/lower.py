@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.ir.graph import Node
+from weft.ir.printer import show_attributes
+from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_expr, map_stmts
+from weft.loops.walk import map_expr, map_stmts, rename_buffers
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
@@ -33,9 +36,20 @@ from weft.plan.program import (
     Repeat,
     Step,
 )
+from weft.plan.roles import operand_roles, parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
 from weft.plan.work import parts_of, shared_scratch
+
+SHOWN_LAYERS = 6
+"""Layers that the comment of a function names."""
+NO_NAMES: Mapping[str, str] = {}
+
+
+def renamed(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """The kernel with other names for some of its parameters."""
+    params = tuple(replace(each, name=names.get(each.name, each.name)) for each in kernel.params)
+    return replace(kernel, params=params, body=rename_buffers(kernel.body, names))
 
 
 def in_place(kernel: Kernel, parameter: str) -> Kernel:
@@ -77,7 +91,9 @@ class _Lowering:
 
     functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
     names: set[str] = field(default_factory=set[str])
-    comments: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    comments: dict[str, dict[str, list[str]]] = field(
+        default_factory=dict[str, dict[str, list[str]]]
+    )
     weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     weight_names: dict[tuple[int, Packed | None], str] = field(
         default_factory=dict[tuple[int, Packed | None], str]
@@ -93,17 +109,37 @@ class _Lowering:
         self.names.add(name)
         return name
 
-    def function(self, function: Function, what: str) -> str:
-        """The name of a function equal to this one but for its name."""
+    def function(
+        self,
+        function: Function,
+        what: str,
+        layer: str = "",
+        parameters: Mapping[str, str] = NO_NAMES,
+    ) -> str:
+        """The name of a function equal to this one but for its name.
+
+        Args:
+            function: what is called.
+            what: it computes, for the comment above it.
+            layer: that calls it, for the same comment.
+            parameters: names for those of a kernel; the first caller's stay.
+        """
         key = replace(function, name="")
         found = self.functions.get(key)
         if found is None:
-            found = replace(function, name=self.unique(function.name))
+            named = renamed(function, parameters) if isinstance(function, Kernel) else function
+            found = replace(named, name=self.unique(function.name))
             self.functions[key] = found
-            self.comments[found.name] = []
-        if what not in self.comments[found.name]:
-            self.comments[found.name].append(what)
+            self.comments[found.name] = {}
+        layers = self.comments[found.name].setdefault(what, [])
+        if layer and layer not in layers:
+            layers.append(layer)
         return found.name
+
+    def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """For every function what it computes, and the layers that it computes it for."""
+        for name, uses in self.comments.items():
+            yield name, tuple(line for use in uses.items() for line in _use(*use))
 
     def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> str:
         """The name of a weight, equal ones shared."""
@@ -145,6 +181,15 @@ class _Scope:
     arena: int
     advances: tuple[Advance, ...] = ()
 
+    def shown(self, name: str) -> str:
+        """What a node or a value is called in the C."""
+        return self.names.get(name, name)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What nodes are called in comments."""
+        return names_of(self.plan.graph)
+
     def steps(self) -> tuple[Step, ...]:
         found: list[Step] = []
         for place, step in enumerate(self.plan.steps):
@@ -174,7 +219,7 @@ class _Scope:
                 return Address(Region.ARENA, "", start + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                name = self.lowering.weight(root.value, array, None)
+                name = self.lowering.weight(self.shown(root.value), array, None)
                 return Address(Region.WEIGHTS, name, offset)
             case _:
                 port = self.ports[root.value]
@@ -195,12 +240,15 @@ class _Scope:
             merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
-        name = self.lowering.function(kernel, describe(group, self.plan.types))
+        names = parameter_names(group, kernel, [operand.value for operand in operands])
+        name = self.lowering.function(
+            kernel, describe(group, self.plan.types), layer_of(group, self.names), names
+        )
         simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
         scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
         parts = parts_of(simple, self.plan.threads)
-        return CallStep(name, arguments, provenance(group), parts)
+        return CallStep(name, arguments, provenance(group, self.names), parts)
 
     def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
         """The scratch buffers of a step: what parts do not share is there for each of them."""
@@ -218,7 +266,8 @@ class _Scope:
         if operand.packing is None:
             return self.address(operand.value)
         array = self.plan.graph.constants[operand.value]
-        return Address(Region.WEIGHTS, self.lowering.weight(operand.value, array, operand.packing))
+        name = self.lowering.weight(self.shown(operand.value), array, operand.packing)
+        return Address(Region.WEIGHTS, name)
 
     def outside_step(self, place: int, group: Group, called: Outside) -> CallStep:
         """The call of a library for a group."""
@@ -234,9 +283,11 @@ class _Scope:
         parameters.append(Parameter("out", group.type.dtype, True))
         arguments.append(self.address(group.value))
         name = self.lowering.function(
-            _extern(function_name(group), parameters, body), describe(group, types)
+            _extern(function_name(group), parameters, body),
+            describe(group, types),
+            layer_of(group, self.names),
         )
-        return CallStep(name, tuple(arguments), provenance(group))
+        return CallStep(name, tuple(arguments), provenance(group, self.names))
 
     def extern_step(self, place: int, node: Node, body: ExternBody) -> CallStep:
         parameters: list[Parameter] = []
@@ -251,9 +302,11 @@ class _Scope:
             parameters.append(Parameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
         function = _extern(words(node.op), parameters, body)
-        what = f"{node.op} {', '.join(str(self.plan.types[v]) for v in node.inputs if v)}"
-        name = self.lowering.function(function, what)
-        return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))
+        types = ", ".join(str(self.plan.types[value]) for value in node.inputs if value)
+        what = f"{op_text(node)}: {types}"
+        layer = self.names[node.name]
+        name = self.lowering.function(function, what, layer)
+        return CallStep(name, tuple(arguments), (f"{node.op} {layer}",))
 
     # --- scans ------------------------------------------------------------------------
 
@@ -320,20 +373,43 @@ def copy_kernel(type: TensorType) -> Kernel:
 
 
 def describe(group: Group, types: Mapping[str, TensorType]) -> str:
-    """Ops and shapes of a group, for comments."""
-    ops = " + ".join(node.op for node in group.nodes)
-    reads = ", ".join(str(types[value]) for value in group.reads)
+    """Ops, attributes and shapes of a group, for comments."""
+    ops = " + ".join(map(op_text, group.nodes))
+    roles = operand_roles(group)
+    reads = ", ".join(f"{roles[value]} {types[value]}" for value in group.reads)
     return f"{ops}: {reads} -> {group.type}"
 
 
-def provenance(group: Group) -> tuple[str, ...]:
-    """Where a group comes from: source nodes and the rules that made it."""
+def op_text(node: Node) -> str:
+    """A node's op with what its attributes are, for comments."""
+    attributes = show_attributes(node.attributes)
+    return f"{node.op}[{attributes}]" if attributes else node.op
+
+
+def layer_of(group: Group, names: Mapping[str, str]) -> str:
+    """Which layer of the model a group computes: where its first node comes from."""
+    first = group.nodes[0]
+    name = (first.origin.sources or (first.name,))[0]
+    return names.get(name, name)
+
+
+def _use(what: str, layers: Sequence[str]) -> Iterator[str]:
+    """A function's comment on one of its uses."""
+    yield what
+    if layers:
+        more = f" and {len(layers) - SHOWN_LAYERS} more" if len(layers) > SHOWN_LAYERS else ""
+        noun = "layer" if len(layers) == 1 else "layers"
+        yield f"{noun} {', '.join(layers[:SHOWN_LAYERS])}{more}"
+
+
+def provenance(group: Group, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a group comes from: source nodes, by short names, and the rules that made it."""
     sources: dict[str, None] = {}
     rules: dict[str, None] = {}
     for node in group.nodes:
         sources.update(dict.fromkeys(node.origin.sources or (node.name,)))
         rules.update(dict.fromkeys(node.origin.rules))
-    lines = [f"from {', '.join(sources)}"]
+    lines = [f"from {', '.join(names.get(source, source) for source in sources)}"]
     if rules:
         lines.append(f"by {', '.join(rules)}")
     return tuple(lines)
@@ -360,7 +436,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         weights=lowering.weights,
         arena_bytes=plan.arena_bytes,
         alignment=ALIGNMENT,
-        function_comments=tuple((name, tuple(what)) for name, what in lowering.comments.items()),
+        function_comments=tuple(lowering.function_comments()),
         threads=plan.threads,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.errors import UserError
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.loops.hoist import hoist
 from weft.loops.nodes import Reduce
@@ -29,11 +29,12 @@ from weft.plan.program import Region
 from weft.plan.storage import Root, Storage, assign
 from weft.plan.strides import View
 from weft.plan.tensors import Opaque, is_point, only_used, own_outputs, tensor_program
+from weft.screen import COLUMNS, Screen, Shown, cut, several, some
 
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlannedStep:
     """One step of a plan.
 
@@ -65,9 +66,25 @@ class PlannedStep:
             return (self.work.value,)
         return tuple(value for value in self.work.node.outputs if value)
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that it computes."""
+        return self.work.nodes if isinstance(self.work, Group) else (self.work.node,)
 
-@dataclass(frozen=True)
-class Plan:
+    @property
+    def scheme(self) -> str:
+        """What generates its loops; ``extern`` for a C body, ``scan`` for a nested plan."""
+        if self.implementation is not None:
+            return self.implementation.scheme
+        return "extern" if self.nested is None else "scan"
+
+    def __repr__(self) -> str:
+        ops = some((node.op for node in self.nodes), 4)
+        return cut(f"PlannedStep({ops} by {self.scheme} -> {some(self.writes, 2)})", COLUMNS)
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """The hardware-adapted graph.
 
     Attributes:
@@ -93,6 +110,24 @@ class Plan:
     intervals: tuple[memory.Interval, ...] = ()
     method: str = ""
     threads: int = 1
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = (
+            f"Plan of {self.graph.name}: {several(len(self.steps), 'step')}, arena "
+            f"{self.arena_bytes:,} bytes (lower bound {self.lower_bound:,}), "
+            f"{several(self.threads, 'thread')}"
+        )
+        rows = [
+            (
+                str(number),
+                " + ".join(node.op for node in step.nodes),
+                step.scheme,
+                ", ".join(f"{value} {self.types[value]}" for value in step.writes),
+            )
+            for number, step in enumerate(self.steps)
+        ]
+        return Screen(title, (), ("step", "does", "scheme", "writes"), rows, (0,))
 
 
 def make(

@@ -14,6 +14,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.loops.nodes import Kernel
 from weft.ops.record import NOTHING_FOREIGN, Foreign
+from weft.screen import Screen, Shown, several
 
 
 class Region(Enum):
@@ -116,9 +117,12 @@ class Port:
     dtype: DType
     shape: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.value}[{','.join(map(str, self.shape))}]"
 
-@dataclass(frozen=True)
-class Program:
+
+@dataclass(frozen=True, repr=False)
+class Program(Shown):
     """What is generated as one C library.
 
     Attributes:
@@ -144,3 +148,17 @@ class Program:
     function_comments: tuple[tuple[str, tuple[str, ...]], ...] = ()
     title: tuple[str, ...] = ()
     threads: int = 1
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        size = sum(array.nbytes for array in self.weights.values())
+        title = (
+            f"Program {self.name}: {several(len(self.steps), 'step')} of "
+            f"{several(len(self.functions), 'function')}, {size:,} bytes of weights, "
+            f"arena {self.arena_bytes:,} bytes"
+        )
+        rows = [(port.name, port.dtype.value, str(list(port.shape))) for port in self._ports()]
+        return Screen(title, (), ("port", "elements", "shape"), rows)
+
+    def _ports(self) -> tuple[Port, ...]:
+        return (*self.inputs, *self.outputs)

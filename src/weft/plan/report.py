@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from weft.plan.group import Group
+from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Region
+from weft.screen import Screen, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class Row:
     live: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown):
     """A plan in figures.
 
     Attributes:
@@ -114,6 +115,11 @@ class Report:
         """Plain data, for JSON."""
         return {**asdict(self), "ratio": round(self.ratio, 4)}
 
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Report on {self.name}: {summary(self)}"
+        return Screen(title, (), HEADINGS, [cells(row) for row in self.rows], (0, 5))
+
 
 def _place(plan: Plan, value: str) -> Place:
     view, type = plan.views[value], plan.types[value]
@@ -125,21 +131,14 @@ def _place(plan: Plan, value: str) -> Place:
     return Place(value, str(type), root.region.value, offset, type.bytes, within)
 
 
-def _scheme(step: PlannedStep) -> str:
-    if step.implementation is not None:
-        return step.implementation.scheme
-    return "extern" if step.nested is None else "scan"
-
-
 def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
-    nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
-    made = step.implementation
+    nodes, made = step.nodes, step.implementation
     return Row(
         step=number,
         name=made.kernel.name if made else nodes[0].op,
         ops=tuple(node.op for node in nodes),
         nodes=tuple(node.name for node in nodes),
-        scheme=_scheme(step),
+        scheme=step.scheme,
         reads=tuple(_place(plan, value) for value in dict.fromkeys(step.reads)),
         writes=tuple(_place(plan, value) for value in step.writes),
         in_place=step.in_place,
@@ -172,11 +171,12 @@ def report(plan: Plan) -> Report:
 def spans(plan: Plan) -> list[Span]:
     """What lies in the arena when and where, for the memory map."""
     makers: dict[str, tuple[str, str]] = {}
+    names = names_of(plan.graph, plan.types)
     for step in plan.steps:
-        nodes = step.work.nodes if isinstance(step.work, Group) else (step.work.node,)
+        nodes = step.nodes
         for value in step.writes:
             root = plan.views[value].root
-            makers.setdefault(root, (nodes[-1].op, f"{value} {plan.types[value]}"))
+            makers.setdefault(root, (nodes[-1].op, f"{names[value]} {plan.types[value]}"))
     found: list[Span] = []
     for each in plan.intervals:
         if each.name in plan.offsets:

@@ -20,6 +20,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Control, Define, Expand, Extern, Op
 from weft.plan.group import contraction
+from weft.screen import Screen, Shown, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ class LayerStats:
         return {**asdict(self), "intensity": round(self.intensity, 4)}
 
 
-@dataclass(frozen=True, slots=True)
-class GraphStats:
+@dataclass(frozen=True, slots=True, repr=False)
+class GraphStats(Shown):
     """Figures of a graph.
 
     Attributes:
@@ -109,6 +110,28 @@ class GraphStats:
             for name in ("macs", "operations", "parameters", "weight_bytes", "peak_bytes")
         }
         return {**totals, "layers": [layer.record() for layer in self.layers]}
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells: the totals, and the layers with the most work first."""
+        title = (
+            f"GraphStats: {several(len(self.layers), 'layer')}, {self.macs:,} MACs, "
+            f"{self.parameters:,} parameters in {self.weight_bytes:,} bytes, "
+            f"{self.peak_bytes:,} bytes live at most"
+        )
+        busiest = sorted(self.layers, key=lambda each: -(2 * each.macs + each.operations))
+        headings = ("layer, most work first", "op", "output", "MACs", "other ops", "parameters")
+        rows = [
+            (
+                each.name,
+                each.op,
+                each.output,
+                f"{each.macs:,}",
+                f"{each.operations:,}",
+                f"{each.parameters:,}",
+            )
+            for each in busiest
+        ]
+        return Screen(title, (), headings, rows, (3, 4, 5))
 
 
 # --- work -----------------------------------------------------------------------------------

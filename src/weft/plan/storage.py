@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from operator import mul
 
 from weft.errors import InternalError
+from weft.ir.graph import NO_ATTRIBUTES, Node
 from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Var
@@ -37,6 +38,9 @@ from weft.plan.tensors import (
 )
 from weft.plan.walks import gathered, permutation, repeated, vector_strides, walked
 
+REORDER = "Reorder"
+"""The op of steps that copy a value into another layout."""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -45,6 +49,11 @@ class Root:
     value: str
     region: Region
     bytes: int
+
+
+def _reorder(node: Node) -> Node:
+    """What changes a layout for a node: an op of its own, for whoever shows the plan."""
+    return replace(node, op=REORDER, attributes=NO_ATTRIBUTES)
 
 
 @dataclass(frozen=True)
@@ -242,7 +251,7 @@ class _Storage:
             self.types[hidden] = group.type
             self.view_to_write(hidden, order)
             self.add_step(replace(group, value=hidden), (hidden,))
-            copy = copy_of(group.value, hidden, group.type, item.node)
+            copy = copy_of(group.value, hidden, group.type, _reorder(item.node))
             group = Group(group.value, copy.compute, group.type, (group.value,), (copy.node,))
         self.view_to_write(group.value, self.order_for(group))
         self.add_step(group, (group.value,))
@@ -347,7 +356,7 @@ class _Storage:
     ) -> str:
         name = self.fresh(wish)
         self.types[name] = self.types[source]
-        copy = copy_of(name, source, self.types[source], item.node)
+        copy = copy_of(name, source, self.types[source], _reorder(item.node))
         self.add_root(name, Region.ARENA, order)
         group = Group(name, copy.compute, self.types[source], (name,), (copy.node,))
         self.add_step(group, (name,))

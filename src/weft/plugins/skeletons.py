@@ -6,7 +6,6 @@ import importlib.util
 import keyword
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +14,7 @@ from types import MappingProxyType
 
 import jinja2
 
+from weft.atomic import replacing_folder, write_files
 from weft.errors import UserError
 from weft.plugins.discover import Kind
 
@@ -85,21 +85,8 @@ def write_skeleton(name: str, kind: str, folder: Path) -> list[Path]:
             fix="Name another folder with --output, or another plugin.",
         )
     texts = dict(_texts(name, package, kind))
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as parent:
-            fresh = Path(parent) / "new"
-            for path, text in texts.items():
-                (fresh / path).parent.mkdir(parents=True, exist_ok=True)
-                (fresh / path).write_text(text, encoding="utf-8", newline="\n")
-            if folder.exists():
-                folder.rmdir()
-            fresh.rename(folder)
-    except OSError as error:
-        raise UserError(
-            "the folder of a new plugin must be writable",
-            got=f"{folder}: {error.strerror or error}",
-        ) from error
+    with replacing_folder(folder) as fresh:
+        write_files(fresh, [(path, text.encode()) for path, text in texts.items()])
     return sorted(texts)
 
 

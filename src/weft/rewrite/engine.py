@@ -6,16 +6,20 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from typing import cast
 
-from weft.errors import InternalError, UserError
+from weft.errors import InternalError, UserError, WeftError, is_weft, placed
 from weft.ir.graph import Graph, Node, Origin
-from weft.ir.history import noted
+from weft.ir.history import Entry, noted
 from weft.ir.text import show
 from weft.match.rules import matches_at
 from weft.match.view import Match
+from weft.ops.build import GraphBuilder
+from weft.ops.resolve import resolved
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import State
 from weft.rewrite.step import Step
+from weft.screen import Screen, Shown, several
 
 _STEPS_PER_NODE = 20
 _STEPS_AT_LEAST = 1000
@@ -55,16 +59,49 @@ class Refused:
         return f"{self.rule} at {self.node} was not applied: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Log:
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rule that was not tried because its label is looser than what is allowed."""
+
+    rule: str
+    exactness: Exactness
+    allow: Exactness
+
+    @property
+    def told(self) -> str:
+        """As a history tells it."""
+        return f"{self.rule} (skipped: {self.exactness.value}, allow={self.allow.value})"
+
+    def __str__(self) -> str:
+        return f"{self.rule} was skipped: {self.exactness.value}, allow={self.allow.value}"
+
+
+@dataclass(frozen=True, repr=False)
+class Log(Shown):
     """What rules did to a graph."""
 
     fired: tuple[Fired, ...] = ()
     refused: tuple[Refused, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def __add__(self, other: Log) -> Log:
         refused = {(each.rule, each.node): each for each in (*self.refused, *other.refused)}
-        return Log(self.fired + other.fired, tuple(refused.values()))
+        return Log(
+            self.fired + other.fired,
+            tuple(refused.values()),
+            tuple(dict.fromkeys(self.skipped + other.skipped)),
+        )
+
+    def lines(self) -> list[str]:
+        """What happened, a line each."""
+        return [str(each) for each in (*self.fired, *self.refused, *self.skipped)]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = f"Log: {several(len(self.fired), 'rule')} applied, {len(self.refused):,} refused"
+        refused = [(each.rule, each.node, each.reason) for each in self.refused]
+        applied = [(rule, "", several(count, "time")) for rule, count in self.counts().items()]
+        return Screen(title, (), ("rule", "node", "applied, or why not"), [*applied, *refused])
 
     def counts(self) -> dict[str, int]:
         """How often each rule was applied, in order of first use."""
@@ -99,16 +136,26 @@ def rewrite(
         allow: rules of a looser label are left out.
 
     Returns:
-        The new graph, or ``graph`` itself when nothing applied, and what was done.
+        The new graph, or ``graph`` itself when nothing applied, and what was done.  The
+        history tells of rules that are not Weft's own and were left out, too.
     """
-    run = _Run(State(graph), _by_op([rule for rule in rules if rule.exactness <= allow]))
+    tried = [rule for rule in rules if rule.exactness <= allow]
+    looser = [rule for rule in rules if not rule.exactness <= allow]
+    run = _Run(State(resolved(graph)), _by_op(tried))
     run.run(_STEPS_AT_LEAST + _STEPS_PER_NODE * len(graph.nodes))
-    log = Log(tuple(run.fired), tuple(run.refused.values()))
-    if not run.fired:
+    skipped = tuple(Skipped(rule.name, rule.exactness, allow) for rule in looser)
+    log = Log(tuple(run.fired), tuple(run.refused.values()), skipped)
+    told = [f"{name} ({count})" for name, count in log.counts().items()]
+    told += [each.told for each, rule in zip(skipped, looser, strict=True) if not _ours(rule)]
+    what = ", ".join(told)
+    if not what or (not run.fired and Entry("rewrite", what) in graph.history):
         return graph, log
-    counts = ", ".join(f"{name} ({count})" for name, count in log.counts().items())
-    done = run.state.finished()
-    return noted(changed(done, history=graph.history), "rewrite", counts), log
+    done = run.state.finished() if run.fired else graph
+    return noted(changed(done, history=graph.history), "rewrite", what), log
+
+
+def _ours(rule: Rule) -> bool:
+    return is_weft(rule.after)
 
 
 def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
@@ -157,16 +204,28 @@ class _Run:
                     waiting.add(touched.name)
                     pending.append(touched.name)
             if len(self.fired) > most:
-                last = ", ".join(str(each) for each in self.fired[-6:])
-                raise InternalError(
-                    f"rules do not come to an end: {last}", show(self.state.finished())
+                raise self._endless()
+
+    def _endless(self) -> WeftError:
+        last = self.fired[-6:]
+        told = ", ".join(str(each) for each in last)
+        names = {each.rule for each in last}
+        rules = [rule for listed in self.rules.values() for rule in listed if rule.name in names]
+        for rule in rules:
+            if not is_weft(rule.after):
+                return UserError(
+                    "rules must come to an end",
+                    got=f"{len(self.fired)} applications, the last {told}",
+                    where=placed(rule.after),
+                    fix=f"Let `where` of {rule.name} refuse what it or another rule has made.",
                 )
+        return InternalError(f"rules do not come to an end: {told}", show(self.state.finished()))
 
     def _apply_first(self, node: Node) -> Sequence[Node]:
         """Apply the first rule that applies at a node; the nodes worth another look."""
         for rule in self.rules.get(node.op, self.rules["*"]):
             for match in matches_at(rule.pattern, node, self.state):
-                reason = rule.where(match)
+                reason = _reason(rule, match)
                 if reason is None:
                     reason = self._apply(rule, match)
                 if reason is None:
@@ -179,11 +238,7 @@ class _Run:
         """Replace the root, or say why not."""
         origin = _origin(match, rule)
         step = Step(self.state, match, origin)
-        try:
-            results = rule.after(match, self.state.builder)
-        except UserError as error:
-            raise InternalError(f"rule {rule.name} at {match.root.name}: {error}") from error
-        reason = step.finish((results,) if isinstance(results, str) else results, rule.name)
+        reason = step.finish(_results(rule, match, self.state.builder), rule)
         if reason is None:
             root = match.root
             value = next(each for each in root.outputs if each)
@@ -200,6 +255,39 @@ class _Run:
                 found.append(maker)
             found.extend(self.state.readers(value))
         return found
+
+
+def _reason(rule: Rule, match: Match) -> str | None:
+    """Why a rule refuses a match, if it does."""
+    try:
+        reason = cast(object, rule.where(match))
+        if reason is None or isinstance(reason, str):
+            return reason
+        raise TypeError(
+            "it must return None to let the rule apply, or a sentence that says why not; "
+            f"it returned {reason!r}"
+        )
+    except Exception as error:
+        if is_weft(rule.where):
+            raise
+        raise rule.fault("where", error, match) from error
+
+
+def _results(rule: Rule, match: Match, builder: GraphBuilder) -> tuple[str, ...]:
+    """The values that a rule gives for the outputs of the root."""
+    try:
+        results = cast(object, rule.after(match, builder))
+        several = isinstance(results, tuple)
+        given = cast(tuple[object, ...], results) if several else (results,)
+        if not all(isinstance(each, str) for each in given):
+            raise TypeError(
+                f"it must return the name of a value, or a tuple of names; it returned {results!r}"
+            )
+        return cast(tuple[str, ...], given)
+    except Exception as error:
+        if is_weft(rule.after) and not isinstance(error, UserError):
+            raise
+        raise rule.fault("after", error, match) from error
 
 
 def _origin(match: Match, rule: Rule) -> Origin:

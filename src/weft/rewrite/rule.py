@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from weft.errors import InternalError, UserError, WeftError, fault, is_weft, nearest
 from weft.match.compile import compile_rule
 from weft.match.program import Program
 from weft.match.view import Match
@@ -31,6 +32,25 @@ class Exactness(Enum):
     def __le__(self, other: Exactness) -> bool:
         order = list(Exactness)
         return order.index(self) <= order.index(other)
+
+
+def exactness_of(given: object) -> Exactness:
+    """A label from itself or its text."""
+    if isinstance(given, Exactness):
+        return given
+    known = {each.value: each for each in Exactness}
+    if isinstance(given, str) and given in known:
+        return known[given]
+    fix = nearest(given, known) if isinstance(given, str) else ""
+    raise UserError(f"an exactness is one of {', '.join(known)}", got=repr(given), fix=fix)
+
+
+def _place(match: Match) -> str:
+    """Where a rule was being applied."""
+    names = {name: node.name for name, node in match.named.items()}
+    names |= {name: value or "nothing" for name, value in match.values.items()}
+    told = ", ".join(f"{name}: {value}" for name, value in sorted(names.items()))
+    return f"at node {match.root.name}" + (f" with {told}" if told else "")
 
 
 Where: TypeAlias = Callable[[Match], str | None]
@@ -67,10 +87,31 @@ class Rule:
     doc: str
     where: Where = always
 
+    def __post_init__(self) -> None:
+        texts = cast(tuple[object, ...], (self.name, self.before))
+        if not all(isinstance(each, str) and each for each in texts):
+            raise UserError("rule: `name` and `before` must be text", got=repr(texts))
+        if not callable(self.after) or not callable(self.where):
+            wrong = self.where if callable(self.after) else self.after
+            word = "where" if callable(self.after) else "after"
+            raise UserError(f"rule {self.name}: `{word}` must be a function", got=repr(wrong))
+        object.__setattr__(self, "exactness", exactness_of(self.exactness))
+
+    def fault(self, part: str, error: Exception, match: Match) -> WeftError:
+        """The error that a function of the rule failed: the user's fault, or Weft's."""
+        function: object = getattr(self, part)
+        if not is_weft(function):
+            return fault(f"rule {self.name}: `{part}`", function, error, where=_place(match))
+        return InternalError(f"rule {self.name} at {match.root.name}: {error}")
+
     @cached_property
     def pattern(self) -> Program:
         """The pattern, ready to be matched; it is read when it is first needed."""
-        return compile_rule(self.before)
+        try:
+            return compile_rule(self.before)
+        except UserError as error:
+            rule = f"rule {self.name}: {error.rule}"
+            raise UserError(rule, got=error.got, fix=error.fix, where=error.where) from None
 
     @property
     def ops(self) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace as changed
 from itertools import islice
 
-from weft.errors import InternalError
+from weft.errors import InternalError, UserError, WeftError, is_weft
 from weft.ir.graph import Node, Origin
 from weft.match.view import Match
+from weft.rewrite.rule import Rule
 from weft.rewrite.state import State
 
 
@@ -29,8 +30,11 @@ class Step:
         state.builder.nodes.clear()
         state.builder.origin = origin
 
-    def finish(self, results: Sequence[str], rule: str) -> str | None:
+    def finish(self, results: Sequence[str], rule: Rule) -> str | None:
         """Let ``results`` stand for the root's outputs, or say why they cannot."""
+        for output in self.root.outputs[len(results) :]:
+            if output and self.state.use_count(output):
+                raise self._broken(rule, f"gives no value for {output}, which is read")
         wanted = {o: r for o, r in zip(self.root.outputs, results, strict=False) if o}
         for output, result in wanted.items():
             self._check(output, result, rule)
@@ -44,14 +48,19 @@ class Step:
         self._commit(wanted, new_constants)
         return None
 
-    def _check(self, output: str, result: str, rule: str) -> None:
+    def _check(self, output: str, result: str, rule: Rule) -> None:
         types = self.state.types
         if result not in types:
-            raise InternalError(f"rule {rule} gives {result!r} for {output}, which is no value")
+            raise self._broken(rule, f"gives {result!r} for {output}, which is no value")
         if types[result] != types[output]:
-            raise InternalError(
-                f"rule {rule} gives {types[result]} for {output}, which is {types[output]}"
+            raise self._broken(
+                rule, f"gives {types[result]} for {output}, which is {types[output]}"
             )
+
+    def _broken(self, rule: Rule, why: str) -> WeftError:
+        if is_weft(rule.after):
+            return InternalError(f"rule {rule.name} {why}")
+        return rule.fault("after", UserError(f"it {why}"), self.match)
 
     def _new_constants(self) -> list[str]:
         count = len(self.state.constants) - self._constants

@@ -2,11 +2,16 @@
 
 An entry is a file named by the hash of everything that it was made from.  It is written
 under another name and renamed, so whoever sees it sees all of it; two processes that make
-the same entry at once both succeed, and one of the equal files stays.
+the same entry at once both succeed, and one of the equal files stays.  No file is changed
+after that, so what is loaded from one stays as it is.
+
+An entry ends with a seal, which is checked before it is used.  One whose seal is wrong is
+made anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -18,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.errors import UserError
+from weft.runtime.seal import seal, unsealed
 
 _SUFFIXES = (".so", ".bin", ".net", ".file")
 # Unfinished files of processes that died are removed after this.
@@ -34,6 +40,17 @@ class Entry:
     """When it was last used, in seconds since the epoch."""
 
 
+class Damaged(UserError):
+    """An entry is not what was written; whoever can make it anew does, and nobody sees this."""
+
+    def __init__(self, path: Path, why: str = "which is damaged") -> None:
+        super().__init__(
+            "a file of the cache must stay as it was written",
+            got=f"{path}, {why}",
+            fix="It will be made anew; run again.",
+        )
+
+
 class Cache:
     """A folder of built libraries and weights.
 
@@ -45,16 +62,23 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or default_root()
 
-    def get(self, name: str, make: Callable[[Path], None]) -> Path:
-        """The entry of a name, made by ``make`` (which writes the path given) if absent."""
+    def get(self, name: str, make: Callable[[Path], object]) -> Path:
+        """The entry of a name, made by ``make`` (which writes the path given) if none is sound."""
         path = self.root / name
-        if self.touch(path):
+        if unsealed(path) is not None:
+            self.touch(path)
             return path
+        return self.put(name, make)
+
+    def put(self, name: str, make: Callable[[Path], object]) -> Path:
+        """The entry of a name, made by ``make``, in the place of any other."""
+        path = self.root / name
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="making-", dir=self.root) as folder:
                 made = Path(folder) / name
                 make(made)
+                seal(made)
                 os.replace(made, path)
         except OSError as error:
             raise UserError(
@@ -64,13 +88,21 @@ class Cache:
             ) from error
         return path
 
-    def touch(self, path: Path) -> bool:
-        """Notes that an entry is used; returns whether it is there."""
-        try:
+    def read(self, name: str) -> bytes | None:
+        """What an entry holds; ``None`` if there is no sound one, of which nothing is left then."""
+        path = self.root / name
+        content = unsealed(path)
+        if content is None:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
+        self.touch(path)
+        return bytes(content)
+
+    def touch(self, path: Path) -> None:
+        """Notes that an entry is used."""
+        with contextlib.suppress(OSError):
             os.utime(path)
-        except OSError:
-            return path.exists()
-        return True
 
     def entries(self) -> list[Entry]:
         """All entries, least recently used first."""

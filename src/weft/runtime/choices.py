@@ -3,17 +3,21 @@
 One SQLite file in the user's cache, which any number of processes may use at once.  An entry
 holds for one processor, compiler with its flags, state of Weft's generators, and layer (see
 ``weft.kernels.key``); whatever of these changes, the entry is not found any more.
+
+SQLite notices damage to its own structures, not to what it keeps: every entry ends with a
+digest of the rest, and one that does not fit it is passed over.  There is no index, for what
+is damaged in one would hide entries.  A file that SQLite cannot read is begun anew.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from weft.errors import UserError
 from weft.plugins import Kind
@@ -22,17 +26,22 @@ from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler
 
 FILE = "tuning.sqlite"
+# What SQLite keeps beside its file while it writes.
+_BESIDE = tuple(f"{FILE}{suffix}" for suffix in ("-journal", "-wal", "-shm"))
 _PATIENCE_SECONDS = 30
 _FOLDERS = ("loops", "plan", "kernels", "codegen")
 _TABLE = """
-CREATE TABLE IF NOT EXISTS choices (
+CREATE TABLE IF NOT EXISTS measured (
     context TEXT NOT NULL, layer TEXT NOT NULL,
     alternative TEXT NOT NULL, micros REAL NOT NULL,
     usual TEXT NOT NULL, usual_micros REAL NOT NULL,
     what TEXT NOT NULL, machine TEXT NOT NULL, made REAL NOT NULL,
-    PRIMARY KEY (context, layer))
+    digest TEXT NOT NULL)
 """
-_COLUMNS = "layer, alternative, micros, usual, usual_micros, what, machine, made"
+_COLUMNS = "context, layer, alternative, micros, usual, usual_micros, what, machine, made"
+# What SQLite says of a file that is none of its own, damaged, or has other tables than ours.
+_UNREADABLE = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +100,17 @@ class Choices:
     def __init__(self, root: Path | None = None) -> None:
         self.path = (root or Cache().root) / FILE
 
-    @contextmanager
-    def _open(self) -> Generator[sqlite3.Connection]:
+    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """What the database answers; an empty one, if the file is none or is damaged."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS)
             try:
-                with connection:
-                    connection.execute(_TABLE)
-                    yield connection
-            finally:
-                connection.close()
+                return self._answer(question)
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", None) not in _UNREADABLE:
+                    raise
+                for path in (self.path, *map(self.path.with_name, _BESIDE)):
+                    path.unlink(missing_ok=True)
+                return self._answer(question)
         except (OSError, sqlite3.Error) as error:
             raise UserError(
                 "the database of measured choices must be a file that can be written",
@@ -109,50 +118,70 @@ class Choices:
                 fix="Remove it, or set WEFT_CACHE to another folder.",
             ) from error
 
+    def _answer(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS)
+        # What is no UTF-8 is damaged, and its digest says so.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        try:
+            with connection:
+                connection.execute(_TABLE)
+                return question(connection)
+        finally:
+            connection.close()
+
     def known(self, context: str) -> dict[str, str]:
         """Names of alternatives by layer."""
-        if not self.path.exists():
-            return {}
-        with self._open() as connection:
-            rows = connection.execute(
-                "SELECT layer, alternative FROM choices WHERE context = ? ORDER BY layer",
-                (context,),
-            )
-            return dict(rows.fetchall())
+        found = sorted(self._found(context), key=lambda each: each.layer)
+        return {each.layer: each.alternative for each in found}
 
     def keep(self, context: str, choices: Iterable[Choice]) -> None:
         """Adds choices, or puts them in the place of older ones."""
         now = time.time()
         rows = [
-            (context, each.layer, each.alternative, each.micros, each.usual, each.usual_micros,
-             each.what, each.machine, each.made or now)
+            (context, each.layer, each.alternative, float(each.micros), each.usual,
+             float(each.usual_micros), each.what, each.machine, float(each.made or now))
             for each in choices
         ]  # fmt: skip
-        with self._open() as connection:
+
+        def write(connection: sqlite3.Connection) -> None:
+            older = "DELETE FROM measured WHERE context = ? AND layer = ?"
+            connection.executemany(older, [row[:2] for row in rows])
             connection.executemany(
-                f"INSERT OR REPLACE INTO choices (context, {_COLUMNS})"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
+                f"INSERT INTO measured ({_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*row, _digest(row)) for row in rows],
             )
+
+        self._ask(write)
 
     def all(self, context: str = "") -> list[Choice]:
         """All choices, or those of a context, the latest last."""
+        return sorted(self._found(context), key=lambda each: (each.made, each.what, each.layer))
+
+    def _found(self, context: str) -> list[Choice]:
+        """What is kept and sound."""
         if not self.path.exists():
             return []
         where, values = (" WHERE context = ?", (context,)) if context else ("", ())
-        with self._open() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM choices{where} ORDER BY made, what, layer", values
-            )
-            return [Choice(*row) for row in rows.fetchall()]
+        rows = self._ask(
+            lambda connection: connection.execute(
+                f"SELECT {_COLUMNS}, digest FROM measured{where}", values
+            ).fetchall()
+        )
+        return [Choice(*row[1:]) for *row, seal in rows if seal == _digest(row)]
 
     def forget(self, context: str = "") -> int:
         """Removes all choices, or those of a context; returns how many there were."""
         if not self.path.exists():
             return 0
         where, values = (" WHERE context = ?", (context,)) if context else ("", ())
-        with self._open() as connection:
-            return connection.execute(f"DELETE FROM choices{where}", values).rowcount
+        return self._ask(
+            lambda connection: connection.execute(f"DELETE FROM measured{where}", values).rowcount
+        )
+
+
+def _digest(row: Sequence[object]) -> str:
+    return digest(map(repr, row))
 
 
 def digest_of(choices: Mapping[str, str]) -> str:

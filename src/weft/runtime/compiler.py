@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.codegen.flavours import Flavour
 from weft.errors import InternalError, UserError
+from weft.reporting import announce
 from weft.targets.target import Target
 
 _CANDIDATES = ("cc", "gcc", "clang")
 _SECONDS = 600
+_DISK_FULL = "No space left on device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ def find_compiler() -> Compiler:
 @lru_cache(maxsize=8)
 def _find(wanted: tuple[str, ...], path: str) -> Compiler:
     if wanted:
-        found = _probe(wanted)
+        found = probe(wanted)
         if found is None:
             raise UserError(
                 "CC must name a C compiler that runs",
@@ -61,11 +69,11 @@ def _find(wanted: tuple[str, ...], path: str) -> Compiler:
         return found
     for name in _CANDIDATES:
         if shutil.which(name, path=path):
-            found = _probe((name,))
+            found = probe((name,))
             if found is not None:
                 return found
     if importlib.util.find_spec("ziglang") is not None:
-        found = _probe((sys.executable, "-m", "ziglang", "cc"))
+        found = probe((sys.executable, "-m", "ziglang", "cc"))
         if found is not None:
             return found
     raise UserError(
@@ -75,7 +83,7 @@ def _find(wanted: tuple[str, ...], path: str) -> Compiler:
     )
 
 
-def _probe(command: tuple[str, ...]) -> Compiler | None:
+def probe(command: tuple[str, ...]) -> Compiler | None:
     """The compiler that answers to a command."""
     try:
         answer = subprocess.run(
@@ -172,7 +180,7 @@ def find_cxx(compiler: Compiler) -> Compiler:
 def _find_cxx(wanted: tuple[str, ...], compiler: Compiler, path: str) -> Compiler:
     candidates = [wanted] if wanted else _cxx_candidates(compiler)
     for command in candidates:
-        found = _probe(command) if shutil.which(command[0], path=path) else None
+        found = probe(command) if shutil.which(command[0], path=path) else None
         if found is not None:
             return found
     raise UserError(
@@ -197,6 +205,45 @@ def _cxx_candidates(compiler: Compiler) -> list[tuple[str, ...]]:
     return found
 
 
+_VECTORS = """\
+typedef float vector __attribute__((vector_size(16)));
+typedef char is_a_vector[sizeof(vector) == 16 ? 1 : -1];
+vector square(vector x) { return x * x; }
+"""
+_ATOMICS = "#include <pthread.h>\n#include <stdatomic.h>\n"
+
+
+def require_vectors(compiler: Compiler, flavour: Flavour) -> None:
+    """Refuses a compiler that knows no GNU vectors, where the flavour has them."""
+    if flavour.vectors and not _accepts(compiler, flavour.standard, _VECTORS):
+        raise UserError(
+            f"the flavour {flavour.name} needs gcc or clang",
+            got=str(compiler),
+            fix="Set CC to one of them, or ask for plain C: flavour='c99', --flavour c99.",
+        )
+
+
+def require_atomics(compiler: Compiler) -> None:
+    """Refuses a compiler that lacks what a pool of threads is written with."""
+    if not _accepts(compiler, "gnu11", _ATOMICS):
+        raise UserError(
+            "running on several threads needs a compiler with <stdatomic.h>",
+            got=str(compiler),
+            fix="Set CC to gcc or clang, or run on one thread: threads=1, --threads 1.",
+        )
+
+
+@lru_cache(maxsize=16)
+def _accepts(compiler: Compiler, standard: str, text: str) -> bool:
+    """Whether a compiler takes a source; those that are known take all that Weft writes."""
+    if compiler.kind != "other":
+        return True
+    with tempfile.TemporaryDirectory(prefix="weft-compiler-") as folder:
+        write_files(Path(folder), [("trial.c", text.encode())])
+        arguments = [f"-std={standard}", "-c", "trial.c", "-o", "trial.o"]
+        return _started(compiler, arguments, Path(folder)).returncode == 0
+
+
 def compile_foreign(
     compiler: Compiler, flags: Sequence[str], source: Path, target: Path, cxx: bool
 ) -> None:
@@ -208,6 +255,18 @@ def compile_foreign(
     if done.returncode != 0:
         raise UserError(
             f"{source.name}, which a plugin brings, must compile",
+            got=done.stderr[-4000:].strip(),
+            where=shlex.join([*compiler.command, *arguments]),
+        )
+
+
+def compile_given(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+    """Compiles a generated source with flags that the user gave."""
+    arguments = [*flags, "-c", source.name, "-o", target.name]
+    done = _started(compiler, arguments, source.parent)
+    if done.returncode != 0:
+        raise UserError(
+            "the compiler must compile the generated C with the flags given",
             got=done.stderr[-4000:].strip(),
             where=shlex.join([*compiler.command, *arguments]),
         )
@@ -242,21 +301,81 @@ def link_foreign(
         )
 
 
+def compile_objects(
+    compiler: Compiler, flags: Sequence[str], pairs: Sequence[tuple[Path, Path]], jobs: int
+) -> None:
+    """Compiles sources, some at once.
+
+    Args:
+        compiler: the compiler.
+        flags: for it.
+        pairs: sources and objects.
+        jobs: how many compilers run at once.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        started = [pool.submit(compile_object, compiler, flags, *pair) for pair in pairs]
+        folders = {source.parent for source, _ in pairs}
+        try:
+            announce(f"compiling {pairs[0][0].name}", 0, len(pairs))
+            for done, future in enumerate(as_completed(started), 1):
+                future.result()
+                if done < len(pairs):
+                    announce(f"compiling {pairs[done][0].name}", done, len(pairs))
+        except BaseException:
+            # Threads cannot be interrupted, and would wait for their compilers.
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(each.done() for each in started):
+                for process, folder in list(_RUNNING.items()):
+                    if folder in folders:
+                        _end(process)
+                time.sleep(0.01)
+            raise
+
+
+# Compilers that run, and the folders they run in.
+_RUNNING: dict[subprocess.Popen[str], Path] = {}
+
+
 def _started(
     compiler: Compiler, arguments: Sequence[str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*compiler.command, *arguments],
-        capture_output=True,
+    command = [*compiler.command, *arguments]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=_SECONDS,
-        check=False,
         cwd=folder,
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)},
+        process_group=0,  # to be ended together with what it starts
     )
+    _RUNNING[process] = folder
+    try:
+        out, errors = process.communicate(timeout=_SECONDS)
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        del _RUNNING[process]
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a compiler, and what it started."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _run(compiler: Compiler, arguments: Sequence[str], source: Path) -> None:
     done = _started(compiler, arguments, source.parent)
+    if _DISK_FULL in done.stderr:
+        raise UserError(
+            "compiling needs space on the disk",
+            got=f"{_DISK_FULL} in {source.parent}",
+            fix="Make some, or set WEFT_CACHE to a folder on another disk.",
+        )
     if done.returncode != 0:
         raise InternalError(
             f"{compiler} failed on generated code",

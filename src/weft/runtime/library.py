@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 
+from weft.atomic import write_files
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
@@ -21,19 +21,21 @@ from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ops.record import Foreign
 from weft.plan.program import Port, Program
-from weft.runtime.cache import Cache, digest, processor
+from weft.reporting import announce
+from weft.runtime.cache import Cache, Damaged, digest, processor
 from weft.runtime.compiler import (
     Compiler,
     compile_foreign,
-    compile_object,
+    compile_objects,
     find_compiler,
     find_cxx,
     host_flags,
     link_foreign,
     link_library,
+    require_vectors,
 )
-from weft.runtime.memory import MappedFile, Memory, content
-from weft.runtime.record import Built, recall
+from weft.runtime.memory import Memory, content
+from weft.runtime.record import Built, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
@@ -66,8 +68,10 @@ def build(
         flavour = flavour_named(flavour)
     compiler = compiler or find_compiler()
     cache = cache or Cache()
+    require_vectors(compiler, flavour)
     arguments = list(flags) if flags is not None else host_flags(compiler, flavour)
     parts = _JOBS if len(program.functions) >= _MANY else 1
+    announce("writing C")
     files = emit(program, flavour, "blob", parts)
     texts = [files.header, *files.private, *files.sources]
     identity = [part for name, text in texts for part in (name, text)]
@@ -79,6 +83,7 @@ def build(
         f"{program.name[:40]}-{digest(identity)}.so",
         lambda target: _compile(files, compiler, arguments, target),
     )
+    announce("packing weights")
     weights = _weights(files, cache)
     built = Built(
         program.name,
@@ -116,7 +121,11 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
         library = make()
         return library.program, library.files
 
-    return Library(built, shown)
+    try:
+        return Library(built, shown)
+    except Damaged:
+        forget(cache, key, *([built.weights] if built.weights else []))
+        return None
 
 
 def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
@@ -128,7 +137,7 @@ def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
 
 
 def _over(
-    memory: Memory | MappedFile,
+    memory: Memory,
     program: Program,
     files: Files,
     shapes: Mapping[str, tuple[np.dtype, tuple[int, ...]]],
@@ -153,16 +162,12 @@ def _over(
 
 def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Path) -> None:
     folder = target.parent
-    for name, text in [files.header, *files.private, *files.sources]:
-        (folder / name).write_text(text)
+    texts = [files.header, *files.private, *files.sources]
+    write_files(folder, [(name, text.encode()) for name, text in texts])
     sources = [folder / name for name, _ in files.sources]
     objects = [source.with_suffix(".o") for source in sources]
-
-    def compile_one(pair: tuple[Path, Path]) -> None:
-        compile_object(compiler, flags, *pair)
-
-    with ThreadPoolExecutor(_JOBS) as pool:
-        list(pool.map(compile_one, zip(sources, objects, strict=True)))
+    compile_objects(compiler, flags, list(zip(sources, objects, strict=True)), _JOBS)
+    announce("linking")
     if not files.foreign.files:
         link_library(compiler, objects, target)
         return
@@ -174,8 +179,7 @@ def _foreign(
     foreign: Foreign, compiler: Compiler, flags: Sequence[str], folder: Path
 ) -> tuple[list[Path], Compiler]:
     """Objects and libraries that Weft did not write, and what links with them."""
-    for name, data in foreign.files:
-        (folder / name).write_bytes(data)
+    write_files(folder, foreign.files)
     linker, objects = compiler, list[Path]()
     for name in with_suffix(foreign, (*C, *CXX)):
         cxx = name in with_suffix(foreign, CXX)
@@ -192,12 +196,10 @@ def _weights(files: Files, cache: Cache) -> Path | None:
     if blob is None or blob.size == 0:
         return None
 
-    def write(target: Path) -> None:
-        with target.open("wb") as stream:
-            for piece in blob.pieces():
-                stream.write(piece)
-
-    return cache.get(f"weights-{digest(blob.pieces())}.bin", write)
+    return cache.get(
+        f"weights-{digest(blob.pieces())}.bin",
+        lambda target: write_files(target.parent, [(target.name, blob.pieces())]),
+    )
 
 
 class _Arenas(threading.local):
@@ -251,6 +253,13 @@ class Library:
         self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
         ports = [*self._inputs, *self._outputs]
         self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise UserError(
+            "loaded code is neither copied nor pickled",
+            got=self.built.name,
+            fix="Copy or pickle the CompiledNet, which is built again from the cache.",
+        )
 
     @property
     def path(self) -> Path:
@@ -311,6 +320,19 @@ class Library:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
 
+    def entry(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> tuple[int, list[int]]:
+        """The address of the run function and its arguments, for a loop in C.
+
+        The arrays must be as a call took or gave them.  The scratch memory is this thread's, so
+        no other thread may use the arguments.
+        """
+        addresses = [array.ctypes.data for array in (*inputs, *outputs)]
+        arena = self._arenas.address or self._arena()
+        function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        return function, [*addresses, arena, *self._fixed]
+
     def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
         """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""
         ports = (*self.built.inputs, *self.built.outputs)
@@ -336,8 +358,9 @@ class Library:
         for each in given:
             if type(each) is not np.ndarray:
                 break
-        else:  # by far the most calls
-            return cast(tuple[np.ndarray, ...], given)
+        else:  # by far the most calls, for which a cast would take long
+            arrays: Any = given
+            return arrays
         if len(given) != len(wanted):
             raise self._miscounted(len(given), ports, word)
         return tuple(

@@ -20,7 +20,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.plan.traffic import Traffic
+from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (
     Compiler,
@@ -137,26 +139,25 @@ def limits(
     identity += [str(threads), str(machine.vector_bytes)]
     key = digest(identity)
 
-    def write(target: Path) -> None:
-        figures = measure(machine, threads, caches, compiler, cache or Cache())
-        target.write_text(json.dumps(figures.record()))
+    def measured() -> Limits:
+        announce("measuring what this machine can do")
+        return measure(machine, threads, caches, compiler, cache)
 
-    path = cache.get(f"limits-{key}.json", write)
-    found = _parsed(path.read_text())
-    if not again:
-        return found
-    path.unlink()
-    better = found.better(_parsed(cache.get(path.name, write).read_text()))
-    path.unlink()
-    cache.get(path.name, lambda target: _write(target, better))
-    return better
+    name = f"limits-{key}.json"
+    kept = cache.read(name)
+    found = measured() if kept is None else _parsed(kept)
+    if again:
+        found = found.better(measured())
+    if kept is None or again:
+        cache.put(name, lambda target: _write(target, found))
+    return found
 
 
 def _write(target: Path, figures: Limits) -> None:
-    target.write_text(json.dumps(figures.record()))
+    write_files(target.parent, [(target.name, json.dumps(figures.record()).encode())])
 
 
-def _parsed(text: str) -> Limits:
+def _parsed(text: bytes) -> Limits:
     record = json.loads(text)
     levels = tuple(Level(**each) for each in record.pop("levels"))
     return Limits(**record, levels=levels)
@@ -275,7 +276,7 @@ def _footprints(caches: Sequence[tuple[str, int]], threads: int) -> list[tuple[s
 
 def _compile(compiler: Compiler, flags: Sequence[str], target: Path) -> None:
     source = target.with_name(_SOURCE.name)
-    source.write_bytes(_SOURCE.read_bytes())
+    write_files(source.parent, [(source.name, _SOURCE.read_bytes())])
     compile_object(compiler, flags, source, source.with_suffix(".o"))
     link_library(compiler, [source.with_suffix(".o")], target)
 

@@ -13,13 +13,12 @@ import threading
 import weakref
 from pathlib import Path
 
-from weft.errors import UserError
+from weft.runtime.cache import Damaged
+from weft.runtime.seal import unsealed
 
 HUGE_PAGE = 2 << 20
 # From here on memory is rounded up to huge pages.
 _WORTH_HUGE = HUGE_PAGE // 2
-# Smaller files stay mapped, and their pages are shared with other processes.
-_WORTH_COPYING = 2 * HUGE_PAGE
 
 
 class Memory:
@@ -45,32 +44,18 @@ class Memory:
         return memoryview(self._pages)[self._shift : self._shift + self.size]
 
 
-class MappedFile:
-    """The content of a file at a fixed address; writing to it changes no file.
-
-    Args:
-        path: of a file that is not empty.
-    """
-
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as stream:
-            self._pages = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-        self.size = len(self._pages)
-        self.address = _address(self._pages)
-
-    def view(self) -> memoryview:
-        """The bytes, to read and write."""
-        return memoryview(self._pages)
-
-
-_known: weakref.WeakValueDictionary[Path, Memory | MappedFile] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[Path, Memory] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def content(path: Path) -> Memory | MappedFile:
-    """The content of a file that never changes; all who ask for it share it.
+def content(path: Path) -> Memory:
+    """The content of an entry of the cache, without its seal; all who ask for it share it.
 
-    Large files are read into memory of their own, since mapped ones get no huge pages.
+    It is read, not mapped: mapped pages change with the file, are no huge ones, and end the
+    process where the file has become shorter.
+
+    Raises:
+        Damaged: the entry is not what was written.
     """
     with _lock:
         found = _known.get(path)
@@ -79,22 +64,17 @@ def content(path: Path) -> Memory | MappedFile:
         return found
 
 
-def _read(path: Path) -> Memory | MappedFile:
-    size = path.stat().st_size
-    if size < _WORTH_COPYING:
-        return MappedFile(path)
-    memory = Memory(size)
-    done = 0
-    with path.open("rb", buffering=0) as stream, memory.view() as view:
-        while done < size:
-            count = stream.readinto(view[done:])
-            if not count:
-                raise UserError(
-                    "a file of the cache must stay as it is",
-                    got=f"{path}, which became shorter while it was read",
-                )
-            done += count
-    return memory
+def _read(path: Path) -> Memory:
+    held: list[Memory] = []
+
+    def hold(size: int) -> memoryview:
+        held.append(Memory(size))
+        return held[0].view()
+
+    view = unsealed(path, hold)
+    if view is None or not held:
+        raise Damaged(path)
+    return held[0]
 
 
 def _anonymous(size: int) -> mmap.mmap:

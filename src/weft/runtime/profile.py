@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.codegen.flavours import Flavour
 from weft.errors import UserError
+from weft.ir.graph import Graph
 from weft.ops.record import Op
 from weft.plan.clock import clocked
 from weft.plan.executed import executed
@@ -28,9 +29,11 @@ from weft.plan.traffic import Traffic, traffic
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, build
 from weft.runtime.limits import Limits
+from weft.runtime.timing import loop_over
 
 _AT_LEAST = 5
-_WARM_UPS = 3
+_BATCH_SECONDS = 0.01
+_MOST_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,23 +226,50 @@ def profile(
 
 def _times(library: Library, inputs: Sequence[np.ndarray], seconds: float) -> np.ndarray:
     """Microseconds on the counter's clock, of every run before and after every step."""
-    outputs = library(*inputs)
-    for _ in range(_WARM_UPS):
-        library(*inputs, out=outputs)
-    found: list[np.ndarray] = []
+    loop, outputs = loop_over(library, inputs)
+    runs = loop.timer.batch(_BATCH_SECONDS)
+    # Of very short runs, some are enough.
+    stride = max(1, runs // _MOST_KEPT)
     start = time.perf_counter_ns()
-    while len(found) < _AT_LEAST or time.perf_counter_ns() - start < seconds * 1e9:
-        library(*inputs, out=outputs)
-        found.append(outputs[-1].copy())
-    library(*inputs, out=outputs)
+    found: list[np.ndarray] = []
+    while len(found) * runs < _AT_LEAST or time.perf_counter_ns() - start < seconds * 1e9:
+        found.append(loop.record(outputs[-1], runs)[::stride].copy())
+    last = loop.record(outputs[-1], 1)
     passed = time.perf_counter_ns() - start
-    ticks = np.stack(found)
+    ticks = np.concatenate(found)
     # From the first stamp of the first run to that of one more run passed almost as long as
     # on the system's clock from before the first run to after that one.
-    span = int(outputs[-1][-1]) - int(ticks[0, 0])
+    span = int(last[0, -1]) - int(ticks[0, 0])
     if span <= 0:
         raise UserError("profiles need a counter of time that counts", got="one that stands still")
     return (ticks - ticks[0, 0]) * (passed / span / 1000)
+
+
+def node_times(found: Profile, graph: Graph, ops: Mapping[str, Op]) -> dict[str, float]:
+    """Microseconds of each node of a graph, from the profile of the network that it is a form of.
+
+    What a step takes is shared among the nodes that it stands for, in proportion to their
+    operations.
+
+    Args:
+        found: the profile.
+        graph: of the network, after any pass.
+        ops: the op table.
+    """
+    work = {each.name: 2 * each.macs + each.operations for each in stats(graph, ops).layers}
+    standing: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        for source in node.origin.sources or (node.name,):
+            standing.setdefault(source, []).append(node.name)
+    times: dict[str, float] = {}
+    for layer in found.layers:
+        # Of a node that rules made after this graph, nothing stands for it.
+        nodes = list(dict.fromkeys(n for source in layer.sources for n in standing.get(source, ())))
+        whole = sum(work[name] for name in nodes)
+        for name in nodes:
+            part = work[name] / whole if whole else 1 / len(nodes)
+            times[name] = times.get(name, 0.0) + layer.median * part
+    return times
 
 
 def _layer(

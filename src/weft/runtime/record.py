@@ -1,22 +1,26 @@
 """Records of the cache: what it takes to call a built network, without planning it again.
 
-A record is a line with a digest, then JSON.  Whatever is wrong with a record or with a file
-that it names, the answer is that there is none, and the network is built again.
+A record is JSON.  Whatever is wrong with a record or with a file that it names, the answer is
+that there is none, and the network is built again.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.atomic import write_files
 from weft.dtypes import DType
 from weft.plan.program import Port
-from weft.runtime.cache import Cache, digest
+from weft.runtime.cache import Cache
+from weft.runtime.seal import unsealed
 
 BUILT = ".net"
+KNOWN = ".file"
+"""Notes that the network of a file was built, and so is sound."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +50,39 @@ class Built:
     prepare: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MadeFor:
+    """What an entry of the cache was made for, as people are told.
+
+    Attributes:
+        model: the file of a network, or its name; nothing where it serves all networks.
+        options: how it was built.
+    """
+
+    model: str
+    options: str = ""
+
+
 def write_record(cache: Cache, name: str, data: Any) -> None:
     """Writes a record unless there is one of that name."""
     text = json.dumps(data, sort_keys=True)
 
     def write(path: Path) -> None:
-        path.write_text(f"{digest([text])}\n{text}")
+        write_files(path.parent, [(path.name, text.encode())])
 
     cache.get(name, write)
 
 
 def read_record(cache: Cache, name: str) -> Any:
     """What a record holds; ``None`` if there is no sound one, of which nothing is left then."""
-    path = cache.root / name
-    try:
-        head, _, text = path.read_text().partition("\n")
-        if head == digest([text]):
-            cache.touch(path)
-            return json.loads(text)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):
-        pass
-    path.unlink(missing_ok=True)
-    return None
+    content = cache.read(name)
+    return None if content is None else json.loads(content)
 
 
-def remember(cache: Cache, key: str, built: Built) -> None:
-    """Keeps what was built under a key."""
+def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = None) -> None:
+    """Keeps what was built under a key, and what it was built from, for people."""
     data = {
+        "made_for": asdict(made_for or MadeFor(built.name)),
         "name": built.name,
         "function": built.function,
         "inputs": _plain(built.inputs),
@@ -82,33 +90,22 @@ def remember(cache: Cache, key: str, built: Built) -> None:
         "arena_bytes": built.arena_bytes,
         "threads": built.threads,
         "library": built.library.name,
-        "library_digest": digest([built.library.read_bytes()]),
         "takes_weights": built.takes_weights,
         "weights": built.weights.name if built.weights else "",
-        "weights_bytes": built.weights.stat().st_size if built.weights else 0,
         "prepare": built.prepare,
     }
     write_record(cache, _name(key), data)
 
 
 def recall(cache: Cache, key: str) -> Built | None:
-    """What was built under a key, if all of it is still there."""
+    """What was built under a key, if its library is sound; weights are checked when read."""
     data = read_record(cache, _name(key))
     if data is None:
         return None
     library = cache.root / data["library"]
     weights = cache.root / data["weights"] if data["weights"] else None
-    broken = [
-        path
-        for path, sound in (
-            (library, _library_is_sound(library, data["library_digest"])),
-            (weights, weights is None or _size(weights) == data["weights_bytes"]),
-        )
-        if path is not None and not sound
-    ]
-    if broken:
-        for path in (*broken, cache.root / _name(key)):
-            path.unlink(missing_ok=True)
+    if unsealed(library) is None:
+        forget(cache, key, library)
         return None
     for path in (library, weights):
         if path is not None:
@@ -127,6 +124,27 @@ def recall(cache: Cache, key: str) -> Built | None:
     )
 
 
+def forget(cache: Cache, key: str, *damaged: Path) -> None:
+    """Removes what is damaged of what was built under a key, and the record that names it."""
+    for path in (*damaged, cache.root / _name(key)):
+        path.unlink(missing_ok=True)
+
+
+def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
+    """What entries of the cache were made for, by file names; several networks may share one."""
+    found: dict[str, list[MadeFor]] = {}
+    for entry in cache.entries():
+        content = unsealed(entry.path) if entry.path.suffix in (BUILT, KNOWN) else None
+        if content is None:
+            continue
+        data = json.loads(bytes(content))
+        one = MadeFor(**data.get("made_for", {"model": data["name"]}))
+        for name in (entry.path.name, data.get("library"), data.get("weights")):
+            if name and one not in found.setdefault(name, []):
+                found[name].append(one)
+    return found
+
+
 def _name(key: str) -> str:
     return f"{key}{BUILT}"
 
@@ -137,17 +155,3 @@ def _plain(ports: Sequence[Port]) -> list[list[Any]]:
 
 def _ports(plain: Sequence[Sequence[Any]]) -> tuple[Port, ...]:
     return tuple(Port(name, DType(dtype), tuple(shape)) for name, dtype, shape in plain)
-
-
-def _library_is_sound(path: Path, wanted: str) -> bool:
-    try:
-        return digest([path.read_bytes()]) == wanted
-    except OSError:
-        return False
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1

@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.errors import InternalError, UserError
+from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
-from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
+from weft.runtime.compiler import (
+    Compiler,
+    compile_object,
+    find_compiler,
+    link_library,
+    require_atomics,
+)
 
 MOST_THREADS = 1024
 POOL_HEADER = "weft_pool.h"
@@ -69,13 +77,14 @@ def pool_texts() -> tuple[tuple[str, str], tuple[str, str]]:
 
 def build_pool(compiler: Compiler, cache: Cache, flags: Sequence[str] = _FLAGS) -> Path:
     """The pool as a shared library."""
+    require_atomics(compiler)
     texts = pool_texts()
     identity = [part for text in texts for part in text]
     identity += [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
 
     def make(target: Path) -> None:
-        for name, text in texts:
-            (target.parent / name).write_text(text)
+        announce("compiling the pool of threads")
+        write_files(target.parent, [(name, text.encode()) for name, text in texts])
         source = target.parent / POOL_SOURCE
         compile_object(compiler, flags, source, source.with_suffix(".o"))
         link_library(compiler, [source.with_suffix(".o")], target, ["-pthread"])

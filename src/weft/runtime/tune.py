@@ -35,12 +35,14 @@ from weft.ops.record import Op
 from weft.plan.clock import clocked
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
+from weft.reporting import announce
 from weft.runtime.cache import Cache
 from weft.runtime.choices import Choice
 from weft.runtime.compare import compare
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, build
 from weft.runtime.limits import processor_name
+from weft.screen import Screen, Shown, several
 from weft.targets.target import Target
 
 Report: TypeAlias = Callable[[float, str], None]
@@ -127,8 +129,8 @@ class LayerTuning:
     micros: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Tuning:
+@dataclass(frozen=True, repr=False)
+class Tuning(Shown):
     """What tuning a network found.
 
     Attributes:
@@ -148,6 +150,16 @@ class Tuning:
     def choices(self) -> dict[str, str]:
         """Names of alternatives by layer."""
         return {each.key: each.chosen for each in self.layers}
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        title = (
+            f"Tuning: {several(len(self.layers), 'layer')} measured in {self.seconds:.1f} s, "
+            f"{self.untuned:,.1f} µs before and {self.tuned:,.1f} after"
+        )
+        rows = [(each.what, str(each.count), each.usual, each.chosen) for each in self.layers]
+        headings = ("layer", "steps", "before", "after")
+        return Screen(title if self.kept else f"{title} (not kept)", (), headings, rows, (1,))
 
     def entries(self, compiler: Compiler) -> list[Choice]:
         """For the database."""
@@ -237,6 +249,7 @@ class _Tuner:
 
     def say(self, done: float, what: str) -> None:
         self.done = done
+        announce(f"tuning: {what}")
         self.report(done, what)
 
     def variant(self, choices: Mapping[str, str], plan: Plan | None = None) -> _Variant:

@@ -10,6 +10,7 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.ir.verify import violations
 from weft.ops.evaluate import call_of
+from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import trace
 
@@ -26,7 +27,7 @@ def part_graph(part: Part, given: Mapping[str, TensorType], word: str) -> Graph:
         word: what the edit is called in errors.
     """
     if isinstance(part, Graph):
-        return part
+        return resolved(part)
     try:
         return trace(part, list(given.values()), "part")
     except UserError as error:

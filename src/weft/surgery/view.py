@@ -10,10 +10,11 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.history import Entry
 from weft.ir.naming import listed, require_nodes
+from weft.screen import Screen, Shown, several, some
 
 
-@dataclass(frozen=True)
-class View:
+@dataclass(frozen=True, repr=False)
+class View(Shown):
     """Some nodes of a graph.
 
     Inputs and outputs depend on the graph and the set of nodes alone, not on the order in
@@ -26,6 +27,17 @@ class View:
 
     graph: Graph
     names: tuple[str, ...]
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        facts = (
+            ("inputs", some(self.inputs)),
+            ("outputs", some(self.outputs)),
+            ("constants", some(self.constants)),
+        )
+        rows = [(node.name, node.op) for node in self.nodes]
+        title = f"View of {several(len(self.names), 'node')} of {self.graph.name}"
+        return Screen(title, facts, ("node", "op"), rows)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.atomic import replacing
 from weft.errors import UserError, nearest_names
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.edit import set_constants
@@ -70,16 +71,9 @@ def save_weights(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write the constants, by their names, to a ``.safetensors`` or ``.npz`` file."""
     path = Path(path)
     _suffix(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            write = write_tensors if path.suffix == SAFETENSORS else write_arrays
-            write(graph.constants, file)
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot save to {path}: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        write = write_tensors if path.suffix == SAFETENSORS else write_arrays
+        write(graph.constants, file)
 
 
 def load_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

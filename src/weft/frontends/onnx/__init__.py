@@ -9,14 +9,23 @@ from weft.deferred import deferred
 
 if TYPE_CHECKING:
     from weft.frontends.onnx.loading import RefusedError, import_model, load
-    from weft.frontends.onnx.reading import has_external_data
+    from weft.frontends.onnx.reading import NoModelError, has_external_data
     from weft.frontends.onnx.writing import save, write
 
-__all__ = ["RefusedError", "has_external_data", "import_model", "load", "save", "write"]
+__all__ = [
+    "NoModelError",
+    "RefusedError",
+    "has_external_data",
+    "import_model",
+    "load",
+    "save",
+    "write",
+]
 
 __getattr__ = deferred(
     __name__,
     {
+        "NoModelError": "weft.frontends.onnx.reading",
         "RefusedError": "weft.frontends.onnx.loading",
         "has_external_data": "weft.frontends.onnx.reading",
         "import_model": "weft.frontends.onnx.loading",

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, nearest
 from weft.frontends.onnx.tensors import check_text, checked_shape, dtype_of
 from weft.frontends.onnx.values import Known, Listed, Nothing, Symbols, Tensor, Value, known
 from weft.ir.types import Dim, Symbol, TensorType
@@ -19,8 +19,9 @@ from weft.ops.build import GraphBuilder
 
 Given: TypeAlias = "np.ndarray | Sequence[Given] | None"
 """The value of an input that is known: an array, a sequence, or an empty optional."""
-Shape: TypeAlias = "Sequence[int] | Sequence[Sequence[int]]"
-"""The shape of an input, or those of the items of a sequence."""
+Shape: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
+"""The shape of an input, those of the items of a sequence, or a size by its symbol's name."""
+Plain: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 
 def identifier(name: str) -> str:
@@ -29,12 +30,17 @@ def identifier(name: str) -> str:
     return f"net_{found}" if found[0].isdigit() else found
 
 
-def plain_shape(shape: Shape) -> Shape:
+def plain_shape(shape: Shape) -> Plain:
     """The shape with plain numbers, whatever kind of integers it came with."""
-    return tuple(
-        tuple(index(size) for size in each) if isinstance(each, Sequence) else index(each)
-        for each in shape
-    )  # pyright: ignore[reportReturnType]
+    try:
+        if not isinstance(shape, Sequence):
+            return (index(shape),)
+        return tuple(
+            tuple(index(size) for size in each) if isinstance(each, Sequence) else index(each)
+            for each in shape
+        )  # pyright: ignore[reportReturnType]
+    except TypeError:
+        raise UserError("the shape of an input is whole numbers", got=str(shape)) from None
 
 
 def declared_shapes(graph: GraphProto) -> dict[str, tuple[int | None, ...]]:
@@ -50,14 +56,27 @@ def declared_shapes(graph: GraphProto) -> dict[str, tuple[int | None, ...]]:
     return found
 
 
-def check_names(formal: Sequence[ValueInfoProto], *chosen: Mapping[str, object]) -> None:
-    """Inputs have names, and what is said is said about inputs."""
+def symbol_names(formal: Sequence[ValueInfoProto]) -> tuple[str, ...]:
+    """The names of sizes that inputs leave open."""
+    declared = [_tensor_type(each.type) for each in formal]
+    dims = [dim for each in declared if each is not None for dim in each.shape.dim]
+    return tuple(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
+
+
+def check_names(
+    formal: Sequence[ValueInfoProto], shapes: Mapping[str, object], values: Mapping[str, object]
+) -> None:
+    """Inputs have names, and what is said is said about inputs or their symbols."""
     names = [each.name for each in formal]
     check_text(*names)
-    for name in (name for each in chosen for name in each):
-        if name not in names:
+    symbols = symbol_names(formal)
+    for name in (*shapes, *values):
+        if name not in names and (name in values or name not in symbols):
+            sizes = f", its open sizes {', '.join(symbols)}" if symbols else ""
+            near = nearest(name, [*names, *symbols])
+            told = f"Its inputs are {', '.join(names)}{sizes}"
             raise UserError(
-                f"the model has no input {name}", fix=f"Its inputs are {', '.join(names)}"
+                f"the model has no input {name}", fix=f"{near} {told}" if near else told
             )
     if len(set(names)) != len(names) or "" in names:
         raise UserError("onnx: inputs must have names, each its own", got=", ".join(names))
@@ -79,7 +98,7 @@ class Inputs:
         builder: GraphBuilder,
         symbols: Symbols,
         formal: Sequence[ValueInfoProto],
-        shapes: Mapping[str, Shape],
+        shapes: Mapping[str, Plain],
         values: Mapping[str, Given],
     ) -> None:
         self.builder = builder
@@ -92,7 +111,7 @@ class Inputs:
     def check_closed(self) -> None:
         """Every input's shape is known, except for leading dimensions."""
         open_ = [
-            _described(each)
+            each
             for each in self.formal
             if each.name not in self.values and _tensor_type(each.type) is not None
             if (shape := self._shape(each)) is None or None in shape
@@ -100,9 +119,29 @@ class Inputs:
         if open_:
             raise UserError(
                 "onnx: only the leading dimension of an input may be open",
-                got=", ".join(open_),
-                fix="Give whole shapes with `--input name=shape`",
+                got=", ".join(_described(each) for each in open_),
+                fix=self._how(open_),
             )
+
+    def _how(self, open_: Sequence[ValueInfoProto]) -> str:
+        """The options and the call that say what is open: a symbol once, or whole shapes."""
+        wanted: dict[str, list[str]] = {}
+        for formal in open_:
+            shape, declared = self._shape(formal), _tensor_type(formal.type)
+            assert declared is not None
+            dims = declared.shape.dim
+            missing = [dim for dim, size in zip(dims, shape or (), strict=False) if size is None]
+            if shape is not None and all(dim.dim_param for dim in missing):
+                wanted |= {dim.dim_param: ["SIZE"] for dim in missing}
+            elif shape is not None:
+                wanted[formal.name] = [
+                    str(dim.dim_value) if dim.HasField("dim_value") else "SIZE" for dim in dims
+                ]
+            else:
+                wanted[formal.name] = ["SIZE", "..."]
+        options = " ".join(f"--input {name}={'x'.join(wanted[name])}" for name in wanted)
+        items = ", ".join(f'"{name}": {_literal(wanted[name])}' for name in wanted)
+        return f"Give what is open: {options}; in Python: weft.load(path, {{{items}}})"
 
     def value(self, formal: ValueInfoProto) -> Value:
         """The value of an input; adds what it is made of to the graph."""
@@ -222,6 +261,11 @@ def _item_type(type: TypeProto) -> TypeProto.Tensor | None:
     return None
 
 
+def _literal(sizes: Sequence[str]) -> str:
+    """Sizes as they are written in Python; one is a number."""
+    return sizes[0] if sizes == ["SIZE"] else f"({', '.join(sizes)})"
+
+
 def _described(formal: ValueInfoProto) -> str:
     declared = _tensor_type(formal.type)
     if declared is None or not declared.HasField("shape"):
@@ -233,9 +277,10 @@ def _described(formal: ValueInfoProto) -> str:
     return f"{formal.name}[{','.join(texts)}]"
 
 
-def _symbol_sizes(formal: Sequence[ValueInfoProto], shapes: Mapping[str, Shape]) -> dict[str, int]:
-    """What the given shapes say about named sizes, which other inputs may share."""
-    found: dict[str, int] = {}
+def _symbol_sizes(formal: Sequence[ValueInfoProto], shapes: Mapping[str, Plain]) -> dict[str, int]:
+    """What was said about named sizes, by name or in the shape of an input that has them."""
+    names = {each.name for each in formal}
+    found = dict(_size(name, shapes[name]) for name in shapes if name not in names)
     for each in formal:
         shape, declared = shapes.get(each.name), _tensor_type(each.type)
         if shape is None or declared is None or len(shape) != len(declared.shape.dim):
@@ -250,3 +295,14 @@ def _symbol_sizes(formal: Sequence[ValueInfoProto], shapes: Mapping[str, Shape])
                     where=f"input {each.name}",
                 )
     return found
+
+
+def _size(symbol: str, given: Plain) -> tuple[str, int]:
+    """A size that was given by its name."""
+    match given:
+        case (int() as size,) if size > 0:
+            return symbol, size
+        case _:
+            raise UserError(
+                f"{symbol} is an open size: it is one number, at least 1", got=f"{given}"
+            )

@@ -45,7 +45,12 @@ class RefusedError(UserError):
         lines = dict.fromkeys(f"{each.name} ({each.op}): {each.reason}" for each in refusals)
         count = len(lines)
         head = "1 node cannot" if count == 1 else f"{count} nodes cannot"
-        super().__init__("\n  ".join([f"onnx: {head} be imported:", *lines]))
+        fix = ""
+        if needed:
+            options = " ".join(f"--constant {name}=VALUE" for name in needed)
+            items = ", ".join(f'"{name}": VALUE' for name in needed)
+            fix = f"Give the values: {options}; in Python: weft.load(path, constants={{{items}}})"
+        super().__init__("\n  ".join([f"onnx: {head} be imported:", *lines]), fix=fix)
 
 
 def load(
@@ -57,7 +62,8 @@ def load(
 
     Args:
         path: the file; external data are looked for in its folder.
-        inputs: shapes of graph inputs, where the file leaves sizes open.
+        inputs: shapes of graph inputs, where the file leaves sizes open; or such a size by
+            the name that the file gives it, which holds wherever the name stands.
         constants: values of graph inputs that fix shapes or the like; these are then no
             inputs of the graph.
 

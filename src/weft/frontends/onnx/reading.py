@@ -17,17 +17,21 @@ MAX_FILE_BYTES = (1 << 31) - 1
 """Protobuf's own limit; larger models keep their weights in external data."""
 
 
+class NoModelError(UserError):
+    """A file that holds something else than an ONNX model."""
+
+
 def parse_model(data: bytes, where: str = "") -> ModelProto:
     """Parse the bytes of an ONNX file; a ``UserError`` if they are not one."""
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, RecursionError) as error:
-        raise UserError(
+        raise NoModelError(
             "onnx: the file is damaged or not an ONNX model", got=str(error), where=where
         ) from error
     if not model.HasField("graph"):
-        raise UserError("onnx: the file holds no graph", where=where)
+        raise NoModelError("onnx: the file holds no graph", where=where)
     return model
 
 

@@ -6,10 +6,11 @@ operator set and is read from ONNX's own schemas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import IO, Any, TypeGuard
 
 import numpy as np
 from onnx import (
@@ -21,11 +22,9 @@ from onnx import (
     ValueInfoProto,
     helper,
 )
-from onnx.external_data_helper import (
-    convert_model_to_external_data,
-    write_external_data_tensors,
-)
+from onnx.external_data_helper import set_external_data
 
+from weft.atomic import replacing_all, write_bytes
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.custom import VERSION, custom_signature
@@ -41,6 +40,9 @@ OPSET = 21
 """The operator set that is written unless an op needs a newer one."""
 INLINE_BYTES = 1 << 30
 """Models with more constants than this keep them in a file beside the model."""
+
+# Smaller tensors stay in the model, where shape inference reads them.
+_WORTH_MOVING = 1024
 
 # Scalars everywhere in ONNX, but this one is a vector of one.
 _VECTORS = frozenset({("TopK", "k")})
@@ -71,10 +73,32 @@ def save(graph: Graph, path: str | Path) -> None:
     path = Path(path)
     large = sum(array.nbytes for array in graph.constants.values()) > INLINE_BYTES
     model = write(graph)
-    if large:
-        convert_model_to_external_data(model, location=f"{path.name}.data")
-        model = write_external_data_tensors(model, str(path.parent))
-    path.write_bytes(model.SerializeToString())
+    if not large:
+        write_bytes(path, model.SerializeToString())
+        return
+    data = path.with_name(f"{path.name}.data")
+    with replacing_all(data, path) as (beside, file):
+        for tensor in _initializers(model.graph):
+            if len(tensor.raw_data) >= _WORTH_MOVING:
+                _move_out(tensor, data.name, beside)
+        file.write(model.SerializeToString())
+
+
+def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
+    """The constants of a graph and of the graphs in its nodes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _initializers(attribute.g)
+
+
+def _move_out(tensor: TensorProto, location: str, file: IO[bytes]) -> None:
+    """Moves the content of a tensor to the end of a file."""
+    file.write(bytes(-file.tell() % mmap.ALLOCATIONGRANULARITY))
+    set_external_data(tensor, location, file.tell(), len(tensor.raw_data))
+    file.write(tensor.raw_data)
+    tensor.ClearField("raw_data")
 
 
 # --- what is written in -------------------------------------------------------------------------
