@@ -7,6 +7,7 @@ import pytest
 from tests.match.test_matcher import graph_of
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.match import disjoint
 from weft.match.conditions import Subject
 from weft.match.describe import query_of
 from weft.match.query import Query, query
@@ -155,6 +156,17 @@ def test_best_says_when_it_is_cut() -> None:
     found = query(chain(40), "Relu -> Neg -> Relu?", overlaps="best", seconds=0.0)
     assert found.cut.startswith(("stopped after 0 s: weight ", "nothing was weighed within 0 s"))
     assert sum(len(match.nodes) for match in found) >= 30
+
+
+def test_best_needs_ortools_only_where_matches_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disjoint, "installed", lambda package: False)
+    assert query(chain(6), "Relu -> Neg", overlaps="best").cut == ""
+    found = query(chain(6), "Relu -> Neg -> Relu?", overlaps="best")
+    assert [len(match.nodes) for match in found] == [3, 2]
+    assert found.cut == (
+        "the heaviest were taken first; to weigh all sets of matches against each other, "
+        "install OR-tools: pip install 'weft[solver]'"
+    )
 
 
 def test_best_takes_the_heaviest_where_there_are_too_many() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from weft.deferred import installed
+
 MOST_MEMBERS = 1_000_000
 """Members of all sets together; a model of more takes too much memory and time to make."""
 
@@ -32,6 +34,13 @@ def heaviest(
         return first, (
             f"matches have {sum(sizes):,} nodes in all, too many to weigh against each other: "
             "the heaviest were taken first"
+        )
+    if len(first) == len(sizes):
+        return first, ""
+    if not installed("ortools"):
+        return first, (
+            "the heaviest were taken first; to weigh all sets of matches against each other, "
+            "install OR-tools: pip install 'weft[solver]'"
         )
     # OR-tools takes 0.6 s to import, which nothing else that uses queries should pay.
     from ortools.sat.python import cp_model  # noqa: PLC0415
