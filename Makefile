@@ -70,8 +70,9 @@ fuzz-models: $(VENV)/.weft-test
 grid: $(VENV)/.weft-test
 	$(PYTEST) -n $(JOBS) -m slow tests/kernels
 
+# `make zoo-export NAMES=architectures` for those of transformers and timm.
 zoo-export: $(VENV)/.weft-zoo
-	$(PY) -m bench.zoo
+	$(PY) -m bench.zoo $(NAMES)
 
 # `make zoo NAMES='resnet18 lstm'` for these only.
 zoo: $(VENV)/.weft-test

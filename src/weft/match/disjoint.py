@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weft.deferred import installed
 from weft.match.ways import Deadline
 
 # How often the clock is looked at.
@@ -38,6 +39,13 @@ def heaviest(
         return first, (
             f"matches have {sum(sizes):,} nodes in all, too many to weigh against each other: "
             "the heaviest were taken first"
+        )
+    if len(first) == len(sizes):
+        return first, ""
+    if not installed("ortools"):
+        return first, (
+            "the heaviest were taken first; to weigh all sets of matches against each other, "
+            "install OR-tools: pip install 'weft[solver]'"
         )
     # OR-tools takes 0.6 s to import, which nothing else that uses queries should pay.
     from ortools.sat.python import cp_model  # noqa: PLC0415
