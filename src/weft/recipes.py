@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from typing import cast
 
 from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
 from weft.errors import UserError, nearest_or_all
@@ -64,8 +65,8 @@ def apply(graph: Graph, name: str | Recipe, values: Mapping[str, object] | None 
     Raises:
         UserError: there is no such recipe or parameter, or the precondition does not hold.
     """
-    recipe = recipe_named(name) if isinstance(name, str) else name
-    if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
+    recipe = cast(object, recipe_named(name) if isinstance(name, str) else name)
+    if not isinstance(recipe, Recipe):
         raise UserError(
             "a recipe is given by its name or as a Recipe",
             got=f"{type(recipe).__name__}",

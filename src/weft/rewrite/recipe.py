@@ -56,8 +56,9 @@ class Recipe:
     def __post_init__(self) -> None:
         if not callable(self.apply):
             raise UserError(f"recipe {self.name}: `apply` must be a function", got=repr(self.apply))
-        if not (isinstance(self.parameters, type) and is_dataclass(self.parameters)):
-            got = repr(self.parameters)
+        parameters = cast(object, self.parameters)
+        if not (isinstance(parameters, type) and is_dataclass(parameters)):
+            got = repr(cast(object, parameters))
             raise UserError(f"recipe {self.name}: `parameters` must be a dataclass", got=got)
         object.__setattr__(self, "exactness", exactness_of(self.exactness))
 
