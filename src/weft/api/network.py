@@ -122,6 +122,12 @@ class Network(Editable, Shown):
             if isinstance(dim, Symbol)
         }
         if not names:
+            if batch != 1 and all(batch not in type.shape for type in self.inputs.values()):
+                raise UserError(
+                    f"only an open size can be bound; all of {self.graph.name} are known",
+                    got=f"batch {batch}",
+                    fix="Other shapes: --input NAME=SHAPE, or in Python net.with_shapes.",
+                )
             return self
         return self.with_graph(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
 

@@ -19,7 +19,7 @@ from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
-from weft.plan.lower import lower
+from weft.plan.lower import identifier, lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
@@ -57,6 +57,7 @@ class Planned(Network):
             libraries: whose functions choices may name: ``onednn``, where it is installed.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        threads = thread_count(threads)
         choices = Everywhere() if plain else choices
         implement = implementer(
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
@@ -127,7 +128,7 @@ class Planned(Network):
             choices=choices,
             libraries=libraries,
         )
-        return lower(plan, name or self.graph.name)
+        return lower(plan, _prefix(name) or self.graph.name)
 
     def source(
         self,
@@ -154,6 +155,7 @@ class Planned(Network):
             plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        _check_weights(weights, parts)
         program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
         return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
@@ -195,9 +197,11 @@ class Planned(Network):
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
             toolkits.export_named(each)
+        prefix = _prefix(name)
+        _check_weights(weights, parts)
         net = self.bound()
         plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
-        program = lower(plan, name or net.graph.name)
+        program = lower(plan, prefix or net.graph.name)
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
@@ -278,6 +282,26 @@ class Planned(Network):
         )
         toolkits.write(made, Path(folder))
         return made
+
+
+def _prefix(name: str) -> str:
+    """A prefix of everything public that the caller chose."""
+    safe = identifier(name)
+    if name and name != safe:
+        raise UserError(
+            "name must be a C identifier: letters, digits and single underscores between them, "
+            "a letter first",
+            got=repr(name),
+            fix=f"For example: {safe}",
+        )
+    return name
+
+
+def _check_weights(weights: str, parts: int) -> None:
+    if weights not in ("arrays", "blob"):
+        raise UserError("weights are written as arrays or blob", got=repr(weights))
+    if parts < 0:
+        raise UserError("parts must not be negative; 0 is one for each function", got=str(parts))
 
 
 def _dialect(machine: Target, plain: bool) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from weft.cli.common import (
+    SECONDS,
+    SEED,
     Model,
     State,
     exact_option,
@@ -67,10 +69,12 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 
 @click.command(short_help="Measure how long one run takes.")
 @model_options
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure each.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure each."
+)
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the random inputs.")
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
 )
@@ -86,7 +90,9 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @exact_option
 @libraries_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
-@click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -116,7 +122,7 @@ def bench(
     exact: bool,
     libraries: tuple[str, ...],
     layers: bool,
-    top: int,
+    top: int | None,
     svg: Path | None,
 ) -> None:
     """Compiles MODEL for this machine and measures single runs.
@@ -134,7 +140,7 @@ def bench(
     machine = runnable(target, simd)
     settings = Settings(seconds, seed, threads, tuned, exact, libraries)
     if layers:
-        show_layers(state, model, machine, settings, top, svg)
+        show_layers(state, model, machine, settings, top or 0, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")

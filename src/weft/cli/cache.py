@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.common import State, json_option, table, wide_option, write_json
+from weft.cli.common import State, json_option, table, was_given, wide_option, write_json
 from weft.cli.files import parse_bytes
+from weft.errors import UserError
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry
 from weft.runtime.record import MadeFor, made_for
@@ -80,6 +81,8 @@ def cache(state: State, prune: bool, keep: str) -> None:
     Its folder is $WEFT_CACHE, $XDG_CACHE_HOME/weft or ~/.cache/weft. Whatever is removed is
     built again when it is needed.
     """
+    if was_given("keep") and not prune:
+        raise UserError("--keep belongs to --prune", fix="Add --prune.")
     store = Cache()
     limit = parse_bytes(keep)
     known = made_for(store)

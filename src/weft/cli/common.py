@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import textwrap
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
@@ -38,6 +40,7 @@ from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Given = TypeVar("Given")
 
 
 class Exit(IntEnum):
@@ -218,6 +221,45 @@ def _error_record(error: WeftError) -> dict[str, str]:
 # --- options --------------------------------------------------------------------------------
 
 
+class Number(click.ParamType[float]):
+    """A finite number, of at least 0, or above it.
+
+    Args:
+        above: 0 is refused, too.
+        signed: any finite number.
+    """
+
+    name = "number"
+
+    def __init__(self, *, above: bool = False, signed: bool = False) -> None:
+        self.above = above
+        self.signed = signed
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number that a text is."""
+        try:
+            found = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        low = not self.signed and (found < 0 or (self.above and found == 0))
+        if low or not math.isfinite(found):
+            rule = "above 0" if self.above else "" if self.signed else "of at least 0"
+            self.fail(f"{value} is not a finite number {rule}".rstrip() + ".", param, ctx)
+        return found
+
+
+SECONDS = Number(above=True)
+SEED = click.IntRange(0)
+
+
+def was_given(name: str) -> bool:
+    """Whether an option of the running command was typed."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
 def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         ctx.obj.json = True
@@ -336,7 +378,16 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """What several ``--input`` say."""
-    return dict(parse_shape(each) for each in texts)
+    return _each_once("--input", [parse_shape(each) for each in texts])
+
+
+def _each_once(option: str, pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
+    """What was said by name; a name that is said twice is refused."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{option} names an input once", got=f"{name} twice")
+    return dict(pairs)
 
 
 def parse_constant(text: str) -> tuple[str, np.ndarray]:
@@ -407,7 +458,7 @@ def model_options(function: Function) -> Function:
         chosen = Model(
             model,
             parse_shapes(shapes),
-            dict(parse_constant(each) for each in constants),
+            _each_once("--constant", [parse_constant(each) for each in constants]),
             batch,
         )
         return function(model=chosen, **rest)

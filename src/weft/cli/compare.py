@@ -11,6 +11,7 @@ import click
 from weft import api, variants
 from weft.atomic import write_text
 from weft.cli.common import (
+    SECONDS,
     State,
     batch_option,
     exact_option,
@@ -22,10 +23,12 @@ from weft.cli.common import (
     shapes_option,
     table,
     target_option,
+    was_given,
     wide_option,
     working,
     write_json,
 )
+from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 
@@ -43,7 +46,9 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 @planned_threads_option
 @exact_option
 @click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure in all.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -76,6 +81,10 @@ def compare(
     one to the first model's outputs, over their range, on --data or on random inputs.
     """
     given = parse_shapes(shapes)
+    if cost is not None and svg is None:
+        raise UserError("--cost belongs to --svg", fix="Add --svg FILE.")
+    if no_run and was_given("seconds"):
+        raise UserError("--seconds is for networks that run", got="--no-run")
     with working("comparing"):
         found = variants.compare(
             [api.load(path, given) for path in models],

@@ -9,7 +9,16 @@ from typing import cast, get_args
 import click
 
 from weft.atomic import write_text
-from weft.cli.common import Model, State, clean, json_option, model_options, working, write_json
+from weft.cli.common import (
+    Model,
+    Number,
+    State,
+    clean,
+    json_option,
+    model_options,
+    working,
+    write_json,
+)
 from weft.cli.draw import format_of
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
@@ -53,7 +62,13 @@ def _names(match: Match) -> str:
     "all; greedy: none that shares a node with an earlier one; best: the most nodes without "
     "sharing any.",
 )
-@click.option("--seconds", default=SECONDS, show_default=True, help="For how long best may look.")
+@click.option(
+    "--seconds",
+    default=SECONDS,
+    type=Number(above=True),
+    show_default=True,
+    help="For how long best may look.",
+)
 @click.option(
     "--after",
     type=click.Choice(GRAPHS),

@@ -84,6 +84,8 @@ def show(
     Every line is one node: what it makes, of which type, by which op, from what. The same
     text can be read back (see docs/cli.md); on a terminal, long names and lines are shortened.
     """
+    if flavour and after != SOURCE:
+        raise UserError("--flavour is for --after c", got=f"--after {after}")
     if after in (KERNELS, SOURCE):
         if compare or since:
             raise UserError(f"--diff compares graphs: {', '.join(GRAPHS)}", got=f"--after {after}")

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn
 
 from weft.cli.common import (
+    SECONDS,
     Model,
     State,
     exact_option,
@@ -128,6 +129,7 @@ def _summary(found: Tuning) -> str:
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,
+    type=SECONDS,
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )

@@ -10,8 +10,10 @@ import numpy as np
 
 from weft.api import Oracle
 from weft.cli.common import (
+    SEED,
     Exit,
     Model,
+    Number,
     State,
     flavour_option,
     json_option,
@@ -90,7 +92,9 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 @click.command(short_help="Compare with onnxruntime or the reference, step by step.")
 @model_options
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs without data.")
+@click.option(
+    "--seed", default=0, type=SEED, show_default=True, help="Of the random inputs without data."
+)
 @click.option(
     "--against",
     type=click.Choice(["auto", ORT, REFERENCE]),
@@ -101,6 +105,7 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 @click.option(
     "--tolerance",
     default=1e-4,
+    type=Number(),
     show_default=True,
     help="Largest difference allowed, as a part of the value's range.",
 )
