@@ -39,7 +39,7 @@ _CHOOSERS = ("tensors", "layers")
 
 def campaign(
     model: str | Path | Net,
-    recipe: str,
+    recipe: str | Recipe,
     *,
     grid: Mapping[str, Sequence[object]] | None = None,
     trials: int | None = None,
@@ -87,7 +87,13 @@ def campaign(
     seconds = time.perf_counter() - start - runner.building
     accuracy = None if samples.labels is None else runner.correct / samples.count
     return Campaign(
-        net.graph.name, recipe, accuracy, tuple(cells), tuple(alone), runner.builds, seconds
+        net.graph.name,
+        plan.recipe.name,
+        accuracy,
+        tuple(cells),
+        tuple(alone),
+        runner.builds,
+        seconds,
     )
 
 
