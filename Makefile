@@ -29,6 +29,7 @@ help:
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
 	@echo 'make peers       time whole networks beside other runtimes (long; see docs/benchmarks.md)'
 	@echo 'make stack       what toolkits take of the stack, painted, beside what they say (long)'
+	@echo 'make bursts      time calls with pauses and beside other threads, NAMES=(networks)'
 	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
@@ -87,6 +88,9 @@ peers: $(VENV)/.weft-peers
 # `make stack NAMES='digits kws_int8'` for these only.
 stack: $(VENV)/.weft-test
 	$(PY) -m bench.stack $(if $(NAMES),--names $(NAMES))
+
+bursts: $(VENV)/.weft-peers
+	$(PY) -m bench.bursts $(if $(NAMES),--names $(NAMES))
 
 growth: $(VENV)/.weft-test
 	$(PY) -m bench.growth
