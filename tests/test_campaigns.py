@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
+
 import numpy as np
 import pytest
 
@@ -129,7 +131,7 @@ def test_the_command(digits, tmp_path):
 
 def test_a_recipe_of_ones_own_and_its_faults(digits, samples):
     def fails(graph: Graph, _: object) -> Graph:
-        return graph if graph.nodes[1 << 20] else graph
+        return changed(graph, nodes=(graph.nodes[1 << 20],))
 
     mine = Recipe("mine", "Fails.", Exactness.BIT_EXACT, fails)
     with pytest.raises(UserError) as caught:
