@@ -129,7 +129,8 @@ def test_the_command(digits, tmp_path):
 
 def test_a_recipe_of_ones_own_and_its_faults(digits, samples):
     def fails(graph: Graph, _: object) -> Graph:
-        return graph if graph.nodes[1 << 20] else graph
+        assert graph.nodes[1 << 20]
+        return graph
 
     mine = Recipe("mine", "Fails.", Exactness.BIT_EXACT, fails)
     with pytest.raises(UserError) as caught:
