@@ -42,7 +42,7 @@ def published() -> Callable[[int], Grown]:
 
     def make(seed: int) -> Grown:
         made = model_gen(
-            opset=opset,
+            opset=opset,  # pyright: ignore[reportArgumentType] (it wants a list)
             method="symbolic-cinit",
             seed=seed,
             max_elem_per_tensor=ELEMENTS,
@@ -86,6 +86,7 @@ def with_values(model: onnx.ModelProto, seed: int) -> Grown:
     for node in model.graph.node:
         whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
     names = [each.name for each in whole.graph.output]
-    values = dict(zip(names, session_of(whole).run(names, feeds), strict=True))
+    made = map(np.asarray, session_of(whole).run(names, feeds))
+    values = dict(zip(names, made, strict=True))
     constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     return Grown(model, feeds, {**feeds, **constants, **values})

@@ -65,7 +65,7 @@ def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
     """The model, its inputs, the smallest part that fails the same way, and the verdict."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model.model, folder / "model.onnx")
-    np.savez(folder / "inputs.npz", **model.feeds)
+    np.savez(folder / "inputs.npz", **model.feeds)  # pyright: ignore[reportArgumentType]
     ways = [verdict.way] if verdict.way != "import" else []
 
     def fails(part: onnx.ModelProto, feeds: Values) -> bool:
@@ -74,7 +74,7 @@ def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
 
     small, feeds = shrunk(model.model, model.values, fails)
     onnx.save(small, folder / "small.onnx")
-    np.savez(folder / "small.npz", **feeds)
+    np.savez(folder / "small.npz", **feeds)  # pyright: ignore[reportArgumentType]
     text = [f"{verdict.kind} ({verdict.way}): {verdict.text}", verdict.detail]
     (folder / "verdict.txt").write_text("\n".join([*text, onnx.printer.to_text(small)]))
 
