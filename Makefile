@@ -9,22 +9,27 @@ PYTEST := $(PY) -m pytest
 JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test check format fuzz grid bench peers growth zoo zoo-export node-tests clean
+.PHONY: help demo test test-all check format fuzz fuzz-models grid bench peers bursts stack growth \
+	zoo zoo-export node-tests clean
 .NOTPARALLEL:
 .SECONDARY:
 
 help:
 	@echo 'make demo        compile a trained digit reader to C and run it'
-	@echo 'make test        the tests (a few minutes)'
+	@echo 'make test        the tests that find most (under five minutes on two cores)'
+	@echo 'make test-all    every shape on every machine, too (about ten minutes)'
 	@echo 'make check       format, lint, types, layers, generated documents'
 	@echo 'make format      write the format that `make check` asks for'
 	@echo 'make node-tests  the official ONNX node and model tests through compiled C'
 	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make fuzz-models random models beside onnxruntime, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make grid        every alternative of every kernel on many shapes, sanitized (long)'
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
 	@echo 'make peers       time whole networks beside other runtimes (long; see docs/benchmarks.md)'
+	@echo 'make stack       what toolkits take of the stack, painted, beside what they say (long)'
+	@echo 'make bursts      time calls with pauses and beside other threads, NAMES=(networks)'
 	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
@@ -34,8 +39,12 @@ $(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py
 demo: $(VENV)/.weft-demo
 	@$(PY) examples/digits/demo.py
 
+# `make test ARGS=-x` stops at the first failure.
 test: $(VENV)/.weft-test
-	$(PYTEST) -n $(JOBS) -m 'not slow and not zoo'
+	$(PYTEST) -n $(JOBS) --durations=15 -m 'not thorough and not slow and not zoo' $(ARGS)
+
+test-all: $(VENV)/.weft-test
+	$(PYTEST) -n $(JOBS) --durations=30 -m 'not slow and not zoo' $(ARGS)
 
 check: $(VENV)/.weft-dev
 	$(VENV)/bin/ruff format --check .
@@ -54,11 +63,16 @@ node-tests: $(VENV)/.weft-test
 fuzz: $(VENV)/.weft-test
 	$(PY) scripts/fuzz_onnx.py --seconds $(FUZZ_SECONDS)
 
+# A seed is a model: `.venv/bin/python scripts/fuzz_models.py --seed N` makes it again.
+fuzz-models: $(VENV)/.weft-test
+	$(PY) scripts/fuzz_models.py --seconds $(FUZZ_SECONDS)
+
 grid: $(VENV)/.weft-test
 	$(PYTEST) -n $(JOBS) -m slow tests/kernels
 
+# `make zoo-export NAMES=architectures` for those of transformers and timm.
 zoo-export: $(VENV)/.weft-zoo
-	$(PY) -m bench.zoo
+	$(PY) -m bench.zoo $(NAMES)
 
 # `make zoo NAMES='resnet18 lstm'` for these only.
 zoo: $(VENV)/.weft-test
@@ -71,6 +85,13 @@ bench: $(VENV)/.weft-bench
 # `make peers NAMES='resnet18 bert'` for these only.
 peers: $(VENV)/.weft-peers
 	$(PY) -m bench.peers $(if $(NAMES),--names $(NAMES))
+
+# `make stack NAMES='digits kws_int8'` for these only.
+stack: $(VENV)/.weft-test
+	$(PY) -m bench.stack $(if $(NAMES),--names $(NAMES))
+
+bursts: $(VENV)/.weft-peers
+	$(PY) -m bench.bursts $(if $(NAMES),--names $(NAMES))
 
 growth: $(VENV)/.weft-test
 	$(PY) -m bench.growth

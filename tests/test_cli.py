@@ -25,6 +25,7 @@ from weft.ir.text import parse
 from weft.ops.table import OPS
 from weft.rewrite.recipes import simplify
 from weft.runtime.threads import cores
+from weft.targets.table import host
 
 
 @pytest.fixture(scope="module")
@@ -256,8 +257,25 @@ def test_export_of_plain_loops(digits, tmp_path):
     text = (tmp_path / "out" / "digits.c").read_text()
     # As the definition has it: a window without padding is a guard, not a tile.
     assert "acc += (0 <= i2 + i - 1 && i2 + i - 1 < 8 &&" in text
-    assert "__attribute__" not in text
+    assert "vector_size" not in text
     assert subprocess.run(["make", "-s", "-C", tmp_path / "out", "test"]).returncode == 0
+
+
+def test_export_for_any_machine_where_none_is_named(digits, tmp_path):
+    said = good("export", digits, "-o", tmp_path / "out").splitlines()
+    kept = json.loads((tmp_path / "out" / "toolkit.json").read_text())
+    assert said[1:] == [
+        "target generic, as none was named: C99 for any machine (--target NAME; `weft targets` "
+        "lists them)",
+        "arena 5,120 B (at least 5,120 B), weights 26,088 B",
+        f"stack about {kept['stack_bytes']:,} B, code and constants about "
+        f"{kept['flash_bytes']:,} B: estimates (--compiler 'CC FLAGS' measures them)",
+        f"check it with: make -C {tmp_path / 'out'} test",
+    ]
+    assert (kept["target"], kept["flavour"]) == ("generic", "c99")
+    assert (kept["stack_measured"], kept["flash_measured"]) == ("", "")
+    named = good("export", digits, "-o", tmp_path / "out", "--target", "generic").splitlines()
+    assert named[1] == said[2]
 
 
 def test_export_into_a_folder_of_others(digits, tmp_path):
@@ -275,7 +293,7 @@ def test_export_into_a_folder_of_others(digits, tmp_path):
     ("option", "rule"),
     [
         ("--ram", "arena, stack, inputs and outputs must fit into 4,096 bytes of RAM"),
-        ("--flash", "the weights must fit into 4,096 bytes of flash"),
+        ("--flash", "code and constants must fit into 4,096 bytes of flash"),
     ],
 )
 def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):
@@ -284,6 +302,13 @@ def test_export_refuses_what_does_not_fit(digits, tmp_path, option, rule):
     assert result.stderr.startswith(f"error: {rule}\n  got: ")
     assert not (tmp_path / "out").exists()
     assert weft("export", digits, "-o", tmp_path / "out", option, "1M").exit_code == 0
+
+
+def test_a_target_without_vectors_has_none():
+    widths = {each["name"]: each["vector_bytes"] for each in record("targets")}
+    assert (widths["generic"], widths["x86-avx2"]) == (0, 32)
+    (line,) = [line for line in good("targets").splitlines() if line.startswith("generic ")]
+    assert line.split()[1] == "c99"
 
 
 # --- bench, cache, lists --------------------------------------------------------------------
@@ -355,6 +380,13 @@ def test_bench_options_that_need_layers(digits):
     )
 
 
+def record_options() -> str:
+    """How this machine's networks are built, in the words of `weft cache`."""
+    machine = host()
+    vectors = f", vectors of {machine.vector_bytes} bytes" if machine.flavour == "gnu" else ""
+    return f"{machine.flavour}{vectors}, 1 thread"
+
+
 def test_cache(digits, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
     assert record("cache")["entries"] == []
@@ -366,6 +398,14 @@ def test_cache(digits, tmp_path, monkeypatch):
         ".net",
         ".so",
     ]
+    made_for = {"model": str(digits), "options": record_options()}
+    assert {each["kind"]: each["made_for"] for each in entries} == {
+        "library": [made_for],
+        "weights": [made_for],
+        "record": [made_for],
+        "checked file": [{"model": str(digits), "options": ""}],
+    }
+    assert all(line.startswith("digits.onnx ") for line in good("cache").splitlines()[1:5])
     assert record("cache", "--prune", "--keep", "1G")["removed"] == []
     assert len(record("cache", "--prune")["removed"]) == 4
     assert good("cache").splitlines()[-1] == f"0 entries, 0 B in {tmp_path / 'cache'}"

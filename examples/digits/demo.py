@@ -7,7 +7,6 @@ system's, else the one of the `ziglang` package.
 from __future__ import annotations
 
 import ctypes
-import struct
 import textwrap
 import time
 from dataclasses import dataclass
@@ -41,30 +40,12 @@ class Built:
     Attributes:
         compiler: what built it.
         seconds: how long that took.
-        flash: bytes of code and constants.
         library: where it is.
     """
 
     compiler: Compiler
     seconds: float
-    flash: int
     library: Path
-
-
-def loaded_bytes(path: Path) -> int:
-    """Code and constants in a 64-bit ELF object: its sections that are loaded and not zero."""
-    data = path.read_bytes()
-    if data[:5] != b"\x7fELF\x02":
-        raise SystemExit(f"{path} is not a 64-bit ELF object")
-    (table,) = struct.unpack_from("<Q", data, 40)
-    entry, count = struct.unpack_from("<HH", data, 58)
-    total = 0
-    for number in range(count):
-        kind, flags = struct.unpack_from("<IQ", data, table + number * entry + 4)
-        (length,) = struct.unpack_from("<Q", data, table + number * entry + 32)
-        allocated, without_data = flags & 2, kind == 8
-        total += length if allocated and not without_data else 0
-    return total
 
 
 def build(files: Files, folder: Path) -> Built:
@@ -75,7 +56,7 @@ def build(files: Files, folder: Path) -> Built:
     compile_object(compiler, host_flags(compiler, files.flavour), source, source.with_suffix(".o"))
     link_library(compiler, [source.with_suffix(".o")], library)
     seconds = time.perf_counter() - start
-    return Built(compiler, seconds, loaded_bytes(source.with_suffix(".o")), library)
+    return Built(compiler, seconds, library)
 
 
 class Digits:
@@ -136,8 +117,10 @@ def main() -> None:
         "Python; one thread",
         "arena": f"{size(planned.arena_bytes)}; no placement could do with less than "
         f"{size(planned.lower_bound)}",
-        "flash": f"{size(built.flash)}, of which weights {size(planned.weight_bytes)}",
-        "stack": f"at most {size(files.stack_bytes)}",
+        "flash": f"{size(toolkit.flash_bytes)}, of which weights {size(planned.weight_bytes)}",
+        "stack": f"{size(files.stack_bytes)}, "
+        f"{'measured' if files.stack.compiler else 'an estimate'}; "
+        "`make stack` in the toolkit measures other builds",
         "toolkit": f"{shown} (`make test` there checks it anywhere): {names}",
     }
     for name, text in lines.items():

@@ -12,6 +12,7 @@ from weft.reporting import Step, progress, verbose
 
 if TYPE_CHECKING:
     from weft import layers
+    from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.variants import compare
 
@@ -23,6 +24,7 @@ __all__ = [
     "UserError",
     "Value",
     "WeftError",
+    "campaign",
     "compare",
     "constant",
     "input",
@@ -43,6 +45,7 @@ __all__ = [
 _later = deferred(
     __name__,
     {
+        "campaign": "weft.campaigns",
         "compare": "weft.variants",
         "parallel": "weft.layers",
         "residual": "weft.layers",

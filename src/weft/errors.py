@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Collection
 from difflib import get_close_matches
 from functools import partial
+from math import isfinite
 from types import CodeType
 from typing import cast
 
@@ -61,6 +62,13 @@ class InternalError(WeftError):
             f"internal error: {message}. This is a bug in Weft; please report it"
             + (f" with this IR:\n{dump}" if dump else "")
         )
+
+
+def above_zero(what: str, value: float) -> float:
+    """A duration or the like, which must be a finite number above zero."""
+    if not (isfinite(value) and value > 0):
+        raise UserError(f"{what} must be a finite number above 0", got=f"{value:g}")
+    return value
 
 
 def is_weft(function: object) -> bool:

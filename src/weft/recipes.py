@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from typing import cast
 
 from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
 from weft.errors import UserError, nearest_or_all
@@ -11,6 +12,7 @@ from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
 from weft.rewrite import adapt, cleanups, explicit, im2col, layout, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe
+from weft.rewrite.rule import Rule
 
 RECIPES: tuple[Recipe, ...] = (
     *cleanups.RECIPES,
@@ -43,8 +45,21 @@ ALL: Table[Recipe] = Table(Kind.RECIPES, {each.name: each for each in RECIPES}, 
 """Every recipe by name, those of plugins too."""
 
 
-def recipe_named(name: str) -> Recipe:
-    """A recipe of the table; a ``UserError`` names the nearest if there is none."""
+def recipe_named(name: str | Recipe) -> Recipe:
+    """A recipe of the table, or the one that is given.
+
+    Raises:
+        UserError: there is none of that name; names the nearest.
+    """
+    given = cast(object, name)
+    if isinstance(given, Recipe):
+        return given
+    if not isinstance(name, str):
+        raise UserError(
+            "a recipe is given by its name or as a Recipe",
+            got=type(given).__name__,
+            fix="Net.rewrite applies rules." if isinstance(given, Rule) else "",
+        )
     found = ALL.get(name)
     if found is None:
         fix = ALL.why_missing(name) or nearest_or_all(name, ALL)
@@ -52,12 +67,12 @@ def recipe_named(name: str) -> Recipe:
     return found
 
 
-def apply(graph: Graph, name: str, values: Mapping[str, object] | None = None) -> Graph:
-    """Apply a recipe by its name.
+def apply(graph: Graph, name: str | Recipe, values: Mapping[str, object] | None = None) -> Graph:
+    """Apply a recipe.
 
     Args:
         graph: the graph, which stays as it is.
-        name: of the recipe.
+        name: of the recipe, or the recipe itself.
         values: of its parameters, as text or as Python values.
 
     Raises:

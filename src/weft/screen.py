@@ -44,7 +44,7 @@ class Screen:
     def _table(self, room: int) -> list[str]:
         shown = self.rows if len(self.rows) < room else self.rows[: room - 2]
         cells = [[_flat(cell) for cell in row] for row in (self.headings, *shown)]
-        widths = _widths(cells)
+        widths = _widths(cells, self.numbers)
         lines = [
             _GAP
             + _GAP.join(
@@ -99,11 +99,11 @@ def cut(text: str, width: int) -> str:
 
 
 def elided(text: str, width: int) -> str:
-    """Text of at most so many characters, those in the middle left out."""
+    """Text of at most so many characters: the middle is left out, and more of the end is kept."""
     if len(text) <= width:
         return text
-    left = (width - 3) // 2
-    return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
+    left = max(0, (width - 1) // 3)
+    return f"{text[:left]}…{text[len(text) - (width - 1 - left) :]}"
 
 
 def several(count: int, noun: str, plural: str = "") -> str:
@@ -122,12 +122,13 @@ def _flat(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Of the columns, the widest made narrower until the table fits."""
+def _widths(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> list[int]:
+    """Of the columns, the widest made narrower until the table fits: names before numbers."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     room = COLUMNS - len(_GAP) * len(widths)
-    while sum(widths) > room and max(widths) > _LEAST:
-        widths[widths.index(max(widths))] -= 1
+    for chosen in ([n for n in range(len(widths)) if n not in numbers], range(len(widths))):
+        while sum(widths) > room and any(widths[n] > _LEAST for n in chosen):
+            widths[max(chosen, key=widths.__getitem__)] -= 1
     return widths
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.api import CompiledNet, Net, load
 from weft.datasets import DATASETS, data_set, gather
-from weft.errors import UserError
+from weft.errors import UserError, above_zero
 from weft.explore.comparison import Comparison, Variant, changes_of, unique
 from weft.explore.trials import Call, Samples, qualities, read_samples, timings
 from weft.export.golden import sample_inputs
@@ -64,6 +64,9 @@ def compare(
     """
     if not models:
         raise UserError("there must be something to compare", got="no network")
+    above_zero("seconds", seconds)
+    if isinstance(names, str) or not all(names):
+        raise UserError("names are a sequence of texts that are not empty", got=repr(names))
     if names and len(names) != len(models):
         raise UserError("names are given to all networks", got=f"{len(names)} for {len(models)}")
     for each in models:
@@ -76,7 +79,7 @@ def compare(
         for name, net in zip(called, nets, strict=True)
     ]
     if run:
-        samples = _samples(data, nets[0])
+        samples = samples_of(data, nets[0])
         named = dict(zip(called, nets, strict=True))
         variants = _tried(variants, named, samples, threads, exact, seconds)
     elif data is not None:
@@ -105,7 +108,7 @@ def _variant(name: str, net: Net, first: Net, target: str, threads: int, exact: 
     )
 
 
-def _samples(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Samples:
+def samples_of(data: str | Path | Mapping[str, np.ndarray] | None, net: Net) -> Samples:
     """The data, or random inputs as the first network takes them."""
     match data:
         case None:

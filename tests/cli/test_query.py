@@ -15,6 +15,8 @@ from weft.api import Net
 from weft.ir.text import parse
 from weft.ops.table import OPS
 
+WINDOW = "{kernel=(1,), strides=(1,), dilations=(1,), pads=(0, 0)}"
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -41,11 +43,11 @@ def test_text(model: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
         "match 1: c: a; r: b; y: b",
-        "  %a: f32[1,2,4] = Conv(%x, %w)",
+        f"  %a: f32[1,2,4] = Conv(%x, %w) {WINDOW}",
         "  %b: f32[1,2,4] = Relu(%a)",
         "  %s: f32[1,2,4] = Add(%c, %b)",
         "match 2: c: c; r: nothing; y: b",
-        "  %c: f32[1,2,4] = Conv(%b, %w)",
+        f"  %c: f32[1,2,4] = Conv(%b, %w) {WINDOW}",
         "  %s: f32[1,2,4] = Add(%c, %b)",
         "2 matches",
     ]
@@ -65,7 +67,27 @@ def test_json(model: Path) -> None:
             }
         ],
         "cut": "",
+        "hint": "",
     }
+
+
+def test_matches_after_a_later_pass_are_told(tmp_path: Path) -> None:
+    x = weft.input("x", "f32[2,8]")
+    weft.net([x], [x * weft.ops.sigmoid(x)]).save(tmp_path / "swish.weft")
+    result = command("query", tmp_path / "swish.weft", "Swish")
+    assert result.stdout.splitlines() == [
+        "0 matches",
+        "the graph has no Swish; 1 match after the pass form: add --after form",
+    ]
+    result = command("query", tmp_path / "swish.weft", "Swish", "--after", "form")
+    assert result.stdout.splitlines()[-1] == "1 match"
+    result = command("query", tmp_path / "swish.weft", "Gelu", "--json")
+    assert json.loads(result.stdout)["hint"] == "the graph has no Gelu"
+    net = weft.load(tmp_path / "swish.weft")
+    assert repr(net.query("Swish")).splitlines() == [
+        "Matches: 0 matches",
+        "  hint  the graph has no Swish; 1 match after simplification: ask net.simplified()",
+    ]
 
 
 def test_pictures(model: Path, tmp_path: Path) -> None:

@@ -20,8 +20,14 @@ def formula(x: Expr, same: Expr, root: float = math.sqrt(0.5), one: float = 1) -
     return Binary("mul", half, Binary("add", curve, Const(one, dtype)))
 
 
+def by_erfc(x: Expr, root: float = -math.sqrt(0.5)) -> Binary:
+    curve = Unary("erfc", Binary("mul", x, Const(root, DType.F32)))
+    return Binary("mul", Binary("mul", x, Const(0.5, DType.F32)), curve)
+
+
 def test_gelu_is_known_by_its_formula():
     assert gelu_of(formula(X, X)) is X
+    assert gelu_of(by_erfc(X)) is X
     assert gelu_of(formula(X, Load("x", (Var("i"),), DType.F32))) is X
 
 
@@ -31,6 +37,7 @@ def test_gelu_is_known_by_its_formula():
         formula(X, Load("x", (Var("j"),), DType.F32)),
         formula(X, X, root=0.7),
         formula(X, X, one=2),
+        by_erfc(X, math.sqrt(0.5)),
         formula(*[Load("x", (Var("i"),), DType.F64)] * 2),
         Binary("mul", X, X),
     ],

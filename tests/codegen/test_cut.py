@@ -268,7 +268,7 @@ def test_text() -> None:
     ((_, source),) = emit(program, "c99").sources
     assert (
         """\
-static void k0(const float *restrict x, float *restrict y, int part, int parts)
+static WEFT_APART void k0(const float *restrict x, float *restrict y, int part, int parts)
 {
     {
         const int first = weft_first(15, part, parts);

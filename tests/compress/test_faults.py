@@ -235,6 +235,32 @@ def test_noise_on_values() -> None:
         (FAULT_WEIGHTS, {"rate": 2}, "fault-weights: rate must be within [0, 1]; got 2"),
         (
             FAULT_WEIGHTS,
+            {"rate": 0.5, "bits": (40,)},
+            "fault-weights: bits of f32 are 0 to 31, 0 being the lowest; got bits=40",
+        ),
+        (
+            FAULT_ACTIVATIONS,
+            {"rate": 0.5, "bits": (3, -1)},
+            "fault-activations: bits of f32 are 0 to 31, 0 being the lowest; got bits=3,-1",
+        ),
+        (
+            FAULT_WEIGHTS,
+            {"at": "w[0].3", "bits": (2,)},
+            "fault-weights: bits choose among bits that are drawn; at names them itself; "
+            "got bits=2",
+        ),
+        (
+            NOISE_WEIGHTS,
+            {"sigma": 0},
+            "noise-weights: sigma must be a finite number above 0; got 0",
+        ),
+        (
+            NOISE_WEIGHTS,
+            {"sigma": "inf"},
+            "noise-weights: sigma must be a finite number above 0; got inf",
+        ),
+        (
+            FAULT_WEIGHTS,
             {"at": "w[144].0"},
             "fault-weights: w is f32[4,4,3,3], with 144 elements of 32 bits; got w[144].0",
         ),
@@ -251,7 +277,7 @@ def test_noise_on_values() -> None:
         (
             NOISE_WEIGHTS,
             {"sigma": -1},
-            "noise-weights: sigma must not be negative; got -1",
+            "noise-weights: sigma must be a finite number above 0; got -1",
         ),
         (
             FAULT_ACTIVATIONS,

@@ -171,7 +171,7 @@ def test_one_channel_always_stays() -> None:
 
 def test_nothing_to_do_leaves_the_graph() -> None:
     graph = graph_of(RESIDUAL)
-    assert prune(graph, PruneParameters(0.0)) is graph
+    assert prune(graph, PruneParameters(1e-6)) is graph
 
 
 # --- attention and recurrent layers -----------------------------------------------------------
@@ -350,7 +350,13 @@ def test_refusals(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"ratio": 2}, "prune: ratio must be within [0, 1]; got 2"),
+        ({"ratio": 0}, "prune: ratio must be above 0 and at most 1; got 0"),
+        ({"seed": 3}, "prune: seed has no effect on criterion=l1; got seed=3"),
+        (
+            {"seed": -3, "criterion": "random"},
+            "prune: seed must not be negative; got -3",
+        ),
+        ({"ratio": 2}, "prune: ratio must be above 0 and at most 1; got 2"),
         ({"multiple": 0}, "prune: multiple must be at least 1; got 0"),
         ({"protect": "w1"}, "prune: there is no layer or weight w1. Did you mean w?"),
         (

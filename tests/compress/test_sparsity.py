@@ -38,7 +38,7 @@ def arrays() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
-@pytest.mark.parametrize("ratio", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("ratio", [0.3, 0.5, 1.0])
 def test_exactly_the_smallest_go(scope: str, ratio: float) -> None:
     graph = graph_of(NET, **arrays())
     done = apply_recipe(graph, SPARSIFY, {"ratio": ratio, "scope": scope})
@@ -64,15 +64,14 @@ def test_equals_go_in_order() -> None:
 
 def test_nothing_is_lost_where_nothing_goes() -> None:
     graph = graph_of(NET, **arrays())
-    assert_same(graph, SPARSIFY.apply(graph, SparseParameters(0.0)), Exactness.BIT_EXACT)
-    assert_same(graph, N_M.apply(graph, StructuredParameters(4, 4)), Exactness.BIT_EXACT)
+    assert_same(graph, SPARSIFY.apply(graph, SparseParameters(1e-9)), Exactness.BIT_EXACT)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     extent=st.integers(1, 9),
     outputs=st.integers(1, 3),
-    m=st.integers(1, 5),
+    m=st.integers(2, 5),
     seed=st.integers(0, 99),
     transposed=st.booleans(),
     data=st.data(),
@@ -80,7 +79,7 @@ def test_nothing_is_lost_where_nothing_goes() -> None:
 def test_n_of_m(
     extent: int, outputs: int, m: int, seed: int, transposed: bool, data: st.DataObject
 ) -> None:
-    n = data.draw(st.integers(1, m))
+    n = data.draw(st.integers(1, m - 1))
     shape = (outputs, extent) if transposed else (extent, outputs)
     w = np.random.default_rng(seed).choice(np.float32([-2, -1, 1, 2, 3]), shape)
     text = f"""(%x: f32[2,{extent}]) -> (%y) {{
@@ -114,11 +113,17 @@ def test_layers_are_chosen_by_name_of_node_or_weight() -> None:
 @pytest.mark.parametrize(
     ("recipe", "values", "message"),
     [
-        (SPARSIFY, {"ratio": 1.5}, "sparsify: ratio must be within [0, 1]; got 1.5"),
+        (SPARSIFY, {"ratio": 0}, "sparsify: ratio must be above 0 and at most 1; got 0"),
+        (
+            N_M,
+            {"n": 4, "m": 4},
+            "sparsify-n-m: n must be at least 1 and less than m; got n=4 m=4",
+        ),
+        (SPARSIFY, {"ratio": 1.5}, "sparsify: ratio must be above 0 and at most 1; got 1.5"),
         (
             N_M,
             {"n": 3, "m": 2},
-            "sparsify-n-m: n must be at least 1 and at most m; got n=3 m=2",
+            "sparsify-n-m: n must be at least 1 and less than m; got n=3 m=2",
         ),
         (
             SPARSIFY,

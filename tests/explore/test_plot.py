@@ -57,3 +57,26 @@ def test_every_variant_is_a_dot_with_its_name(count):
     assert all(dot.attrib["fill"] == "#ffffff" for dot in dots[1:])
     texts = [each.text for each in root.iter(f"{SVG}text")]
     assert {"small <1>", "a", "b", "a against b"} <= set(texts)
+
+
+def test_the_front_is_drawn_and_noise_is_marked():
+    points = [
+        Point("fast", 10, 0.5, 9, 14),
+        Point("good", 30, 0.9, 28, 33),
+        Point("beaten", 40, 0.7, 39, 44),
+    ]
+    root = ElementTree.fromstring(scatter("net", "cost", "accuracy", points, rising=True))
+    titles = [
+        path.find(f"{SVG}title").text
+        for path in root.iter(f"{SVG}path")
+        if path.find(f"{SVG}title") is not None
+    ]
+    assert titles == [
+        "the front: no other is better", "fast: 9 to 14", "good: 28 to 33", "beaten: 39 to 44",
+    ]  # fmt: skip
+    (line,) = [p for p in root.iter(f"{SVG}path") if "stroke-dasharray" in p.attrib]
+    # A step up at the cost of each point of the front after the first.
+    assert line.attrib["d"].count("V") == 1
+    assert any("bars: the least" in (each.text or "") for each in root.iter(f"{SVG}text"))
+    exact = scatter("net", "cost", "accuracy", [Point("one", 1, 1)], rising=True)
+    assert "bars" not in exact

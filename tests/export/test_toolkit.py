@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -98,8 +99,9 @@ def test_self_test_passes(flavour: str, weights: str, tmp_path: Path) -> None:
     write(toolkit(flavour=flavour, weights=weights), tmp_path / "out")
     done = make(tmp_path / "out", "test")
     assert done.returncode == 0, done.stderr
-    assert "double_: largest difference 0, allowed" in done.stdout
-    assert done.stdout.endswith(": ok\n")
+    first, second = done.stdout.splitlines()
+    assert first.startswith("double_: largest difference 0, allowed")
+    assert re.fullmatch(r"stack: \d+ bytes used, ADDER_STACK_BYTES is \d+: ok", second)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,7 @@ def test_files(tmp_path: Path) -> None:
         "adder.c",
         "adder.h",
         "adder_golden.h",
+        "adder_stack.awk",
         "adder_test.c",
         "memory.svg",
         "report.md",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import erf
+from math import erf, erfc
 from typing import assert_never
 
 import numpy as np
@@ -48,6 +48,9 @@ _UNARY: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "cos": np.cos,
     "tanh": np.tanh,
     "erf": np.vectorize(erf, [float]),
+    "erfc": np.vectorize(erfc, [float]),
+    "expm1": np.expm1,
+    "log1p": np.log1p,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.kernels.tasks import all_tasks_of, arrays_of, assert_as_nest, compute
 from tests.kernels.test_grid import compiler
 from tests.plan.nets import Net
 from tests.plan.planned import assert_planned, plan_of
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.kernels import attention_choice, nest
 from weft.kernels.table import alternatives
@@ -145,9 +147,9 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("mask", ["", "rows"])
-@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize(
+    ("sizes", "mask", "machine"), in_turn(product(SHAPES, ["", "rows"]), MACHINES)
+)
 def test_alternatives_are_as_the_plain_loops(sizes, mask, machine):
     task = task_of(*sizes, mask=mask, machine=machine)
     found = attention_choice.propose(task)
@@ -164,9 +166,12 @@ def test_alternatives_are_as_the_plain_loops(sizes, mask, machine):
             assert_as_nest(task, made)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("mask", ["", "rows"])
-@pytest.mark.parametrize("sizes", [(1, 9, 21, 8, 24), (1, 1, 40, 8, 16), (1, 13, 130, 4, 5)])
+LONG = [(1, 9, 21, 8, 24), (1, 1, 40, 8, 16), (1, 13, 130, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mask", "machine"), in_turn(product(LONG, ["", "rows"]), MACHINES)
+)
 def test_keys_in_chunks_are_as_the_plain_loops(sizes, mask, machine):
     task = task_of(*sizes, mask=mask, machine=machine)
     for rows, span in ((3, 1), (8, 2), (8, 3)):
@@ -238,8 +243,10 @@ def test_other_definitions_are_declined():
         assert not attention_choice.propose(task)
 
 
-@pytest.mark.parametrize("sizes", [(1, 29, 21, 24, 17), (1, 1, 33, 32, 17), (1, 8, 37, 5, 20)])
-@pytest.mark.parametrize("mask", ["", "rows"])
+ODD = [(1, 29, 21, 24, 17), (1, 1, 33, 32, 17), (1, 8, 37, 5, 20)]
+
+
+@pytest.mark.parametrize(("sizes", "mask"), in_turn([(sizes,) for sizes in ODD], ["", "rows"]))
 def test_as_c_under_sanitizers(sizes, mask, tmp_path: Path):
     trials, wanted = [], []
     for machine in ("generic", "x86-avx512"):

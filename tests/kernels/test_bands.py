@@ -17,6 +17,7 @@ from tests.kernels.shapes import Shapes
 from tests.kernels.tasks import arrays_of, memory_of
 from tests.kernels.test_grid import Expected, compiler, drawn, machines
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.kernels.bands import Bands, chained, goes_by_rows, strips_of
 from weft.kernels.chains import MOST_TRIED, fuser, heights_of
 from weft.kernels.links import Setting, Stage, Stages, Window
@@ -151,9 +152,11 @@ def trials(cases: list[tuple[Net, str]], machine: str) -> Iterator[tuple[Trial, 
                 yield trial, Expected("tiled", whole.kernel.params[-1], wanted, largest)
 
 
-@pytest.mark.parametrize("machine", machines())
-def test_bands(machine: str, tmp_path: Path) -> None:
-    cases = drawn(chain, 16, repeatable=True)
+@pytest.mark.parametrize(
+    ("share", "machine"), in_turn([(share,) for share in range(4)], machines())
+)
+def test_bands(share: int, machine: str, tmp_path: Path) -> None:
+    cases = drawn(chain, 16, repeatable=True)[share::4]
     found = list(trials(cases, machine))
     results = run([trial for trial, _ in found], tmp_path, compiler())
     problems = [
@@ -162,8 +165,8 @@ def test_bands(machine: str, tmp_path: Path) -> None:
         if (problem := wanted.problem(memory))
     ]
     assert not problems, f"{len(problems)} of {len(found)}:\n" + "\n".join(problems[:3])
-    assert len(found) > len(cases)
-    assert any(len(trial.kernel.params) > 6 for trial, _ in found)
+    assert len(found) >= len(cases)
+    assert any(len(trial.kernel.params) > 4 for trial, _ in found)
 
 
 def inverted(size: int, stride: int) -> tuple[Stage, ...]:

@@ -23,6 +23,7 @@ from tests.kernels.definitions import evaluate
 from tests.kernels.shapes import FAMILIES, Shapes, nets
 from tests.kernels.tasks import all_tasks_of, arrays_of, memory_of
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.kernels import nest, table, winograd_choice
@@ -171,11 +172,9 @@ def drawn(family: Callable[[Shapes], str], count: int, repeatable: bool) -> list
 
 FEWER = {"square": 3, "attention": 6, "recurrent": 6}
 """Cases where kernels are long; 16 of the other families."""
-EACH = [
-    pytest.param(family, machine, id=f"{family.__name__}-{machine}")
-    for family in FAMILIES
-    for machine in machines()
-]
+EACH = in_turn(
+    [(family,) for family in FAMILIES], machines(), [family.__name__ for family in FAMILIES]
+)
 
 
 @pytest.mark.parametrize(("family", "machine"), EACH)

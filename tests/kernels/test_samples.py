@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.ops.samples import Sample
 from tests.ops.test_oracle import SAMPLES
 from tests.plan.planned import assert_planned
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
@@ -43,11 +45,14 @@ def interpretable(sample: Sample) -> bool:
     return not any(isinstance(OPS[node.op].compute, Extern) for node in graph.nodes)
 
 
+def on_machines(samples: list[Sample]) -> list[ParameterSet]:
+    return in_turn([(sample,) for sample in samples], MACHINES, [str(each) for each in samples])
+
+
 LOOPED = [sample for sample in SAMPLES if interpretable(sample)]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("sample", LOOPED, ids=str)
+@pytest.mark.parametrize(("sample", "machine"), on_machines(LOOPED))
 def test_planned_sample(sample: Sample, machine: str) -> None:
     graph, inputs = graph_of(sample)
     assert_planned(graph, inputs, machine, max(sample.tolerance, 1e-5))
@@ -60,8 +65,7 @@ WEIGHTED = [
 ]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("sample", WEIGHTED, ids=str)
+@pytest.mark.parametrize(("sample", "machine"), on_machines(WEIGHTED))
 def test_planned_sample_with_constant_weights(sample: Sample, machine: str) -> None:
     graph, inputs = graph_of(sample, frozenset(range(1, len(sample.inputs))))
     assert_planned(graph, inputs, machine, max(sample.tolerance, 1e-5))

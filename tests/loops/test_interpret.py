@@ -152,6 +152,7 @@ UNARY = {
     "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "trunc": np.trunc, "sign": np.sign,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]), "expm1": np.expm1, "log1p": np.log1p,
 }  # fmt: skip
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from tests.match.test_matcher import graph_of
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.match import disjoint
 from weft.match.conditions import Subject
 from weft.match.describe import query_of
 from weft.match.query import Query, query
@@ -155,6 +158,86 @@ def test_best_says_when_it_is_cut() -> None:
     found = query(chain(40), "Relu -> Neg -> Relu?", overlaps="best", seconds=0.0)
     assert found.cut.startswith(("stopped after 0 s: weight ", "nothing was weighed within 0 s"))
     assert sum(len(match.nodes) for match in found) >= 30
+
+
+def test_best_honours_its_time() -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1
+        return now[0]
+
+    # A second passes whenever somebody looks: what is found by then is what there is.
+    asked = Query.read("a: * -> ** -> b: *")
+    found = asked.matches(chain(60), overlaps="best", seconds=4, clock=clock)
+    assert found.cut.startswith("stopped after 4 s: not all matches were found by then")
+    assert now[0] < 12
+    taken = [node.name for match in found for node in match.nodes]
+    assert len(taken) == len(set(taken))
+
+
+def test_the_time_of_best_is_no_search_of_the_others() -> None:
+    def clock() -> float:
+        raise AssertionError
+
+    assert len(Query.read("Relu -> Neg").matches(chain(6), clock=clock)) == 3
+
+
+@pytest.mark.parametrize("seconds", [-1, "2", None, float("nan")])
+def test_a_time_is_a_number(seconds: float) -> None:
+    with pytest.raises(UserError) as caught:
+        query(chain(6), "Relu", overlaps="best", seconds=seconds)
+    assert str(caught.value) == f"seconds must be a number, 0 or more; got {seconds!r}"
+
+
+def test_counts_go_as_far_as_graphs_are_long() -> None:
+    (match,) = query(chain(500), "*{500}", overlaps="greedy")
+    assert len(match.nodes) == 500
+    assert len(query(chain(500), "*{200}", overlaps="greedy")) == 2
+
+
+def test_greedy_overlaps_do_not_advise_themselves() -> None:
+    row = " -> ".join(["Relu?"] * 2000)
+    with pytest.raises(UserError) as caught:
+        query(chain(6), row, overlaps="greedy")
+    assert caught.value.fix == (
+        "Say more about what stands in its repetitions, or let them count less far."
+    )
+
+
+def test_faults_of_predicates_and_weights_are_theirs() -> None:
+    def divides(subject: Subject) -> bool:
+        return len(subject.value) / 0 > 1
+
+    def tells_nothing(_: Match) -> None:
+        return
+
+    line = inspect.getsourcelines(divides)[1] + 1
+    with pytest.raises(UserError) as caught:
+        query(chain(6), "Relu[divides]", predicates={"divides": divides})
+    assert str(caught.value) == (
+        "query: predicate divides failed; got ZeroDivisionError: division by zero "
+        f"({__file__}, line {line}, node v1)"
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    line = inspect.getsourcelines(tells_nothing)[1]
+    with pytest.raises(UserError) as caught:
+        query(chain(6), "Relu", overlaps="best", weight=tells_nothing)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "query: `weight` failed; got TypeError: it must return a whole number; it returned None "
+        f"({__file__}, line {line}, a match of v1)"
+    )
+
+
+def test_best_needs_ortools_only_where_matches_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disjoint, "installed", lambda package: False)
+    assert query(chain(6), "Relu -> Neg", overlaps="best").cut == ""
+    found = query(chain(6), "Relu -> Neg -> Relu?", overlaps="best")
+    assert [len(match.nodes) for match in found] == [3, 2]
+    assert found.cut == (
+        "the heaviest were taken first; to weigh all sets of matches against each other, "
+        "install OR-tools: pip install 'weft[solver]'"
+    )
 
 
 def test_best_takes_the_heaviest_where_there_are_too_many() -> None:

@@ -45,6 +45,35 @@ SAMPLES = [
         CastAttributes(DType.I64),
         expected=([-1, 0, 1],),
     ),
+    # Beyond an integer type: its ends, in every way of computing.
+    *(
+        Sample(
+            "Cast",
+            (np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -1.5, -0.5, 1.5], of),),
+            CastAttributes(to),
+            expected=([0, *[to.limits[1], to.limits[0]] * 2, max(-1, to.limits[0]), 0, 1],),
+        )
+        for of in (np.float32, np.float64)
+        for to in DType
+        if to.is_integer
+    ),
+    Sample(
+        "Cast",
+        (np.array([2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**24 + 2], np.float32),),
+        CastAttributes(DType.I32),
+        expected=([2**31 - 1, -(2**31), 2**31 - 128, 2**24 + 2],),
+    ),
+    Sample(
+        "Cast",
+        (np.array([np.nan, np.inf, 300, -300, 65504], np.float16),),
+        CastAttributes(DType.U8),
+        expected=([0, 255, 255, 0, 255],),
+    ),
+    Sample(
+        "CastLike",
+        (np.array([np.nan, np.inf, -300], np.float32), "i8[1]"),
+        expected=([0, 127, -128],),
+    ),
     Sample("CastLike", ("f32[2,3]", "f16[4]")),
     Sample("CastLike", ("f32[2,3]", "f32[]")),
     Sample("Identity", ("f32[2,3]",)),

@@ -44,7 +44,25 @@ def batch(x: str, dtype: str = "f32", tolerance: float = CLOSE, **fields: object
     )
 
 
+HUGE = np.array([[1e38] * 6, [3e38] * 6, [1, 2, 3, 4, 5, 6]], np.float32)
+STANDARD = [-1.4638475, -0.8783085, -0.2927695, 0.2927695, 0.8783085, 1.4638475]
+
 SAMPLES = [
+    # Sums that would overflow, as onnxruntime computes them; PyTorch gives NaN.
+    Sample(
+        "LayerNormalization",
+        (HUGE, np.ones(6, np.float32)),
+        LayerNormalizationAttributes(),
+        1e-5,
+        expected=([[0] * 6, [0] * 6, STANDARD],),
+    ),
+    Sample(
+        "InstanceNormalization",
+        (HUGE[None], np.ones(3, np.float32), np.zeros(3, np.float32)),
+        InstanceNormalizationAttributes(),
+        1e-5,
+        expected=([[[0] * 6, [0] * 6, STANDARD]],),
+    ),
     Sample("Softmax", (LARGE,), SoftmaxAttributes(), CLOSE, expected=(EXPECTED,)),
     Sample("Softmax", ("f32[2,3,4]",), SoftmaxAttributes(axis=1), CLOSE),
     Sample("Softmax", ("f32[5]",), SoftmaxAttributes(axis=0), CLOSE),

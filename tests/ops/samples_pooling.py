@@ -74,6 +74,11 @@ SAMPLES = [
     Sample("GlobalAveragePool", (SQUARE,), expected=([[[[13]]]],)),
     Sample("GlobalAveragePool", ("f32[2,3,4,5]",), tolerance=CLOSE),
     Sample("GlobalAveragePool", ("bf16[2,3,4]",), tolerance=2e-2),
+    # NaN is passed over; where there is nothing else, the index is the first of the image.
+    maximum(np.full((1, 2, 3, 3), np.nan, np.float32), 2, 2, outputs=2),
+    maximum(
+        np.where(np.arange(18) % 4 == 1, np.nan, np.arange(18)).reshape(1, 2, 3, 3), 2, 2, outputs=2
+    ),
     Sample("GlobalMaxPool", (SQUARE,), expected=([[[[25]]]],)),
     Sample("GlobalMaxPool", ("f32[2,3,4,2,2]",)),
     Sample("GlobalLpPool", ("f32[2,3,4,2]",), GlobalLpPoolAttributes(), CLOSE),

@@ -75,6 +75,12 @@ SAMPLES = [
     Sample("ReduceLogSumExp", (floats(1000, 1000),), ALL, 1e-3, expected=(1000.6931472,)),
     Sample("ReduceLogSumExp", (floats(-INF, -INF),), ALL, expected=(-INF,)),
     Sample("ReduceLogSumExp", (floats(INF, 1),), ALL, expected=(INF,)),
+    Sample("ReduceLogSumExp", (np.array([5, -3, 5], np.int64),), ALL, expected=(5,)),
+    Sample("ReduceLogSumExp", (np.array([-5, -5], np.int32),), ALL, expected=(-4,)),
+    Sample(
+        "ReduceLogSumExp", (np.array([[700, 3], [700, 4]], np.uint64),), ROW, expected=([700, 700],)
+    ),
+    Sample("ReduceLogSum", (np.array([5, 3, 400], np.int64),), ALL, expected=(6,)),
     *(
         Sample(name, (random("i32[3,4,5]", 0, 4),), ArgAttributes(axis, keepdims, last))
         for name in ("ArgMax", "ArgMin")

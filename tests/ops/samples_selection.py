@@ -10,6 +10,8 @@ from weft.ops.selection import HardmaxAttributes, TopKAttributes
 TIES = np.array([[3.0, 1.0, 3.0, 2.0, 3.0, 1.0]], np.float32)
 MANY = random("i8[3,100]", -20, 20)
 
+NUMBERS = (np.arange(170) * 37 % 170).astype(np.float32)
+
 SAMPLES = [
     Sample("TopK", ("f32[3,7]",), TopKAttributes(3), outputs=2),
     Sample("TopK", ("f64[3,7,2]",), TopKAttributes(4, 1, 0), outputs=2),
@@ -17,6 +19,31 @@ SAMPLES = [
         "TopK", (TIES,), TopKAttributes(4), outputs=2, expected=([[3, 3, 3, 2]], [[0, 2, 4, 3]])
     ),
     Sample("TopK", (TIES,), TopKAttributes(3, -1, 0), outputs=2),
+    # As PyTorch orders them, by insertion, by sorting and by a heap.
+    Sample(
+        "TopK",
+        (np.array([1, np.nan, 3, np.nan, 2], np.float32),),
+        TopKAttributes(3),
+        outputs=2,
+        expected=([np.nan, np.nan, 3], [1, 3, 2]),
+    ),
+    Sample(
+        "TopK",
+        (np.array([1, np.nan, 3, np.nan, -np.inf], np.float32),),
+        TopKAttributes(4, largest=0),
+        outputs=2,
+        expected=([-np.inf, 1, 3, np.nan], [4, 0, 2, 1]),
+    ),
+    *(
+        Sample(
+            "TopK",
+            (np.where(NUMBERS % 7 == 3, np.nan, NUMBERS),),
+            TopKAttributes(k, 0, up),
+            outputs=2,
+        )
+        for k in (10, 40, 150)
+        for up in (0, 1)
+    ),
     Sample("TopK", (MANY,), TopKAttributes(32), outputs=2),
     Sample("TopK", (MANY,), TopKAttributes(33), outputs=2),
     Sample("TopK", (MANY.T,), TopKAttributes(100, 0, 0), outputs=2),

@@ -29,6 +29,14 @@ SAMPLES = [
     Sample("Slice", ("f32[5,6]",), SliceAttributes((0, -1), (3, -FAR), (0, 1), (2, -2))),
     Sample("Slice", ("f32[5,6]",), SliceAttributes((100,), (0,), (-1,), (-1,))),
     Sample("Slice", ("f32[5,6]",), SliceAttributes((-100,), (2,), (0,))),
+    # Backwards from before the first element, ONNX starts at the first.
+    Sample(
+        "Slice",
+        (np.arange(5, dtype=np.float32),),
+        SliceAttributes((-7,), (-FAR,), (0,), (-1,)),
+        expected=([0],),
+    ),
+    Sample("Slice", ("f32[0]",), SliceAttributes((-7,), (-FAR,), (0,), (-2,))),
     Sample(
         "Slice",
         (np.arange(10),),

@@ -59,3 +59,27 @@ def test_roofs_meet_at_the_peak():
 
 def test_without_dots_or_roofs_there_is_still_a_picture():
     assert titles(drawn([], []), "circle") == {}
+
+
+def test_labels_do_not_collide():
+    roofs = [Roof(f"L{n}", 100.0 + n) for n in range(4)]
+    dots = [Dot(f"{n} Conv", "tiled", 10.0 + n / 100, 90.0, 0.1) for n in range(10)]
+    places = []
+    for each in drawn(dots, roofs).iter(f"{SVG}text"):
+        if "paint-order" in each.attrib:
+            x, y, size = (float(each.attrib[name]) for name in ("x", "y", "font-size"))
+            places.append((x, y - size, x + 0.58 * size * len(each.text), y))
+    assert len(places) >= len(roofs) + 1
+    for place, one in enumerate(places):
+        for other in places[:place]:
+            apart = one[0] >= other[2] - 0.1 or other[0] >= one[2] - 0.1
+            assert apart or one[1] >= other[3] - 0.1 or other[1] >= one[3] - 0.1
+
+
+def test_a_legend_that_is_too_long_has_several_lines():
+    dots = [Dot(f"{n}", f"a long name of a scheme {n}", 1.0, 1.0, 0.01) for n in range(14)]
+    picture = drawn(dots)
+    keys = [each for each in picture.iter(f"{SVG}text") if "scheme" in (each.text or "")]
+    assert max(float(each.attrib["x"]) for each in keys) < WIDTH - RIGHT - 100
+    assert len({each.attrib["y"] for each in keys}) > 1
+    assert float(picture.attrib["viewBox"].split()[3]) > HEIGHT

@@ -182,9 +182,9 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.replace("conv2", layers.Conv(5, 3, padding=1)),
-        "replace: both sides of a value must have one type; got s: f32[1,4,8,8] in the graph, "
-        "conv_out: f32[1,5,8,8] in the subgraph. "
-        "Give a subgraph for that shape, or replace what reads the value, too.",
+        "replace: s becomes f32[1,5,8,8], which cannot follow: add: the shapes do not broadcast; "
+        "got f32[1,5,8,8], f32[1,4,8,8] (node sum). "
+        "Keep the type f32[1,4,8,8], or replace that node, too.",
     ),
     (
         lambda net: net.insert("q", weft.ops.relu),

@@ -60,6 +60,17 @@ class Build:
         """What the choices in the database depend on."""
         return context_of(self.compiler, self.flags)
 
+    def told(self, tuned: bool) -> str:
+        """The options in a line, for people."""
+        parts = [self.flavour.name]
+        if self.flavour.vectors:
+            parts.append(f"vectors of {self.machine.vector_bytes} bytes")
+        parts.append("1 thread" if self.threads == 1 else f"{self.threads} threads")
+        if self.batch != 1:
+            parts.append(f"batch {self.batch}")
+        asked = (("exact", self.exact), ("plain", self.plain), ("tuned", tuned))
+        return ", ".join([*parts, *(word for word, wanted in asked if wanted), *self.libraries])
+
     def key(self, identity: str, tune: object, choices: Mapping[str, str]) -> str:
         """What the cache knows the built network by.
 

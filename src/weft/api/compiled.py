@@ -12,6 +12,7 @@ import numpy as np
 from weft.api.building import build_here
 from weft.api.looked import Looked
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.errors import UserError, above_zero
 from weft.frontends.source import Source, note_built
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
@@ -19,7 +20,7 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
-from weft.runtime.record import remember
+from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
 
@@ -82,6 +83,9 @@ class Net(Looked):
             plain=plain,
             libraries=libraries,
         )
+        if tune not in (True, False, "cached"):
+            raise UserError('tune must be True, False or "cached"', got=repr(tune))
+        above_zero("tune_seconds", tune_seconds)
         choices = Choices().known(way.context) if tune else {}
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
         later = Net(self.origin)
@@ -92,7 +96,9 @@ class Net(Looked):
                 way.tune(self.graph, choices, tune_seconds)
                 choices = Choices().known(way.context)
             library = way.library(self.graph, choices)
-            remember(Cache(), way.key(self.identity, tune, choices), library.built)
+            path = self.origin.path if isinstance(self.origin, Source) else ""
+            made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
+            remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
         options: dict[str, Any] = {
@@ -150,6 +156,7 @@ class Net(Looked):
             compiler=compiler,
             libraries=libraries,
         )
+        above_zero("seconds", seconds)
         known = {} if again else Choices().known(way.context)
         return way.tune(self.graph, known, seconds, self._arranged(inputs), report)
 

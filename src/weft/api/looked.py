@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from weft import pictures
+from weft.api.matched import highlighted, replace_matches
 from weft.api.named import arranged
 from weft.api.planned import Planned
+from weft.errors import UserError
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
@@ -22,6 +24,8 @@ from weft.plan.tap import tap
 from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
+from weft.surgery.chosen import Nodes
+from weft.surgery.part import Part
 from weft.targets.table import target as find_target
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
@@ -58,7 +62,7 @@ class Looked(Planned):
         Returns:
             The matches, in the order of the graph.
         """
-        return ask(
+        found = ask(
             self.graph,
             text,
             overlaps=overlaps,
@@ -66,23 +70,64 @@ class Looked(Planned):
             seconds=seconds,
             weight=weight,
         )
+        found.elsewhere = lambda: self._elsewhere(text, predicates)
+        return found
+
+    def _elsewhere(self, text: str, predicates: Mapping[str, Predicate] | None) -> str:
+        """Whether a query that does not match here does after simplification."""
+        graph = self.simplification[0]
+        try:
+            found = ask(graph, text, overlaps="greedy", predicates=predicates)
+        except UserError:
+            return ""
+        count = len(found)
+        text = "1 match" if count == 1 else f"{count} matches"
+        return f"{text} after simplification: ask net.simplified()" if count else ""
+
+    def replace_all(
+        self,
+        query: str | Matches,
+        function: Part,
+        *,
+        overlaps: Overlaps = "greedy",
+        predicates: Mapping[str, Predicate] | None = None,
+    ) -> Self:
+        """With something else wherever a query matches, all in one pass.
+
+        Args:
+            query: in the language of ``docs/query.md``, or matches that share no nodes.
+            function: what comes, as for ``replace``: a graph, a net, or a function of the
+                values that the nodes of a match read (``match.inputs``, in order), which
+                gives what they give (``match.outputs``).  Where its first parameter is called
+                ``match``, it gets the match first.
+            overlaps: ``greedy`` or ``best``: which matches are taken where they overlap.
+            predicates: as for ``query``.
+
+        Raises:
+            UserError: a match cannot be replaced; nothing is replaced then.
+        """
+        found = query
+        if isinstance(found, str):
+            found = self.query(found, overlaps=overlaps, predicates=predicates)
+        return self.with_graph(replace_matches(self.graph, found, function))
 
     def draw(
         self,
         *,
-        highlight: Mapping[str, Collection[str]] | None = None,
+        highlight: Mapping[str, Nodes] | Nodes | None = None,
         format: pictures.Format = "svg",
         title: str = "",
     ) -> str:
         """A picture of the graph.
 
         Args:
-            highlight: names of nodes to mark, by caption.
+            highlight: nodes to mark, by caption or without: names, nodes, or matches.
             format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
                 searches and shows all details.
             title: stands above; the graph's name if not given.
         """
-        return pictures.draw(self.graph, highlight=highlight, format=format, title=title)
+        marked = highlighted(self.graph, highlight)
+        return pictures.draw(self.graph, highlight=marked, format=format, title=title)
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows, unless there is too much of it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
@@ -11,23 +12,28 @@ from typing import Any, Self, cast
 import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.errors import UserError
 from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
+from weft.ir.diff import GraphDiff, diff
 from weft.ir.graph import Graph, counted, facts_of
+from weft.ir.history import noted
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
-from weft.ops.evaluate import evaluate
+from weft.ops.evaluate import evaluate, fitting
 from weft.ops.expand import expand
 from weft.ops.resolve import resolved
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
 from weft.reporting import announce
-from weft.rewrite.engine import Log
+from weft.rewrite.chosen import RuleLike, rules_of, told_of
+from weft.rewrite.engine import Log, rewrite
 from weft.rewrite.natives import use_natives
+from weft.rewrite.recipe import Recipe
 from weft.rewrite.recipes import simplify, tidy
-from weft.rewrite.rule import Exactness
+from weft.rewrite.rule import Exactness, exactness_of
 from weft.runtime.identity import digest_graph
 from weft.screen import Screen, Shown
 from weft.surgery.editable import Editable
@@ -53,6 +59,12 @@ class Network(Editable, Shown):
 
     def __post_init__(self) -> None:
         # Nodes that were made by hand may lack attributes.
+        if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                "a net is made of a graph",
+                got=type(self.origin).__name__,
+                fix="weft.load reads a file, weft.trace follows a function, weft.net joins values.",
+            )
         if isinstance(self.origin, Graph):
             object.__setattr__(self, "origin", resolved(self.origin))
 
@@ -110,6 +122,12 @@ class Network(Editable, Shown):
             if isinstance(dim, Symbol)
         }
         if not names:
+            if batch != 1 and all(batch not in type.shape for type in self.inputs.values()):
+                raise UserError(
+                    f"only an open size can be bound; all of {self.graph.name} are known",
+                    got=f"batch {batch}",
+                    fix="Other shapes: --input NAME=SHAPE, or in Python net.with_shapes.",
+                )
             return self
         return self.with_graph(bind_symbols(self.graph, dict.fromkeys(sorted(names), batch)))
 
@@ -128,11 +146,44 @@ class Network(Editable, Shown):
             return self.with_graph(simplify(self.graph, allow=Exactness.BIT_EXACT)[0])
         return self.with_graph(self.simplification[0])
 
-    def apply(self, recipe: str, **parameters: object) -> Self:
+    def rewrite(
+        self, rules: RuleLike | Iterable[RuleLike], *, allow: Exactness | str = "reassociating"
+    ) -> Self:
+        """The net after rules, applied until none applies; the history says what was done.
+
+        Args:
+            rules: one or several; Weft's own by their names (``weft show --after`` lists what
+                they do).  Earlier ones are tried first at every node.
+            allow: ``bit-exact``, ``reassociating`` or ``approximate``: rules of a looser label
+                are left out.
+
+        Raises:
+            UserError: there is no such rule, or a function of a rule failed.
+        """
+        label = exactness_of(allow)
+        chosen = rules_of(rules)
+        done, log = rewrite(self.graph, chosen, allow=label)
+        told = told_of(chosen, log)
+        return self.with_graph(noted(changed(done, history=self.graph.history), "rewrite", told))
+
+    def diff(self, other: Network | Graph) -> GraphDiff:
+        """What turns this net into another: prints as a unified diff.
+
+        Args:
+            other: the net or graph after the change.
+        """
+        graph = other.graph if isinstance(other, Network) else other
+        if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+            got = type(graph).__name__
+            raise UserError("diff: a net is compared with a net or a graph", got=got)
+        return diff(self.graph, graph)
+
+    def apply(self, recipe: str | Recipe, **parameters: object) -> Self:
         """The net after a recipe (``weft recipes`` lists them).
 
         Args:
-            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``.
+            recipe: its name, as in ``net.apply("tile-conv", axis=2, parts=4)``, or a recipe
+                of your own.
             parameters: of the recipe.
 
         Raises:
@@ -174,7 +225,10 @@ class Network(Editable, Shown):
         """
         names = self.graph.inputs
         given = arranged(self.graph.name, "input", names, inputs, named)
-        found = evaluate(self.graph, dict(zip(names, given, strict=True)), OPS)
+        arrays = dict(zip(names, given, strict=True))
+        for name, array in arrays.items():
+            arrays[name] = fitting(name, array, self.graph.types[name])
+        found = evaluate(self.graph, arrays, OPS)
         made = tuple(found[name] for name in self.graph.outputs)
         return named_outputs(outputs_type(self.graph.outputs), made)
 

@@ -13,6 +13,7 @@ from weft.errors import UserError
 from weft.frontends.source import NATIVE, open_file
 from weft.ir.compose import merge as merge_graphs
 from weft.ir.graph import Graph
+from weft.ir.naming import require_mapping
 from weft.ir.types import TensorType, parse_type
 from weft.ops.trace import graph_of
 from weft.ops.trace import trace as trace_graph
@@ -79,6 +80,8 @@ def merge(
     Raises:
         UserError: a name or a type does not fit, or the wiring goes in a circle.
     """
+    require_mapping(parts, "merge: parts are networks by name")
+    require_mapping(wiring, "merge: wiring gives an output, by the input that it feeds")
     for part, given in parts.items():
         if not isinstance(given, Graph | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(

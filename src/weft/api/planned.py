@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import export as toolkits
 from weft.api.network import Network
+from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
@@ -18,7 +19,7 @@ from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
-from weft.plan.lower import lower
+from weft.plan.lower import identifier, lower
 from weft.plan.plan import Plan, make
 from weft.plan.program import Program
 from weft.plan.report import report, spans
@@ -56,6 +57,7 @@ class Planned(Network):
             libraries: whose functions choices may name: ``onednn``, where it is installed.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        threads = thread_count(threads)
         choices = Everywhere() if plain else choices
         implement = implementer(
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
@@ -126,7 +128,7 @@ class Planned(Network):
             choices=choices,
             libraries=libraries,
         )
-        return lower(plan, name or self.graph.name)
+        return lower(plan, _prefix(name) or self.graph.name)
 
     def source(
         self,
@@ -153,12 +155,13 @@ class Planned(Network):
             plain: loops to read and audit; see ``plan``.
         """
         machine = find_target(target) if isinstance(target, str) else target
+        _check_weights(weights, parts)
         program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
         return emit(program, flavour or _dialect(machine, plain), weights, parts)
 
     def toolkit(
         self,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         name: str = "",
         flavour: str = "",
@@ -170,6 +173,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -186,17 +190,22 @@ class Planned(Network):
             inputs: for the self-test, in order or by name; seeded random ones if not given.
             model: what was compiled, for people; the graph's name if not given.
             also: names of exports of plugins, whose files are written, too.
+            compiler: the compiler and its flags, as one would type them: the toolkit is built with
+                them, and they say what it takes of stack and flash. Without, both are estimates,
+                for a target other than ``host``.
         """
         machine = find_target(target) if isinstance(target, str) else target
         for each in also:
             toolkits.export_named(each)
+        prefix = _prefix(name)
+        _check_weights(weights, parts)
         net = self.bound()
         plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
-        program = lower(plan, name or net.graph.name)
+        program = lower(plan, prefix or net.graph.name)
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
-        return toolkits.Toolkit(
+        made = toolkits.Toolkit(
             files=emit(program, flavour or _dialect(machine, plain), weights, parts),
             report=report(plan),
             spans=spans(plan),
@@ -206,11 +215,12 @@ class Planned(Network):
             flags=machine.flags,
             also=tuple(also),
         )
+        return toolkits.built(made, compiler)
 
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "host",
+        target: str | Target = "generic",
         *,
         ram: int | None = None,
         flash: int | None = None,
@@ -224,6 +234,7 @@ class Planned(Network):
         inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
         model: str = "",
         also: Sequence[str] = (),
+        compiler: str = "",
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -231,7 +242,7 @@ class Planned(Network):
             folder: absent, empty, or an earlier toolkit, which is replaced.
             target: the machine.
             ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that the weights must fit into.
+            flash: bytes that code and constants must fit into.
             name: prefix of everything public.
             flavour: dialect of C.
             weights: ``arrays`` or ``blob``.
@@ -242,23 +253,55 @@ class Planned(Network):
             inputs: for the self-test.
             model: what was compiled, for people.
             also: names of exports of plugins.
+            compiler: the compiler and its flags; see ``toolkit``.
         """
-        made = self.toolkit(
-            target,
-            name=name,
-            flavour=flavour,
-            weights=weights,
-            parts=parts,
-            threads=threads,
-            exact=exact,
-            plain=plain,
-            inputs=inputs,
-            model=model,
-            also=also,
+
+        def planned(net: Planned) -> Plan:
+            count = thread_count(threads)
+            return net.bound().plan(target, threads=count, exact=exact, plain=plain)
+
+        def make(net: Planned) -> toolkits.Toolkit:
+            return net.toolkit(
+                target,
+                name=name or self.graph.name,
+                flavour=flavour,
+                weights=weights,
+                parts=parts,
+                threads=threads,
+                exact=exact,
+                plain=plain,
+                inputs=inputs,
+                model=model,
+                also=also,
+                compiler=compiler,
+            )
+
+        made = make(self)
+        toolkits.check_room(
+            made, ram, flash, lambda room: tiles_that_fit(self, made, room, planned, make)
         )
-        toolkits.check_room(made, ram, flash)
         toolkits.write(made, Path(folder))
         return made
+
+
+def _prefix(name: str) -> str:
+    """A prefix of everything public that the caller chose."""
+    safe = identifier(name)
+    if name and name != safe:
+        raise UserError(
+            "name must be a C identifier: letters, digits and single underscores between them, "
+            "a letter first",
+            got=repr(name),
+            fix=f"For example: {safe}",
+        )
+    return name
+
+
+def _check_weights(weights: str, parts: int) -> None:
+    if weights not in ("arrays", "blob"):
+        raise UserError("weights are written as arrays or blob", got=repr(weights))
+    if parts < 0:
+        raise UserError("parts must not be negative; 0 is one for each function", got=str(parts))
 
 
 def _dialect(machine: Target, plain: bool) -> str:

@@ -11,15 +11,19 @@ from pathlib import Path
 import click
 
 from weft.cli.common import (
+    SECONDS,
+    SEED,
     Model,
     State,
     exact_option,
     json_option,
     libraries_option,
     model_options,
+    say,
     simd_option,
     table,
     tuned_option,
+    wide_option,
     working,
     write_json,
 )
@@ -65,10 +69,12 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 
 @click.command(short_help="Measure how long one run takes.")
 @model_options
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure each.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure each."
+)
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the random inputs.")
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
 )
@@ -84,7 +90,9 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @exact_option
 @libraries_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
-@click.option("--top", default=0, metavar="N", help="With --layers: only the N slowest steps.")
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -97,6 +105,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     callback=show_limits,
     help="Measure what this machine can do at most, print it, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def bench(
@@ -113,7 +122,7 @@ def bench(
     exact: bool,
     libraries: tuple[str, ...],
     layers: bool,
-    top: int,
+    top: int | None,
     svg: Path | None,
 ) -> None:
     """Compiles MODEL for this machine and measures single runs.
@@ -131,7 +140,7 @@ def bench(
     machine = runnable(target, simd)
     settings = Settings(seconds, seed, threads, tuned, exact, libraries)
     if layers:
-        show_layers(state, model, machine, settings, top, svg)
+        show_layers(state, model, machine, settings, top or 0, svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
@@ -148,7 +157,7 @@ def bench(
             timings.append((what, measure(from_c(library, arrays), seconds)))
             call = partial(library, *arrays, out=library(*arrays))
             timings.append((what, measure(from_python(call), seconds * _CALLS_SHARE)))
-        click.echo(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
+        say(f"compiled in {built:.1f} s by {find_compiler()}", err=True)
     if rival:
         session = Session(model.path)
         given = {**model.constants, **inputs}
@@ -161,4 +170,4 @@ def bench(
         write_json({"macs": macs, "timings": found})
         return
     headings = ("", "least µs", "median µs", "95 % µs", "runs", "GFLOP/s")
-    table(headings, [_cells(*each, macs) for each in timings], range(1, 6))
+    table(headings, [_cells(*each, macs) for each in timings], range(1, 6), ("runs", "95 % µs"))

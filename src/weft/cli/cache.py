@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from weft.cli.common import State, json_option, table, write_json
+from weft.cli.common import State, json_option, table, was_given, wide_option, write_json
 from weft.cli.files import parse_bytes
+from weft.errors import UserError
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry
+from weft.runtime.record import MadeFor, made_for
+
+_KINDS = {".so": "library", ".bin": "weights", ".net": "record", ".file": "checked file"}
+# Libraries that serve all networks, by how their names begin.
+_SHARED = {"weft-pool": "pool of threads", "timing": "timing loop", "limits": "machine limits"}
 
 
-def _record(entry: Entry) -> dict[str, str | int | float]:
-    return {"path": str(entry.path), "bytes": entry.bytes, "used": entry.used}
+def _kind(path: Path) -> str:
+    """What an entry is."""
+    shared = _SHARED.get(path.name.rpartition("-")[0])
+    return shared or _KINDS.get(path.suffix, "")
+
+
+def _names(path: Path, known: Mapping[str, list[MadeFor]]) -> list[MadeFor]:
+    """What an entry was made for; of a library without a record only the network's name."""
+    if path.name in known or path.suffix != ".so":
+        return known.get(path.name, [])
+    name = path.name.rpartition("-")[0]
+    return [] if name in _SHARED else [MadeFor(name)]
+
+
+def _record(entry: Entry, known: Mapping[str, list[MadeFor]]) -> dict[str, object]:
+    return {
+        "path": str(entry.path),
+        "kind": _kind(entry.path),
+        "made_for": [asdict(each) for each in _names(entry.path, known)],
+        "bytes": entry.bytes,
+        "used": entry.used,
+    }
+
+
+def _cells(entry: Entry, known: Mapping[str, list[MadeFor]], now: float) -> tuple[str, ...]:
+    names = _names(entry.path, known)
+    models = dict.fromkeys(Path(each.model).name for each in names)
+    options = dict.fromkeys(each.options for each in names if each.options)
+    return (
+        ", ".join(models),
+        _kind(entry.path),
+        "; ".join(options),
+        size(entry.bytes),
+        _age(now - entry.used),
+        entry.path.name,
+    )
 
 
 def _age(seconds: float) -> str:
@@ -26,24 +69,31 @@ def _age(seconds: float) -> str:
 @click.command(short_help="List or prune the built libraries.")
 @click.option("--prune", is_flag=True, help="Remove what was not used for longest ...")
 @click.option("--keep", default="0", help="... until no more than this is left, as 200M.")
+@wide_option
 @json_option
 @click.pass_obj
 def cache(state: State, prune: bool, keep: str) -> None:
     """Lists the cache of built libraries and weights, least recently used first.
 
+    Each entry is shown with the model and the options that it was made for; several models may
+    share one.
+
     Its folder is $WEFT_CACHE, $XDG_CACHE_HOME/weft or ~/.cache/weft. Whatever is removed is
     built again when it is needed.
     """
+    if was_given("keep") and not prune:
+        raise UserError("--keep belongs to --prune", fix="Add --prune.")
     store = Cache()
     limit = parse_bytes(keep)
+    known = made_for(store)
     gone = store.prune(limit) if prune else []
     left = store.entries()
     if state.json:
         write_json(
             {
                 "folder": str(store.root),
-                "removed": [_record(each) for each in gone],
-                "entries": [_record(each) for each in left],
+                "removed": [_record(each, known) for each in gone],
+                "entries": [_record(each, known) for each in left],
             }
         )
         return
@@ -51,7 +101,7 @@ def cache(state: State, prune: bool, keep: str) -> None:
         click.echo(f"removed {len(gone)} entries, {size(sum(each.bytes for each in gone))}")
     else:
         now = time.time()
-        rows = [(each.path.name, size(each.bytes), _age(now - each.used)) for each in left]
-        table(("entry", "bytes", "used"), rows, (1,))
+        rows = [_cells(each, known, now) for each in left]
+        table(("model", "is", "options", "bytes", "used", "file"), rows, (3,), ("file", "options"))
     total = size(sum(each.bytes for each in left))
     click.echo(f"{len(left)} entries, {total} in {store.root}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Generator, Sequence
+import math
+import textwrap
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -13,6 +15,8 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.core import ParameterSource
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -22,10 +26,10 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from weft import api
+from weft.cli.columns import Columns
 from weft.errors import InternalError, UserError, WeftError
 from weft.ir.npz import read_arrays
 from weft.pictures.canvas import clean
@@ -36,6 +40,7 @@ from weft.runtime.threads import MOST_THREADS
 from weft.targets.table import SIMD
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Given = TypeVar("Given")
 
 
 class Exit(IntEnum):
@@ -56,10 +61,16 @@ class State:
     Attributes:
         json: results and errors are written as JSON.
         quiet: progress is not shown.
+        wide: tables are written whole, whatever the terminal's width.
     """
 
     json: bool = False
     quiet: bool = False
+    wide: bool = False
+
+
+UNLIMITED = 10_000
+"""As wide as a table may be where nobody watches."""
 
 
 def output() -> Console:
@@ -68,7 +79,7 @@ def output() -> Console:
     return (
         console
         if console.is_terminal
-        else Console(highlight=False, markup=False, width=10_000, no_color=True)
+        else Console(highlight=False, markup=False, width=UNLIMITED, no_color=True)
     )
 
 
@@ -121,18 +132,57 @@ def _plain(value: Any) -> object:
     raise InternalError(f"{type(value).__name__} is no JSON")
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> None:
-    """Writes a table; ``numbers`` are the columns that are flush right."""
-    built = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for place, heading in enumerate(headings):
-        built.add_column(heading, justify="right" if place in numbers else "left", overflow="fold")
-    for row in rows:
-        built.add_row(*(Text(clean(cell)) for cell in row))
-    console = output()
-    with console.capture() as captured:
-        console.print(built)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+def width() -> int:
+    """How wide what is written may be: what the terminal has, unless all was asked for."""
+    context = click.get_current_context(silent=True)
+    wide = context is not None and isinstance(context.obj, State) and context.obj.wide
+    return UNLIMITED if wide else output().width
+
+
+def watched() -> bool:
+    """Whether what is written is for a person at a terminal, who did not ask for all of it."""
+    return width() < UNLIMITED
+
+
+def write_lines(text: str) -> None:
+    """Writes text line by line, without the ends of lines that the terminal has no room for."""
+    room = width()
+    for line in clean(text).split("\n"):
+        click.echo(line if cell_len(line) <= room else f"{set_cell_size(line, room - 1)}…")
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Writes a paragraph, broken between words where the terminal ends."""
+    for line in text.split("\n"):
+        parts = textwrap.wrap(line, width(), break_on_hyphens=False) or [""]
+        click.echo("\n".join(parts), err=err)
+
+
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[int],
+    drop: Sequence[str] = (),
+    *,
+    prose: bool = False,
+) -> None:
+    """Writes a table, a line for each row.
+
+    Args:
+        headings: of the columns.
+        rows: of cells.
+        numbers: places of the columns that are flush right.
+        drop: headings of columns that are left out where the terminal is too narrow, first first.
+        prose: the last column is text to read: it is broken between words.
+    """
+    cleaned = [[clean(cell) for cell in row] for row in rows]
+    columns = Columns(headings, cleaned, numbers, drop, prose)
+    (head, *lines), gone = columns.fitted(width())
+    click.secho(head, bold=True)
+    for line in lines:
+        click.echo(line)
+    if gone:
+        say(f"(not shown: {', '.join(gone)}; --wide shows all)")
 
 
 def warn_failed(parts: PluginTable[Any]) -> None:
@@ -171,6 +221,45 @@ def _error_record(error: WeftError) -> dict[str, str]:
 # --- options --------------------------------------------------------------------------------
 
 
+class Number(click.ParamType[float]):
+    """A finite number, of at least 0, or above it.
+
+    Args:
+        above: 0 is refused, too.
+        signed: any finite number.
+    """
+
+    name = "number"
+
+    def __init__(self, *, above: bool = False, signed: bool = False) -> None:
+        self.above = above
+        self.signed = signed
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number that a text is."""
+        try:
+            found = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        low = not self.signed and (found < 0 or (self.above and found == 0))
+        if low or not math.isfinite(found):
+            rule = "above 0" if self.above else "" if self.signed else "of at least 0"
+            self.fail(f"{value} is not a finite number {rule}".rstrip() + ".", param, ctx)
+        return found
+
+
+SECONDS = Number(above=True)
+SEED = click.IntRange(0)
+
+
+def was_given(name: str) -> bool:
+    """Whether an option of the running command was typed."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
 def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         ctx.obj.json = True
@@ -197,6 +286,21 @@ json_option = click.option(
     expose_value=False,
     callback=_set_json,
     help="Write results and errors as JSON.",
+)
+
+
+def _set_wide(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj.wide = True
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_wide,
+    help="Write all columns and whole names, even if the terminal is too narrow.",
 )
 
 target_option = click.option(
@@ -274,7 +378,16 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """What several ``--input`` say."""
-    return dict(parse_shape(each) for each in texts)
+    return _each_once("--input", [parse_shape(each) for each in texts])
+
+
+def _each_once(option: str, pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
+    """What was said by name; a name that is said twice is refused."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{option} names an input once", got=f"{name} twice")
+    return dict(pairs)
 
 
 def parse_constant(text: str) -> tuple[str, np.ndarray]:
@@ -345,7 +458,7 @@ def model_options(function: Function) -> Function:
         chosen = Model(
             model,
             parse_shapes(shapes),
-            dict(parse_constant(each) for each in constants),
+            _each_once("--constant", [parse_constant(each) for each in constants]),
             batch,
         )
         return function(model=chosen, **rest)

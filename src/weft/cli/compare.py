@@ -11,6 +11,7 @@ import click
 from weft import api, variants
 from weft.atomic import write_text
 from weft.cli.common import (
+    SECONDS,
     State,
     batch_option,
     exact_option,
@@ -18,12 +19,16 @@ from weft.cli.common import (
     parse_shapes,
     planned_threads_option,
     quiet_option,
+    say,
     shapes_option,
     table,
     target_option,
+    was_given,
+    wide_option,
     working,
     write_json,
 )
+from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
 
 
@@ -41,7 +46,9 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 @planned_threads_option
 @exact_option
 @click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
-@click.option("--seconds", default=2.0, show_default=True, help="How long to measure in all.")
+@click.option(
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
+)
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -49,6 +56,7 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 )
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
 @quiet_option
+@wide_option
 @json_option
 @click.pass_obj
 def compare(
@@ -73,6 +81,10 @@ def compare(
     one to the first model's outputs, over their range, on --data or on random inputs.
     """
     given = parse_shapes(shapes)
+    if cost is not None and svg is None:
+        raise UserError("--cost belongs to --svg", fix="Add --svg FILE.")
+    if no_run and was_given("seconds"):
+        raise UserError("--seconds is for networks that run", got="--no-run")
     with working("comparing"):
         found = variants.compare(
             [api.load(path, given) for path in models],
@@ -92,17 +104,21 @@ def compare(
         return
     _write(found)
     if svg is not None:
-        click.echo(f"plot: {svg}")
+        say(f"plot: {svg}")
+
+
+# What goes first where the terminal is too narrow.
+_DROP = ("nodes", "parameters", "peak", "MACs", "difference", "arena")
 
 
 def _write(found: Comparison) -> None:
     headings = found.headings()
-    table(headings, list(found.rows()), range(1, len(headings)))
-    if any(each.timing for each in found.variants):
-        click.echo("latency: the median of one run, called from C in a loop")
+    table(headings, list(found.rows()), range(1, len(headings)), _DROP)
     click.echo()
+    if any(each.timing for each in found.variants):
+        say("latency: the median of one run, called from C in a loop\n")
     names = [each.name for each in found.variants]
     table(("op", *names), list(found.topology()), range(1, len(names) + 1))
     click.echo()
     for each in found.variants[1:]:
-        click.echo(f"{each.name} against {names[0]}: {each.changes}")
+        say(f"{each.name} against {names[0]}: {each.changes}")

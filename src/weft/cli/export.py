@@ -12,19 +12,29 @@ from weft.cli.common import (
     exact_option,
     json_option,
     model_options,
-    target_option,
     working,
     write_json,
 )
 from weft.cli.files import gather_inputs, parse_bytes
 from weft.codegen.flavours import FLAVOURS
+from weft.export import Toolkit
 from weft.plan.report import size
 from weft.runtime.threads import MOST_THREADS
 
 
 @click.command(short_help="Write C with build file, tests, memory map and report.")
 @model_options
-@target_option
+@click.option(
+    "--target",
+    default="",
+    help="The machine (see `weft targets`) [default: generic, which is portable C99].",
+)
+@click.option(
+    "--compiler",
+    default="",
+    metavar="'CC FLAGS'",
+    help="What builds it: measures stack, code and constants, and goes into the Makefile.",
+)
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
 @click.option(
     "-o",
@@ -51,7 +61,7 @@ from weft.runtime.threads import MOST_THREADS
     help="Threads that a run can use at the most; a pool of them is written too.",
 )
 @click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
-@click.option("--flash", help="Refuse what has more weights than this, as 1M.")
+@click.option("--flash", help="Refuse what needs more, as 1M: code and constants.")
 @click.option(
     "--also",
     multiple=True,
@@ -70,6 +80,7 @@ def export(
     state: State,
     model: Model,
     target: str,
+    compiler: str,
     data: tuple[str, ...],
     output: Path,
     name: str,
@@ -92,7 +103,7 @@ def export(
     with working("planning, generating and making golden data"):
         made = model.net.export(
             output,
-            target,
+            target or "generic",
             ram=None if ram is None else parse_bytes(ram),
             flash=None if flash is None else parse_bytes(flash),
             name=name,
@@ -105,6 +116,7 @@ def export(
             inputs=inputs,
             model=model.path.name,
             also=also,
+            compiler=compiler,
         )
     names = sorted(each.name for each in output.iterdir())
     figures = {
@@ -112,13 +124,48 @@ def export(
         "lower_bound": made.report.lower_bound,
         "weight_bytes": made.report.weight_bytes,
         "stack_bytes": made.files.stack_bytes,
+        "stack_measured": made.files.stack.compiler,
+        "flash_bytes": made.flash_bytes,
+        "flash_measured": made.build.measured if made.build.flash is not None else "",
     }
     if state.json:
         write_json({"folder": output, "target": made.target, "files": names, **figures})
         return
     click.echo(f"{output}: {', '.join(names)}")
+    if not target:
+        click.echo(
+            f"target generic, as none was named: {made.files.flavour.name.upper()} for any machine "
+            "(--target NAME; `weft targets` lists them)"
+        )
     click.echo(
         f"arena {size(made.report.arena_bytes)} (at least {size(made.report.lower_bound)}), "
-        f"weights {size(made.report.weight_bytes)}, stack at most {size(made.files.stack_bytes)}"
+        f"weights {size(made.report.weight_bytes)}"
     )
+    for line in room(made):
+        click.echo(line)
     click.echo(f"check it with: make -C {output} test")
+
+
+def room(made: Toolkit) -> list[str]:
+    """What it takes of stack and flash, and who says so."""
+    stack, flash = made.files.stack, made.flash_bytes
+    measured = made.build.measured if made.build.flash is not None else ""
+    if stack.compiler and measured:
+        return [
+            f"stack {size(stack.bytes)}, code and constants {size(flash)}, measured: {measured}"
+        ]
+    if not stack.compiler and not measured:
+        return [
+            f"stack about {size(stack.bytes)}, code and constants about {size(flash)}: estimates "
+            "(--compiler 'CC FLAGS' measures them)"
+        ]
+    return [
+        f"stack {_figure(stack.bytes, stack.compiler)}",
+        f"code and constants {_figure(flash, measured)}",
+    ]
+
+
+def _figure(bytes: int, compiler: str) -> str:
+    return (
+        f"{size(bytes)}, measured: {compiler}" if compiler else f"about {size(bytes)}, an estimate"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,21 +13,31 @@ from weft.cli.common import (
     State,
     json_option,
     model_options,
+    say,
     table,
     target_option,
+    wide_option,
     working,
     write_json,
 )
+from weft.ir.short_names import names_of
 from weft.pictures.memory import memory_map
-from weft.plan.report import HEADINGS, cells, report, size, spans, summary
+from weft.plan.report import Place, Row, report, size, spans, summary
 from weft.plan.stats import LayerStats
 
 _STATS = ("node", "op", "makes", "MACs", "other ops", "parameters", "weights", "read", "written")
 
 
-def _figures(layer: LayerStats) -> tuple[str, ...]:
+# What goes first where the terminal is too narrow.
+_STATS_DROP = ("other ops", "read", "written", "weights", "intensity", "live", "parameters", "op")
+_PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")
+_PLAN = ("step", "does", "scheme", "reads", "writes", "makes", "at", "in place of")
+_PLAN_NUMBERS = ("step", "scratch", "live")
+
+
+def _figures(layer: LayerStats, names: Mapping[str, str]) -> tuple[str, ...]:
     return (
-        layer.name,
+        names[layer.name],
         layer.op,
         layer.output,
         f"{layer.macs:,}",
@@ -40,9 +51,31 @@ def _figures(layer: LayerStats) -> tuple[str, ...]:
     )
 
 
+def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
+    return (
+        str(row.step),
+        " + ".join(row.ops),
+        row.scheme,
+        ", ".join(
+            f"{names[each.value]} {_at(each)}" for each in row.reads if each.region != "weights"
+        ),
+        ", ".join(names[each.value] for each in row.writes),
+        ", ".join(each.type for each in row.writes),
+        ", ".join(_at(each) for each in row.writes),
+        names[row.in_place] if row.in_place else "",
+        size(row.scratch) if row.scratch else "",
+        size(row.live),
+    )
+
+
+def _at(place: Place) -> str:
+    return f"{place.region}+{place.offset}" if place.region == "arena" else place.region
+
+
 @click.command(short_help="Operations, parameters and bytes of every layer.")
 @model_options
 @click.option("--raw", is_flag=True, help="Of the model as it was imported, before any rule.")
+@wide_option
 @json_option
 @click.pass_obj
 def stats(state: State, model: Model, raw: bool) -> None:
@@ -59,8 +92,10 @@ def stats(state: State, model: Model, raw: bool) -> None:
         write_json({"model": net.graph.name, **found.record()})
         return
     headings = (*_STATS, "intensity", "live")
-    table(headings, [_figures(layer) for layer in found.layers], range(3, len(headings)))
-    click.echo(
+    names = names_of(net.graph)
+    rows = [_figures(layer, names) for layer in found.layers]
+    table(headings, rows, range(3, len(headings)), _STATS_DROP)
+    say(
         f"\n{len(found.layers)} layers; {found.macs:,} MACs and {found.operations:,} other "
         f"operations; {found.parameters:,} parameters in {found.weight_bytes:,} bytes; "
         f"at most {found.peak_bytes:,} bytes live"
@@ -75,6 +110,7 @@ def stats(state: State, model: Model, raw: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the memory map to this file: steps across, addresses up.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def plan(state: State, model: Model, target: str, svg: Path | None) -> None:
@@ -90,13 +126,24 @@ def plan(state: State, model: Model, target: str, svg: Path | None) -> None:
     if svg is not None:
         title = f"{found.name} for {target}"
         picture = memory_map(
-            title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound
+            title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound, found.rows
         )
         write_text(svg, picture)
     if state.json:
         write_json({"target": target, **found.record()})
         return
-    table(HEADINGS, [cells(row) for row in found.rows], (0, len(HEADINGS) - 1))
-    click.echo(f"\n{summary(found)}")
+    names = names_of(made.graph, made.types)
+    headings = (*_PLAN, "scratch", "live")
+    rows = [_step(row, names) for row in found.rows]
+    # What no step has is not worth a column.
+    kept = [
+        place
+        for place, heading in enumerate(headings)
+        if heading not in ("in place of", "scratch") or any(row[place] for row in rows)
+    ]
+    headings = tuple(headings[place] for place in kept)
+    numbers = [place for place, heading in enumerate(headings) if heading in _PLAN_NUMBERS]
+    table(headings, [[row[place] for place in kept] for row in rows], numbers, _PLAN_DROP)
+    say(f"\n{summary(found)}")
     if svg is not None:
-        click.echo(f"memory map: {svg}")
+        say(f"memory map: {svg}")

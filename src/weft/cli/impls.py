@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -17,13 +17,16 @@ from weft.cli.common import (
     libraries_option,
     parse_shapes,
     planned_threads_option,
+    say,
     table,
     target_option,
+    wide_option,
     working,
     write_json,
 )
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.short_names import names_of
 from weft.ir.types import parse_type
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
@@ -82,6 +85,7 @@ def _of_op(
 @planned_threads_option
 @exact_option
 @libraries_option
+@wide_option
 @json_option
 @click.pass_obj
 def impls(
@@ -109,23 +113,27 @@ def impls(
     model = _model(what)
     with working("planning"):
         if model is None:
-            net, node = _of_op(what, attributes, inputs, dtype), ""
+            net, asked = _of_op(what, attributes, inputs, dtype), ""
         else:
             if attributes or dtype is not None:
                 raise UserError(
                     "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
                 )
-            net, node = api.load(model[0], parse_shapes(inputs)).bound(batch), model[1]
+            net, asked = api.load(model[0], parse_shapes(inputs)).bound(batch), model[1]
+        graph = net.expanded(target, exact=exact).graph
+        # A node may be asked for as it is shown.
+        node = next((each for each, shown in names_of(graph).items() if shown == asked), asked)
         layers = net.implementations(
             target, node=node, threads=threads, exact=exact, libraries=libraries
         )
+    names = names_of(graph, (name for each in layers for name in (each.name, *each.nodes)))
     if state.json:
         write_json({"target": target, "layers": [each.record() for each in layers]})
     elif model is not None and not node:
-        _overview(layers)
+        _overview(layers, names)
     else:
         for each in layers:
-            _layer(each)
+            _layer(each, names)
 
 
 def _generators(state: State) -> None:
@@ -149,7 +157,11 @@ def _cycles(cycles: float | None) -> str:
     return "unknown" if cycles is None else f"{cycles:,.0f}"
 
 
-def _overview(layers: Sequence[Layer]) -> None:
+# What goes first where the terminal is too narrow.
+_DROP = ("refused by", "makes", "alternatives", "cycles")
+
+
+def _overview(layers: Sequence[Layer], names: Mapping[str, str]) -> None:
     rows: list[tuple[str, ...]] = []
     for layer in layers:
         offered = [each for answer in layer.answers for each in answer.alternatives]
@@ -157,7 +169,7 @@ def _overview(layers: Sequence[Layer]) -> None:
         refusing = [each.generator for each in layer.answers if each.refusal]
         rows.append(
             (
-                layer.nodes[-1],
+                names[layer.nodes[-1]],
                 " + ".join(layer.ops),
                 layer.type,
                 layer.scheme,
@@ -167,24 +179,26 @@ def _overview(layers: Sequence[Layer]) -> None:
             )
         )
     headings = ("node", "does", "makes", "chosen", "cycles", "alternatives", "refused by")
-    table(headings, rows, (4, 5))
+    table(headings, rows, (4, 5), _DROP)
 
 
-def _layer(layer: Layer) -> None:
-    click.echo(f"{layer.name} {layer.type}: {' + '.join(layer.ops)}")
-    click.echo(f"nodes: {', '.join(layer.nodes)}")
-    click.echo(f"chosen: {layer.scheme}")
+def _layer(layer: Layer, names: Mapping[str, str]) -> None:
+    say(f"{names[layer.name]} {layer.type}: {' + '.join(layer.ops)}")
+    say(f"nodes: {', '.join(names[each] for each in layer.nodes)}")
+    say(f"chosen: {layer.scheme}")
     if not layer.answers:
-        click.echo("no loops to choose")
+        say("no loops to choose")
     rows = [row for answer in layer.answers for row in _answer(answer)]
     if rows:
-        table(("generator", "alternative", "cycles", "adds up as", ""), rows, (2,))
+        headings = ("generator", "alternative", "cycles", "adds up as", "")
+        table(headings, rows, (2,), ("adds up as",))
+    for answer in layer.answers:
+        if answer.refusal:
+            say(f"{answer.generator} refused: {answer.refusal}")
     click.echo()
 
 
 def _answer(answer: Answer) -> list[tuple[str, ...]]:
-    if answer.refusal:
-        return [(answer.generator, "", "", "", f"refused: {answer.refusal}")]
     return [
         (
             answer.generator,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from weft.atomic import write_text
-from weft.cli.common import Model, State, table, working, write_json
+from weft.cli.common import Model, State, say, table, working, write_json
 from weft.cli.files import random_inputs
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.errors import UserError
@@ -40,6 +40,10 @@ _HEADINGS = (
     "of limit",
     "limit",
 )
+
+
+# What goes first where the terminal is too narrow.
+_DROP = ("own GFLOP/s", "GB/s", "moves", "limit", "scheme", "of limit", "GFLOP/s", "makes")
 
 
 def _cells(layer: LayerTime, whole: float) -> tuple[str, ...]:
@@ -122,7 +126,7 @@ def picture(found: Profile, measured: Limits) -> str:
     ]
     roofs = [Roof(level.name, level.gbytes) for level in measured.levels]
     caption = (
-        f"{found.median / 1000:,.3f} ms, called from C; {measured.processor}, vectors of "
+        f"{microseconds(found.median)} µs, called from C; {measured.processor}, vectors of "
         f"{measured.vector_bytes} bytes, threads: {measured.threads}; "
         "areas are shares of the time"
     )
@@ -154,12 +158,17 @@ def runnable(name: str, simd: str | None = None) -> Target:
     return wanted
 
 
-def show_layers(
-    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
-) -> None:
-    """Profiles a model and prints, or draws, what was found."""
-    with working("measuring this machine"):
-        measured = limits(machine, settings.threads)
+def profiled(
+    model: Model, machine: Target, settings: Settings, measured: Limits | None = None
+) -> Profile:
+    """How long each step of a model takes.
+
+    Args:
+        model: the model.
+        machine: from ``runnable``.
+        settings: how to measure.
+        measured: what this machine can do, to say how far from that each step is.
+    """
     with working("compiling and measuring"):
         flavour = flavour_named(machine.flavour)
         choices = choices_for(machine, flavour, settings.tuned)
@@ -170,7 +179,7 @@ def show_layers(
             choices=choices,
             libraries=settings.libraries,
         )
-        found = profile(
+        return profile(
             plan,
             lower(plan, model.net.graph.name),
             tuple(random_inputs(model.net.inputs, settings.seed).values()),
@@ -180,6 +189,15 @@ def show_layers(
             seconds=settings.seconds,
             limits=measured,
         )
+
+
+def show_layers(
+    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
+) -> None:
+    """Profiles a model and prints, or draws, what was found."""
+    with working("measuring this machine"):
+        measured = limits(machine, settings.threads)
+    found = profiled(model, machine, settings, measured)
     if svg is not None:
         write_text(svg, picture(found, measured))
     if state.json:
@@ -189,19 +207,19 @@ def show_layers(
     if top:
         layers = sorted(layers, key=lambda layer: -layer.median)[:top]
     rows = [_cells(layer, found.median) for layer in layers]
-    table(_HEADINGS, [*rows, _total(found)], (0, 4, 5, 6, 7, 8, 9, 10))
-    click.echo(
+    table(_HEADINGS, [*rows, _total(found)], (0, 4, 5, 6, 7, 8, 9, 10), _DROP)
+    say(
         f"\nmedians of {found.runs:,} runs called from C, with the reading of a counter after "
         f"each step; threads: {found.threads}; the fastest run took {microseconds(found.least)} "
         f"µs; limits of this machine: {_summary(measured)}"
     )
     if found.peak_fraction:
-        click.echo(
+        say(
             f"convolutions and matrix products: {found.peak_fraction:.1%} of the peak, the mean "
             "weighted with what they do"
         )
     if svg is not None:
-        click.echo(f"roofline: {svg}")
+        say(f"roofline: {svg}")
 
 
 def _summary(measured: Limits) -> str:
@@ -228,7 +246,7 @@ def show_limits(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         )
         for each in found
     ]
-    click.echo(f"{found[0].processor}, vectors of {found[0].vector_bytes} bytes\n")
+    say(f"{found[0].processor}, vectors of {found[0].vector_bytes} bytes\n")
     headings = ("threads", "GFLOP/s", *(f"{name} GB/s" for name in names))
     table(headings, rows, range(len(headings)))
     ctx.exit()

@@ -12,6 +12,7 @@ import click
 from weft.cli import (
     bench,
     cache,
+    campaign,
     compare,
     draw,
     export,
@@ -43,6 +44,7 @@ COMMANDS = (
     bench.bench,
     tune.tune,
     compare.compare,
+    campaign.campaign,
     cache.cache,
     tables.ops,
     tables.rules,

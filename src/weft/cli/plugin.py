@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from weft.cli.common import State, json_option, table, write_json
+from weft.cli.common import State, json_option, table, wide_option, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
@@ -54,6 +54,7 @@ def _record(found: Loaded[Any] | Failed) -> dict[str, str]:
 
 
 @plugin.command(name="list", short_help="The plugins that are installed.")
+@wide_option
 @json_option
 @click.pass_obj
 def list_plugins(state: State) -> None:
@@ -74,7 +75,7 @@ def list_plugins(state: State) -> None:
         )
         for each in found
     ]
-    table(("kind", "name", "from", "state"), rows, ())
+    table(("kind", "name", "from", "state"), rows, (), prose=True)
 
 
 @plugin.command(short_help="Begin a plugin that works and is tested.")

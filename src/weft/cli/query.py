@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import cast, get_args
 
 import click
 
 from weft.atomic import write_text
-from weft.cli.common import Model, State, clean, json_option, model_options, working, write_json
+from weft.cli.common import (
+    Model,
+    Number,
+    State,
+    clean,
+    json_option,
+    model_options,
+    working,
+    write_json,
+)
 from weft.cli.draw import format_of
 from weft.cli.show import GRAPHS, IMPORTED, graphs
+from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.printer import show_node
 from weft.match.query import SECONDS, Matches, Overlaps, Query
@@ -51,7 +62,13 @@ def _names(match: Match) -> str:
     "all; greedy: none that shares a node with an earlier one; best: the most nodes without "
     "sharing any.",
 )
-@click.option("--seconds", default=SECONDS, show_default=True, help="For how long best may look.")
+@click.option(
+    "--seconds",
+    default=SECONDS,
+    type=Number(above=True),
+    show_default=True,
+    help="For how long best may look.",
+)
 @click.option(
     "--after",
     type=click.Choice(GRAPHS),
@@ -84,15 +101,33 @@ def query(
         if after != IMPORTED:
             graph = dict(graphs(graph))[after]
         found = asked.matches(graph, overlaps=cast(Overlaps, overlaps), seconds=seconds)
+        found.elsewhere = partial(_elsewhere, asked, model.net.graph, after)
+        hint = found.hint
     if picture is not None and format is not None:
         with working("drawing"):
             write_text(picture, draw(graph, highlight=_marked(found, text), format=format))
     if state.json:
-        write_json({"matches": [_record(match) for match in found], "cut": found.cut})
+        matches = [_record(match) for match in found]
+        write_json({"matches": matches, "cut": found.cut, "hint": hint})
         return
     _print(found, graph)
     if picture is not None:
         click.echo(f"picture: {picture}")
+
+
+def _elsewhere(asked: Query, graph: Graph, after: str) -> str:
+    """The first later pass after which a query matches that does not match here."""
+    for name, later in graphs(graph):
+        if GRAPHS.index(name) <= GRAPHS.index(after):
+            continue
+        try:
+            count = len(asked.matches(later, overlaps="greedy"))
+        except UserError:
+            return ""
+        if count:
+            text = "1 match" if count == 1 else f"{count} matches"
+            return f"{text} after the pass {name}: add --after {name}"
+    return ""
 
 
 def _marked(found: Matches, text: str) -> dict[str, list[str]]:
@@ -110,6 +145,5 @@ def _print(found: Matches, graph: Graph) -> None:
         lines.append(f"match {place}{': ' if told else ''}{told}")
         lines += [f"  {show_node(node, graph)}" for node in match.nodes]
     lines.append("1 match" if len(found) == 1 else f"{len(found)} matches")
-    if found.cut:
-        lines.append(found.cut)
+    lines += [each for each in (found.cut, found.hint) if each]
     click.echo(clean("\n".join(lines)))

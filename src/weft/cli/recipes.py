@@ -17,6 +17,7 @@ from weft.cli.common import (
     model_options,
     table,
     warn_failed,
+    wide_option,
     working,
     write_json,
 )
@@ -43,6 +44,7 @@ def _record(recipe: Recipe) -> dict[str, object]:
 
 @click.command(short_help="The recipes that `weft apply` knows.")
 @click.argument("name", required=False)
+@wide_option
 @json_option
 @click.pass_obj
 def recipes(state: State, name: str | None) -> None:
@@ -59,7 +61,8 @@ def recipes(state: State, name: str | None) -> None:
         (each.name, each.exactness.value, " ".join(one.name for one in described(each)), each.doc)
         for each in found
     ]
-    table(("recipe", "exactness", "parameters", "what"), rows, ())
+    headings = ("recipe", "exactness", "parameters", "what")
+    table(headings, rows, (), ("parameters", "exactness"), prose=True)
 
 
 def _describe(recipe: Recipe) -> None:
@@ -69,7 +72,7 @@ def _describe(recipe: Recipe) -> None:
         for each in described(recipe)
     ]
     if rows:
-        table(("parameter", "is", "default", "what"), rows, ())
+        table(("parameter", "is", "default", "what"), rows, (), prose=True)
 
 
 @click.command(name="apply", short_help="Change the graph by recipes and write it.")

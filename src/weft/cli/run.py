@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 import click
 import numpy as np
 
 from weft.cli.common import (
+    SEED,
     Model,
+    Number,
     State,
     exact_option,
     flavour_option,
@@ -19,6 +22,7 @@ from weft.cli.common import (
     simd_option,
     threads_option,
     tuned_option,
+    was_given,
     working,
     write_json,
 )
@@ -31,9 +35,13 @@ _BEST = 5
 
 def _numbers(text: str, what: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise UserError(f"--{what} must be numbers with commas between", got=text) from None
+    if not all(map(isfinite, found)) or (what == "std" and 0 in found):
+        rule = "finite numbers other than 0" if what == "std" else "finite numbers"
+        raise UserError(f"--{what} must be {rule}", got=text)
+    return found
 
 
 def _labels(path: Path | None) -> list[str]:
@@ -67,8 +75,13 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @model_options
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
 @click.option("--random", "chance", is_flag=True, help="Random inputs instead of files.")
-@click.option("--seed", default=0, show_default=True, help="Of --random.")
-@click.option("--scale", default=1 / 255, help="What pixels are multiplied by [default: 1/255].")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Of --random.")
+@click.option(
+    "--scale",
+    default=1 / 255,
+    type=Number(signed=True),
+    help="What pixels are multiplied by [default: 1/255].",
+)
 @click.option("--mean", default="0", show_default=True, help="Subtracted then; R,G,B or one.")
 @click.option("--std", default="1", show_default=True, help="Divided by then; R,G,B or one.")
 @click.option(
@@ -114,10 +127,17 @@ def run(
     goes to the input that it is named for, else to the next one.
     """
     types = model.net.inputs
+    pixels = Pixels(scale, _numbers(mean, "mean"), _numbers(std, "std"))
     if chance:
+        if data:
+            raise UserError("--random takes the place of files", got=", ".join(data))
+        for name in ("scale", "mean", "std"):
+            if was_given(name):
+                raise UserError(f"--{name} is for images", got="--random")
         inputs = random_inputs(types, seed)
     else:
-        pixels = Pixels(scale, _numbers(mean, "mean"), _numbers(std, "std"))
+        if was_given("seed"):
+            raise UserError("--seed is for --random", got="files")
         inputs = gather_inputs(data, types, pixels)
     names = _labels(labels)
     with working("compiling"):

@@ -13,13 +13,17 @@ from weft.cli.common import (
     json_option,
     model_options,
     target_option,
+    watched,
+    wide_option,
     working,
     write_json,
+    write_lines,
 )
 from weft.errors import UserError
 from weft.ir.diff import diff
 from weft.ir.edit import prune
 from weft.ir.graph import Graph
+from weft.ir.short_names import names_of, shortened
 from weft.ir.text import show as show_graph
 from weft.ir.types import Symbol
 from weft.loops.nodes import Kernel
@@ -63,6 +67,7 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     help="With --diff: the pass to compare with [default: the one before].",
 )
 @click.option("--flavour", default="", help="With --after c: c89, c99 or gnu.")
+@wide_option
 @json_option
 @click.pass_obj
 def show(
@@ -77,8 +82,10 @@ def show(
     """Prints MODEL after a pass.
 
     Every line is one node: what it makes, of which type, by which op, from what. The same
-    text can be read back (see docs/cli.md).
+    text can be read back (see docs/cli.md); on a terminal, long names and lines are shortened.
     """
+    if flavour and after != SOURCE:
+        raise UserError("--flavour is for --after c", got=f"--after {after}")
     if after in (KERNELS, SOURCE):
         if compare or since:
             raise UserError(f"--diff compares graphs: {', '.join(GRAPHS)}", got=f"--after {after}")
@@ -86,13 +93,17 @@ def show(
         return
     with working("applying rules"):
         found = dict(graphs(model.net.graph, target))
-    graph = found[after]
+    place = GRAPHS.index(after)
+    earlier = since or GRAPHS[max(0, place - 1)]
+    before, graph = found[earlier], found[after]
+    if watched() and not state.json:
+        # What files hold can be read back; what people see has short names.
+        names = names_of(graph, names_of(before))
+        before, graph = shortened(before, names), shortened(graph, names)
     if not compare and since is None:
         _write(state, after, "".join(_open_sizes(model)) + show_graph(graph))
         return
-    place = GRAPHS.index(after)
-    earlier = since or GRAPHS[max(0, place - 1)]
-    lines = list(diff(found[earlier], graph).lines())
+    lines = list(diff(before, graph).lines())
     _write(state, after, "\n".join(lines or [f"no difference since {earlier}"]), lines)
 
 
@@ -129,4 +140,4 @@ def _write(state: State, after: str, text: str, lines: list[str] | None = None) 
         key = "text" if lines is None else "diff"
         write_json({"pass": after, key: text if lines is None else lines})
     else:
-        click.echo(clean(text))
+        write_lines(text)

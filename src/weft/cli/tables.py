@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from weft.cli.common import State, json_option, table, warn_failed, write_json
+from weft.cli.common import State, json_option, table, warn_failed, wide_option, write_json
+from weft.codegen.flavours import flavour_named
 from weft.datasets import DATASETS
 from weft.export.exports import EXPORTS
 from weft.ops.record import NoGrad, Op
@@ -27,6 +28,7 @@ def _op(op: Op) -> dict[str, str | bool]:
 
 
 @click.command(short_help="The ops that Weft knows.")
+@wide_option
 @json_option
 @click.pass_obj
 def ops(state: State) -> None:
@@ -41,10 +43,11 @@ def ops(state: State) -> None:
         write_json(found)
         return
     rows = [(str(op["name"]), str(op["computed"]), str(op["doc"])) for op in found]
-    table(("op", "computed", "what"), rows, ())
+    table(("op", "computed", "what"), rows, (), prose=True)
 
 
 @click.command(short_help="The rewrite rules.")
+@wide_option
 @json_option
 @click.pass_obj
 def rules(state: State) -> None:
@@ -59,7 +62,7 @@ def rules(state: State) -> None:
         )
         return
     rows = [(rule.name, rule.exactness.value, rule.doc) for rule in all_rules()]
-    table(("rule", "exactness", "what"), rows, ())
+    table(("rule", "exactness", "what"), rows, (), prose=True)
 
 
 def _listed(state: State, parts: Table[Any], heading: str) -> None:
@@ -69,10 +72,11 @@ def _listed(state: State, parts: Table[Any], heading: str) -> None:
     if state.json:
         write_json(found)
         return
-    table((heading, "what"), [(each["name"], each["doc"]) for each in found], ())
+    table((heading, "what"), [(each["name"], each["doc"]) for each in found], (), prose=True)
 
 
 @click.command(short_help="What `weft export` can write beside the C.")
+@wide_option
 @json_option
 @click.pass_obj
 def exports(state: State) -> None:
@@ -81,6 +85,7 @@ def exports(state: State) -> None:
 
 
 @click.command(short_help="The data sets.")
+@wide_option
 @json_option
 @click.pass_obj
 def datasets(state: State) -> None:
@@ -88,10 +93,15 @@ def datasets(state: State) -> None:
     _listed(state, DATASETS, "data set")
 
 
+def vector_bytes(machine: Target) -> int:
+    """Width of the vector types in the C for a target; 0 where it has none."""
+    return machine.vector_bytes if flavour_named(machine.flavour).vectors else 0
+
+
 def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:
     return {
         "name": name,
-        "vector_bytes": machine.vector_bytes,
+        "vector_bytes": vector_bytes(machine),
         "registers": machine.registers,
         "flavour": machine.flavour,
         "flags": list(machine.flags),
@@ -100,6 +110,7 @@ def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:
 
 
 @click.command(short_help="The machines that Weft generates code for.")
+@wide_option
 @json_option
 @click.pass_obj
 def targets(state: State) -> None:
@@ -111,7 +122,7 @@ def targets(state: State) -> None:
         write_json(found)
         return
     rows = [
-        (str(each["name"]), str(each["vector_bytes"]), str(each["flavour"]), str(each["doc"]))
+        (str(each["name"]), str(each["vector_bytes"] or ""), str(each["flavour"]), str(each["doc"]))
         for each in found
     ]
-    table(("target", "vector bytes", "C", "what"), rows, (1,))
+    table(("target", "vector bytes", "C", "what"), rows, (1,), prose=True)

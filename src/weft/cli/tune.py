@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn
 
 from weft.cli.common import (
+    SECONDS,
     Model,
     State,
     exact_option,
@@ -23,6 +24,7 @@ from weft.cli.common import (
     simd_option,
     table,
     threads_option,
+    wide_option,
     write_json,
 )
 from weft.reporting import progress as listening
@@ -127,6 +129,7 @@ def _summary(found: Tuning) -> str:
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,
+    type=SECONDS,
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )
@@ -147,6 +150,7 @@ def _summary(found: Tuning) -> str:
     callback=forget_choices,
     help="Forget what was measured so far, and stop; needs no MODEL.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def tune(

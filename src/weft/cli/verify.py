@@ -10,19 +10,24 @@ import numpy as np
 
 from weft.api import Oracle
 from weft.cli.common import (
+    SEED,
     Exit,
     Model,
+    Number,
     State,
     flavour_option,
     json_option,
     model_options,
+    say,
     table,
+    wide_option,
     working,
     write_json,
 )
 from weft.cli.files import gather_inputs, random_inputs
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session, has_onnxruntime
+from weft.ir.short_names import short_names
 from weft.runtime.compare import Difference
 
 ORT, REFERENCE = "onnxruntime", "reference"
@@ -49,10 +54,10 @@ def _onnxruntime(model: Model) -> Oracle:
     return oracle
 
 
-def _cells(difference: Difference, tolerance: float) -> tuple[str, ...]:
+def _cells(difference: Difference, name: str, tolerance: float) -> tuple[str, ...]:
     return (
         "ok" if difference.relative <= tolerance else "DIFFERS",
-        difference.value,
+        name,
         difference.type,
         f"{difference.largest:.3g}",
         f"{difference.relative:.3g}",
@@ -74,9 +79,11 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
         )
         return
     headings = ("", "value", "type", "largest", "relative", "elements")
-    table(headings, [_cells(each, tolerance) for each in found], (3, 4, 5))
+    names = short_names(each.value for each in found)
+    rows = [_cells(each, names[each.value], tolerance) for each in found]
+    table(headings, rows, (3, 4, 5), ("elements", "type"))
     verdict = "agrees with" if worst <= tolerance else "differs from"
-    click.echo(
+    say(
         f"\n{verdict} {against}: {len(found)} values, largest difference over range "
         f"{worst:.3g}, allowed {tolerance:g}"
     )
@@ -85,7 +92,9 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 @click.command(short_help="Compare with onnxruntime or the reference, step by step.")
 @model_options
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs without data.")
+@click.option(
+    "--seed", default=0, type=SEED, show_default=True, help="Of the random inputs without data."
+)
 @click.option(
     "--against",
     type=click.Choice(["auto", ORT, REFERENCE]),
@@ -96,6 +105,7 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 @click.option(
     "--tolerance",
     default=1e-4,
+    type=Number(),
     show_default=True,
     help="Largest difference allowed, as a part of the value's range.",
 )
@@ -105,6 +115,7 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
     help="Compare the outputs with the arrays of their names in this .npz instead.",
 )
 @flavour_option
+@wide_option
 @json_option
 @click.pass_context
 def verify(

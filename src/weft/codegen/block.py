@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 BARRIER = '__asm__ volatile("" ::: "memory");'
 LANES = "WEFT_LANES"
 """What stands before a short loop over lanes that compilers are to make vectors of."""
+APART = "WEFT_APART"
+"""What stands before a function that compilers are to keep apart from those that call it."""
 _ELEMENT = re.compile(r"\w+\[")
 _TEMPORARY = re.compile(r"\s*const \w+ (t(?:_\d+)?) = ")
 

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weft.codegen.blob import Blob, pack
-from weft.codegen.block import LANES
+from weft.codegen.block import APART, LANES
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.codegen.foreign import foreign_of
 from weft.codegen.fork import tasks_of
 from weft.codegen.helpers import helper_texts
-from weft.codegen.interface import Interface, header_text, interface_of
+from weft.codegen.interface import Interface, header_text, interface_of, stack_lines
 from weft.codegen.layout import comment, includes, vector_types, wrap_all
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import Names
 from weft.codegen.run import prepare_function, run_function
+from weft.codegen.stack import HELPER, CallGraph, Stack, call_graph, estimate
 from weft.codegen.unit import Unit, unit_of
 from weft.errors import InternalError
 from weft.ops.record import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
 from weft.screen import Screen, Shown
 
+# Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
+_CHARACTERS = 2
 _NUMERIC = tuple("0123456789.-")
-_HELPER = re.compile(rf"\bweft_\w+(?=\()|\b{LANES}\b")
-# What calls and saved registers need beside the locals, for two calls deep.
-_FRAMES = 512
+_HELPER = re.compile(rf"{HELPER.pattern}|\b(?:{LANES}|{APART})\b")
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +44,10 @@ class Files(Shown):
         sources: names and texts of the sources.
         private: names and texts of headers that only the sources include.
         blob: the weights if they are no arrays in the sources.
-        stack_bytes: a bound on the stack that the run function needs.
+        stack: what a run takes of the stack.
+        calls: the functions with what they call.
         interface: the public names.
+        code_bytes: an estimate of what compilers make of the functions.
         threads: that one run can use at the most.
         foreign: sources and libraries that Weft did not write.
     """
@@ -55,10 +58,25 @@ class Files(Shown):
     sources: tuple[tuple[str, str], ...]
     private: tuple[tuple[str, str], ...]
     blob: Blob | None
-    stack_bytes: int
+    stack: Stack
+    calls: CallGraph
     interface: Interface
+    code_bytes: int
     threads: int = 1
     foreign: Foreign = NOTHING_FOREIGN
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of the stack that a run takes, by ``stack``."""
+        return self.stack.bytes
+
+    def with_stack(self, stack: Stack) -> Files:
+        """The same with another figure for the stack, in the header, too."""
+        old, new = (
+            "\n".join(stack_lines(self.interface, each)) + "\n" for each in (self.stack, stack)
+        )
+        name, text = self.header
+        return replace(self, header=(name, text.replace(old, new, 1)), stack=stack)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -111,11 +129,14 @@ class _Emission:
 
     def files(self) -> Files:
         """Everything."""
-        stack = max((unit.stack_bytes for unit in self._units), default=0) + _FRAMES
-        stack += max((_FRAMES + task.stack_bytes for task in self._tasks.values()), default=0)
+        run, tasks = self._run(), self._tasks.values()
+        calls = call_graph(
+            self._units, tasks, (self._interface.function, "\n".join(run)), self._flavour
+        )
+        stack = estimate(self._units, tasks, calls)
         header = header_text(self._program, self._interface, self._flavour, self._blob, stack)
         single = self._parts == 1
-        sources = (self._single(),) if single else tuple(self._split())
+        sources = (self._single(run),) if single else tuple(self._split(run))
         private = () if single else ((self._private, self._private_header()),)
         return Files(
             self._program.name,
@@ -125,7 +146,9 @@ class _Emission:
             private,
             self._blob,
             stack,
+            calls,
             self._interface,
+            sum(map(len, [*self._definitions(self._units), *run])) // _CHARACTERS,
             self._program.threads,
             foreign_of(self._program, {name for name, _ in (*private, *sources)}),
         )
@@ -157,14 +180,14 @@ class _Emission:
 
     # --- sources ------------------------------------------------------------------------------
 
-    def _single(self) -> tuple[str, str]:
-        body = [*self._definitions(self._units), *self._run()]
+    def _single(self, run: list[str]) -> tuple[str, str]:
+        body = [*self._definitions(self._units), *run]
         text = self._source(body, self._units, self._header, arrays=self._arrays("static const "))
         return f"{self._program.name}.c", text
 
-    def _split(self) -> list[tuple[str, str]]:
+    def _split(self, run: list[str]) -> list[tuple[str, str]]:
         name = self._program.name
-        sources = [(f"{name}.c", self._source(self._run(), [], self._header, self._private))]
+        sources = [(f"{name}.c", self._source(run, [], self._header, self._private))]
         arrays = self._arrays("const ")
         if arrays:
             text = self._source([], [], self._private, arrays=arrays)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.codegen.block import APART
 from weft.errors import UserError
 
 
@@ -40,7 +41,7 @@ class Flavour:
 FLAVOURS: dict[str, Flavour] = {
     flavour.name: flavour
     for flavour in (
-        Flavour("c89", "c89"),
+        Flavour("c89", "c89", apart=f"{APART} "),
         Flavour(
             "c99",
             "c99",
@@ -48,6 +49,7 @@ FLAVOURS: dict[str, Flavour] = {
             inline="inline ",
             loop_declarations=True,
             c99_library=True,
+            apart=f"{APART} ",
         ),
         Flavour(
             "gnu",

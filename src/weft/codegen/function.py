@@ -25,15 +25,17 @@ class FunctionText:
     Attributes:
         signature: without the semicolon or body.
         body: lines with the braces around them.
-        stack_bytes: of its locals.
-        stages: the functions that it calls, each whole: one for each of its stages, if there
-            are several.
+        stack_bytes: of its locals that are needed at one time.
+        declared_bytes: of all of them, each with a place of its own.
+        stages: names and lines of the functions that it calls: one for each of its stages, if
+            there are several.
     """
 
     signature: str
     body: tuple[str, ...]
     stack_bytes: int
-    stages: tuple[tuple[str, ...], ...] = ()
+    declared_bytes: int
+    stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def kernel_function(
@@ -82,7 +84,7 @@ def _function(
             lines.append(f"    (void){given};")
     body = [*writer.loop_declarations(text), *lines]
     signature = f"{head}({_parameters(writer, flavour, aliased, numbers)})"
-    return FunctionText(signature, ("{", *body, "}"), stack_of(kernel.body))
+    return FunctionText(signature, ("{", *body, "}"), stack_of(kernel.body), writer.declared)
 
 
 def _cut_function(
@@ -96,7 +98,7 @@ def _cut_function(
         writer, block = PartWriter(kernel, flavour), Block(1)
         writer.cut(stage, block)
         # Apart, since compilers run out of registers for tiles in functions of many loops.
-        head = f"static {flavour.apart}void {name}_stage{number + 1}"
+        head = f"static {flavour.apart}void {_stage(name, number)}"
         head = f"{linkage}void {name}" if alone else head
         written.append(_function(kernel, flavour, writer, block, writer.numbers, head, aliased))
     if alone:
@@ -106,15 +108,23 @@ def _cut_function(
     body: list[str] = []
     for number in range(len(stages)):
         body.append(f"    if (({writer.stages} & {1 << number}) != 0) {{")
-        body.append(f"        {name}_stage{number + 1}({given});")
+        body.append(f"        {_stage(name, number)}({given});")
         body.append("    }")
     parameters = _parameters(writer, flavour, aliased, [*writer.numbers, writer.stages])
     return FunctionText(
         f"{linkage}void {name}({parameters})",
         ("{", *body, "}"),
         stack_of(kernel.body) + 8 * (len(writer.params) + len(writer.numbers) + 1),
-        tuple((each.signature, *each.body, "") for each in written),
+        max(each.declared_bytes for each in written),
+        tuple(
+            (_stage(name, number), (each.signature, *each.body, ""))
+            for number, each in enumerate(written)
+        ),
     )
+
+
+def _stage(name: str, number: int) -> str:
+    return f"{name}_stage{number + 1}"
 
 
 def _parameters(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.codegen.block import LANES
+from weft.codegen.block import APART, LANES
 from weft.codegen.flavours import Flavour
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.helpers_float import FLOAT_HELPERS, Text
@@ -40,10 +40,22 @@ _LANES = """\
 #endif
 """
 
+# clang would put functions that are called once into their callers, and their locals with them:
+# 5.5 KB of stack for the run function of a quantized image classifier, 2.2 KB without.
+_APART = """\
+/* Keeps kernels out of the run function: the locals of all of them would add up there. */
+#if defined(__GNUC__)
+#define WEFT_APART __attribute__((noinline))
+#else
+#define WEFT_APART
+#endif
+"""
+
 RUN_HELPERS: dict[str, Text] = {
     **FORK_HELPERS,
     "fetch": (_FETCH, ()),
     LANES: (_LANES, ()),
+    APART: (_APART, ()),
 }
 
 
@@ -54,7 +66,7 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
     def add(name: str) -> None:
         if name in done:
             return
-        text, needs = _find(name, flavour)
+        text, needs = helper(name, flavour)
         for need in needs:
             add(need)
         done[name] = text.replace("static ", f"static {flavour.inline}", 1)
@@ -64,7 +76,8 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
     return list(done.values())
 
 
-def _find(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
+def helper(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
+    """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
     found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
     found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)

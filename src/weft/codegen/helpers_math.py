@@ -33,13 +33,39 @@ _SCALED = """\
     return y * ({V})(({U})(n - half) << 23);
 """
 
-_SCALED_512 = f"""\
-#if defined(__AVX512F__) && defined(__clang__)
-    return __builtin_ia32_scalefps512_mask(y, power, y, (unsigned short)0xffff, 4);
-#elif defined(__AVX512F__)
-    return __builtin_ia32_scalefps512_mask(y, power, y, -1, 4);
-#else
-{_SCALED}#endif
+
+def _with_scale(call: str, plain: str) -> str:
+    """AVX-512 scales by a power of two in one instruction; compilers differ in how it is called."""
+    clang, gcc = (call.format(all=lanes) for lanes in ("(unsigned short)0xffff", "-1"))
+    return (
+        f"#if defined(__AVX512F__) && defined(__clang__)\n{clang}"
+        f"#elif defined(__AVX512F__)\n{gcc}#else\n{plain}#endif\n"
+    )
+
+
+_SCALED_512 = _with_scale(
+    "    return __builtin_ia32_scalefps512_mask(y, power, y, {all}, 4);\n", _SCALED
+)
+
+# 2^n - 1 and what 2^n makes of e^r - 1, both halved: n may be 128.
+_EXPM1 = """\
+/* e to the power of each lane, less 1. */
+static __attribute__((always_inline)) {V} weft_expm1_{V}({V} x)
+{{
+    const {V} low = weft_max_{V}(x, {V}_OF(-18.0f));
+    const {V} held = weft_min_{V}(low, {V}_OF(89.0f));
+    const {V} shifted = held * 1.44269504f + 12583038.0f;
+    const {V} power = shifted - 12583038.0f;
+    const {V} r = (held - power * 0.693359375f) + power * 2.12194440e-4f;
+    const {V} half = ({V})(({U})shifted << 23);
+    {V} y = r * 1.394644729e-3f + 8.366581984e-3f;
+    y = y * r + 4.166628048e-2f;
+    y = y * r + 1.666654348e-1f;
+    y = y * r + 0.5f;
+    y = y * (r * r) + r;
+    y = y * half + (half - 0.5f);
+    return y + y;
+}}
 """
 
 # The divisor of a logistic function: where e^-x is far from 1 only one of both counts, so
@@ -119,32 +145,45 @@ static __attribute__((always_inline)) {V} weft_erf_{V}({V} x)
 """
 
 # max(x, 0) - |x| Q(|x|) with the normal distribution's tail Q = 2^p for a polynomial p: what is
-# small stays exact.  The low bits of shifted are the exponent, which is added to that of 2^r.
+# small stays exact, within 5e-4 at -4 and within 2 % at -12.  The low bits of shifted are the
+# exponent, which is added to that of 2^r.  Below -12.9, it stays at -3e-37.
 _GELU = """\
 /* Each lane times the normal distribution up to it. */
 static __attribute__((always_inline)) {V} weft_gelu_{V}({V} x)
 {{
     const {M} minus = ({M})(-({V}){{0}});
-    const {V} size = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(6.0f));
-    {V} p = size * 5.1849307e-6f - 2.27215029e-5f;
-    {V} shifted, r, y;
-    p = p * size - 5.33675559e-4f;
-    p = p * size + 7.58316302e-3f;
-    p = p * size - 5.28559048e-2f;
-    p = p * size - 4.59089676e-1f;
-    p = p * size - 1.15111948e+0f;
-    p = p * size - 9.99999725e-1f;
+    const {V} size = weft_min_{V}(({V})(({M})x & ~minus), {V}_OF(12.9f));
+    {V} p = size * -3.126171774e-9f + 1.510531257e-7f;
+    {V} shifted, power, r, y;
+    p = p * size - 2.907148595e-6f;
+    p = p * size + 2.74617436e-5f;
+    p = p * size - 1.072305781e-4f;
+    p = p * size - 3.596717738e-4f;
+    p = p * size + 7.385570168e-3f;
+    p = p * size - 5.273778643e-2f;
+    p = p * size - 4.591221463e-1f;
+    p = p * size - 1.151116591e+0f;
+    p = p * size - 9.999997484e-1f;
     shifted = p + 12582912.0f;
-    r = p - (shifted - 12582912.0f);
+    power = shifted - 12582912.0f;
+    r = p - power;
     y = r * 1.32764725e-3f + 9.67554133e-3f;
     y = y * r + 5.55071327e-2f;
     y = y * r + 2.40221197e-1f;
     y = y * r + 6.93146967e-1f;
     y = y * r + 1.00000007e+0f;
-    y = ({V})(({U})y + (({U})shifted << 23));
-    return weft_max_{V}(x, ({V}){{0}}) - size * y;
+{raised}    return weft_max_{V}(x, ({V}){{0}}) - size * y;
 }}
 """
+
+_RAISED = """\
+    y = ({V})(({U})y + (({U})shifted << 23));
+"""
+
+
+_RAISED_512 = _with_scale(
+    "    y = __builtin_ia32_scalefps512_mask(y, power, y, {all}, 4);\n", _RAISED
+)
 
 # x = 2^n m with m around 1; subnormals are scaled up first.  What has no logarithm among the
 # real numbers is put in at the end.
@@ -161,6 +200,37 @@ static {V} weft_log_{V}({V} x)
     const {M} none = ({M})(x < 0.0f);
     const {M} zero = ({M})(x == 0.0f);
     const {M} finite = ({M})(x <= 3.402823466e+38f) & ~none & ~zero;
+    const {V} square = r * r;
+    {V} y = r * 7.0376836292e-2f - 1.1514610310e-1f;
+    y = y * r + 1.1676998740e-1f;
+    y = y * r - 1.2420140846e-1f;
+    y = y * r + 1.4249322787e-1f;
+    y = y * r - 1.6668057665e-1f;
+    y = y * r + 2.0000714765e-1f;
+    y = y * r - 2.4999993993e-1f;
+    y = y * r + 3.3333331174e-1f;
+    y = y * (r * square) - power * 2.12194440e-4f;
+    y = (r + (y - square * 0.5f)) + power * 0.693359375f;
+    return ({V})((({M})y & finite) | (zero & -8388608) | (none & 0x7fc00000)
+        | (({M})x & ~(finite | zero | none)));
+}}
+"""
+
+# As log of 1 + x, with what that sum lost put back.  2^-n is doubled: n may be 128.
+_LOG1P = """\
+/* The natural logarithm of 1 plus each lane. */
+static {V} weft_log1p_{V}({V} x)
+{{
+    const {V} up = x + 1.0f;
+    const {V} lost = (x - (up - 1.0f)) * 0.5f;
+    const {U} bits = ({U})up;
+    const {M} n = ({M})(bits - 0x3f3504f3u) >> 23;
+    const {V} scale = ({V})(0x40000000u - (({U})n << 23));
+    const {V} r = (({V})(bits - (({U})n << 23)) - 1.0f) + lost * scale;
+    const {V} power = __builtin_convertvector(n, {V});
+    const {M} none = ({M})(up < 0.0f);
+    const {M} zero = ({M})(up == 0.0f);
+    const {M} finite = ({M})(up <= 3.402823466e+38f) & ~none & ~zero;
     const {V} square = r * r;
     {V} y = r * 7.0376836292e-2f - 1.1514610310e-1f;
     y = y * r + 1.1676998740e-1f;
@@ -218,6 +288,8 @@ _TEXTS = {
     "log": (_LOG, ()),
     "sin": (_TURNS.format(word="sine", op="sin", first=0, sign=" ^ (({M})x & minus)"), ()),
     "cos": (_TURNS.format(word="cosine", op="cos", first=1, sign=""), ()),
+    "log1p": (_LOG1P, ()),
+    "expm1": (_EXPM1, ("weft_max_{V}", "weft_min_{V}")),
     "exp": (_EXP, ("weft_max_{V}", "weft_min_{V}")),
     "logistic": (_LOGISTIC, ("weft_max_{V}", "weft_min_{V}")),
     "tanh": (_TANH, ("weft_min_{V}",)),
@@ -234,7 +306,8 @@ def math_helper(op: str, lanes: int) -> Text | None:
     vector = f"v{lanes}f32"
     words = {"V": vector, "M": f"v{lanes}i32", "U": f"v{lanes}u32", "L": str(lanes)}
     scaled = (_SCALED_512 if lanes == 16 else _SCALED).format(**words)
-    body = text.format(**words, scaled=scaled)
-    for constant in ("-104.0f", "-89.0f", "88.0f", "89.0f", "9.1f", "4.0f", "6.0f"):
+    raised = (_RAISED_512 if lanes == 16 else _RAISED).format(**words)
+    body = text.format(**words, scaled=scaled, raised=raised)
+    for constant in ("-104.0f", "-89.0f", "-18.0f", "88.0f", "89.0f", "9.1f", "4.0f", "12.9f"):
         body = body.replace(f"{vector}_OF({constant})", f"({constant} - ({vector}){{0}})")
     return body, tuple(each.format(V=vector) for each in needs)

@@ -153,8 +153,8 @@ static {R} weft_{op}_{V}({arguments})
 """
 
 LANE_CALLS = frozenset(
-    "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf floor ceil "
-    "trunc".split()
+    "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
+    "erfc floor ceil trunc".split()
 )
 """Functions of one operand that are computed lane by lane."""
 

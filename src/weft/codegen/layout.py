@@ -11,6 +11,10 @@ from weft.dtypes import DType
 
 WIDTH = 100
 _VECTOR = re.compile(r"\bv(\d+)((?:f|i|u)\d+)(?:_mem)?\b")
+MATH_CALL = re.compile(
+    r"\b(?:sqrt|exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|asinh|acosh|atanh|erf|rint|trunc"
+    r"|floor|ceil|fabs|fmod|pow)f?\("
+)
 _LIMITS = "CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|LLONG|ULLONG"
 # By what is used of them.
 _HEADERS = {

@@ -31,6 +31,9 @@ _C99 = {
     "acosh": "acosh",
     "atanh": "atanh",
     "erf": "erf",
+    "erfc": "erfc",
+    "expm1": "expm1",
+    "log1p": "log1p",
     "round": "rint",
     "trunc": "trunc",
 }
@@ -45,6 +48,18 @@ static double weft_log1p(double x)
         return x;
     }
     return sum - 1.0 == x || sum - sum != 0.0 ? log(sum) : log(sum) * (x / (sum - 1.0));
+}
+"""
+
+_EXPM1 = """\
+/* e to the power of x, less 1, accurate near 0. */
+static double weft_expm1(double x)
+{
+    const double power = exp(x);
+    if (power == 1.0) {
+        return x;
+    }
+    return x < -40.0 || power - power != 0.0 ? power - 1.0 : (power - 1.0) * (x / log(power));
 }
 """
 
@@ -118,6 +133,22 @@ static double weft_erf(double x)
 }
 """
 
+_ERFC = """\
+/* 1 less the error function: by the tail's continued fraction where the difference is small. */
+static double weft_erfc(double x)
+{
+    double term = x;
+    int i;
+    if (x < 1.0) {
+        return 1.0 - weft_erf(x);
+    }
+    for (i = x < 2.0 ? 250 : 60; i > 0; --i) {
+        term = x + (double)i * 0.5 / term;
+    }
+    return 0.56418958354775628695 * exp(-x * x) / term;
+}
+"""
+
 _RINT = """\
 /* The nearest whole number, ties to even. */
 static double weft_rint(double x)
@@ -146,10 +177,12 @@ static double weft_trunc(double x)
 
 _C89_HELPERS: dict[str, Text] = {
     "log1p": (_LOG1P, ()),
+    "expm1": (_EXPM1, ()),
     "asinh": (_ASINH, ("weft_log1p",)),
     "acosh": (_ACOSH, ("weft_log1p",)),
     "atanh": (_ATANH, ("weft_log1p",)),
     "erf": (_ERF, ()),
+    "erfc": (_ERFC, ("weft_erf",)),
     "rint": (_RINT, ()),
     "trunc": (_TRUNC, ()),
 }

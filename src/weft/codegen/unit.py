@@ -24,7 +24,11 @@ class Unit:
         name: its name in C.
         signature: the declaration without a semicolon.
         lines: the definition with its comment.
-        stack_bytes: of its locals.
+        stack_bytes: of its locals that are needed at one time.
+        declared_bytes: of all of them, each with a place of its own.
+        extern: whether its body was given as C.
+        stages: names of the functions in its lines that it calls.
+        foreign_bytes: of the stack, for functions that Weft did not write.
     """
 
     key: str
@@ -32,6 +36,10 @@ class Unit:
     signature: str
     lines: tuple[str, ...]
     stack_bytes: int
+    extern: bool
+    stages: tuple[str, ...] = ()
+    foreign_bytes: int = 0
+    declared_bytes: int = 0
 
 
 def unit_of(
@@ -50,7 +58,7 @@ def unit_of(
         return _extern_unit(function, name, comments, linkage)
     text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage, cut=cut)
     head = comment([*comments, _described(function)])
-    stages = [line for stage in text.stages for line in stage]
+    stages = [line for _, stage in text.stages for line in stage]
     lines = wrap_all([*head, *stages, text.signature, *text.body])
     return Unit(
         function.name,
@@ -58,6 +66,9 @@ def unit_of(
         text.signature,
         tuple(lines),
         text.stack_bytes,
+        extern=False,
+        declared_bytes=text.declared_bytes,
+        stages=tuple(stage for stage, _ in text.stages),
     )
 
 
@@ -85,4 +96,12 @@ def _extern_unit(
         if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
             body.append(f"    (void){identifier(each.name)};")
     lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
-    return Unit(function.name, name, signature, tuple(lines), function.stack_bytes)
+    return Unit(
+        function.name,
+        name,
+        signature,
+        tuple(lines),
+        function.stack_bytes,
+        extern=True,
+        foreign_bytes=function.stack_bytes if function.foreign.files else 0,
+    )

@@ -34,6 +34,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
 )
+from weft.loops.walk import walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
@@ -43,8 +44,16 @@ _UNROLLED_EARLY, _UNROLLED_LAST = 16, 4
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
+def _holds_local(stmts: Sequence[Stmt]) -> bool:
+    return any(isinstance(stmt, Local) for stmt in walk_stmts(stmts))
+
+
 class Writer:
-    """Writes the statements of one kernel."""
+    """Writes the statements of one kernel.
+
+    Attributes:
+        declared: bytes of all variables that it declares, each with a place of its own.
+    """
 
     def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
         self._flavour = flavour
@@ -57,6 +66,7 @@ class Writer:
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
         self._stored: list[set[str]] = [set()]
         self._loop_variables: dict[str, tuple[str, str]] = {}
+        self.declared = 0
         self.params: list[Slot] = []
         for buffer in kernel.params:
             slot = Slot(buffer, self._names.fresh(buffer.name))
@@ -65,7 +75,7 @@ class Writer:
 
     def block(self, stmts: Sequence[Stmt], block: Block) -> None:
         """Statements one after the other."""
-        for stmt in stmts:
+        for at, stmt in enumerate(stmts):
             match stmt:
                 case For():
                     self._for(stmt, block)
@@ -74,7 +84,8 @@ class Writer:
                 case If():
                     self._if(stmt, block)
                 case Local():
-                    self._local(stmt, block)
+                    alone = self._flavour.vectors or not _holds_local(stmts[at + 1 :])
+                    self._local(stmt, block, alone)
                 case Prefetch():
                     self._prefetch(stmt, block)
                 case _:
@@ -183,6 +194,7 @@ class Writer:
         lanes = f"{LANES} " if self._is_of_lanes(loop, first, last) else ""
         self._close(inner, block, f"{lanes}for ({declared}{name} = {begin}; {test}; ++{name}) {{")
         block.inner.add(name)
+        self.declared += 4
         if self._flavour.loop_declarations:
             self._names.release(name)
 
@@ -231,8 +243,9 @@ class Writer:
 
     # --- locals -------------------------------------------------------------------------------
 
-    def _local(self, stmt: Local, block: Block) -> None:
-        if not block.head:
+    def _local(self, stmt: Local, block: Block, alone: bool = True) -> None:
+        """A local with its body; in braces where another follows, so that both may share memory."""
+        if not block.head or not alone:
             inner = Block(block.depth + 1)
             self._local(stmt, inner)
             self._close(inner, block, "{")
@@ -267,6 +280,8 @@ class Writer:
                 self._names.take(name)  # to the letter: that is how it is read
                 block.names.append(name)
             array = "" if slot.registers else self._array(slot)
+            count = max(1, slot.lanes) if slot.registers else max(1, slot.inner)
+            self.declared += count * storage(slot.dtype).bytes
             block.pending[f"{name}{array}"] = kind
 
     # --- prefetches ---------------------------------------------------------------------------
@@ -318,6 +333,7 @@ class Writer:
         """Computes a shared expression once."""
         name = self._names.fresh("t")
         block.names.append(name)
+        self.declared += 8
         vector = self._vector
         value = vector.value(expr) if vector else self.scalar.value(expr)
         if isinstance(value, Lanes):

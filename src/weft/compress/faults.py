@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.compress.weights import chosen_names
 from weft.dtypes import DType
-from weft.errors import UserError
+from weft.errors import UserError, above_zero
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
 from weft.ir.types import Symbol, TensorType
@@ -159,6 +159,7 @@ def _faults(
 ) -> tuple[Fault, ...]:
     _check(parameters, recipe)
     types = {name: graph.types[name] for name in tensors}
+    _check_bits(parameters.bits, types, recipe)
     if parameters.at:
         return tuple(_given(text, types, recipe) for text in parameters.at)
     if parameters.count:
@@ -183,6 +184,23 @@ def _check(parameters: FaultParameters, recipe: str) -> None:
         raise UserError(f"{recipe}: rate must be within [0, 1]", got=f"{parameters.rate:g}")
     if parameters.count < 0:
         raise UserError(f"{recipe}: count must not be negative", got=str(parameters.count))
+    if parameters.at and parameters.bits:
+        raise UserError(
+            f"{recipe}: bits choose among bits that are drawn; at names them itself",
+            got=f"bits={','.join(map(str, parameters.bits))}",
+        )
+
+
+def _check_bits(bits: Sequence[int], types: Mapping[str, TensorType], recipe: str) -> None:
+    """Refuse a bit that no element has: nothing would be damaged."""
+    most = max((8 * type.dtype.bytes for type in types.values()), default=0) - 1
+    for bit in bits:
+        if not 0 <= bit <= most:
+            known = sorted({type.dtype.value for type in types.values()})
+            raise UserError(
+                f"{recipe}: bits of {', '.join(known)} are 0 to {most}, 0 being the lowest",
+                got=f"bits={','.join(map(str, bits))}",
+            )
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
@@ -195,7 +213,8 @@ def generator(seed: int, name: str) -> np.random.Generator:
 def _bits_of(type: TensorType, asked: Sequence[int]) -> tuple[int, ...]:
     """Those of the bits asked for that elements of a type have."""
     width = 8 * type.dtype.bytes
-    return tuple(bit for bit in asked if 0 <= bit < width) if asked else tuple(range(width))
+    own = tuple(bit for bit in dict.fromkeys(asked) if bit < width)
+    return own if asked else tuple(range(width))
 
 
 def _counted(
@@ -290,10 +309,8 @@ def noise_weights(graph: Graph, parameters: NoiseParameters) -> Graph:
 
 
 def sigma_of(parameters: NoiseParameters, recipe: str) -> float:
-    """The standard deviation, which must not be negative."""
-    if not parameters.sigma >= 0:
-        raise UserError(f"{recipe}: sigma must not be negative", got=f"{parameters.sigma:g}")
-    return parameters.sigma
+    """The standard deviation, which must be above 0."""
+    return above_zero(f"{recipe}: sigma", parameters.sigma)
 
 
 def _stored_as(values: np.ndarray, dtype: DType) -> np.ndarray:

@@ -75,9 +75,16 @@ def pruning(
         scores: for weights, by name, what each slice along their output axis is worth, in
             place of the criterion.
     """
-    share_of("prune", "ratio", parameters.ratio)
+    share_of("prune", "ratio", parameters.ratio, effective=True)
     if parameters.multiple < 1:
         raise UserError("prune: multiple must be at least 1", got=str(parameters.multiple))
+    if parameters.seed and parameters.criterion != "random":
+        raise UserError(
+            f"prune: seed has no effect on criterion={parameters.criterion}",
+            got=f"seed={parameters.seed}",
+        )
+    if parameters.seed < 0:
+        raise UserError("prune: seed must not be negative", got=str(parameters.seed))
     analysis = analyse(graph)
     chosen = _chosen(analysis, parameters)
     worths = [

@@ -39,7 +39,7 @@ class StructuredParameters:
 
 def sparsify(graph: Graph, parameters: SparseParameters) -> Graph:
     """Set the weights of smallest magnitude to zero, exactly ``round(ratio * count)``."""
-    ratio = share_of("sparsify", "ratio", parameters.ratio)
+    ratio = share_of("sparsify", "ratio", parameters.ratio, effective=True)
     chosen = weights_of(graph, parameters.layers, "sparsify")
     groups = [chosen] if parameters.scope == "global" else [(each,) for each in chosen]
     arrays: dict[str, np.ndarray] = {}
@@ -48,10 +48,11 @@ def sparsify(graph: Graph, parameters: SparseParameters) -> Graph:
     return set_constants(graph, arrays)
 
 
-def share_of(recipe: str, name: str, value: float) -> float:
-    """A parameter that must be a share."""
-    if not 0 <= value <= 1:
-        raise UserError(f"{recipe}: {name} must be within [0, 1]", got=f"{value:g}")
+def share_of(recipe: str, name: str, value: float, *, effective: bool = False) -> float:
+    """A parameter that must be a share; of an effective one 0, which does nothing, is refused."""
+    if not 0 <= value <= 1 or (effective and value == 0):
+        rule = "above 0 and at most 1" if effective else "within [0, 1]"
+        raise UserError(f"{recipe}: {name} must be {rule}", got=f"{value:g}")
     return value
 
 
@@ -82,8 +83,8 @@ def _masked(array: np.ndarray, keep: np.ndarray) -> np.ndarray:
 def sparsify_n_m(graph: Graph, parameters: StructuredParameters) -> Graph:
     """Of every ``m`` weights in a row along the summed axis, keep the ``n`` largest."""
     n, m = parameters.n, parameters.m
-    if not 1 <= n <= m:
-        raise UserError("sparsify-n-m: n must be at least 1 and at most m", got=f"n={n} m={m}")
+    if not 1 <= n < m:
+        raise UserError("sparsify-n-m: n must be at least 1 and less than m", got=f"n={n} m={m}")
     return set_constants(
         graph,
         {

@@ -254,7 +254,9 @@ class Comparison(Shown):
                 raise UserError(
                     "a plot needs labels, or outputs of one shape", got=f"others of {each.name}"
                 )
-            points.append(Point(each.name, x, y))
+            measured = each.timing if chosen == "latency" else None
+            low, high = (measured.least, measured.most) if measured else (None, None)
+            points.append(Point(each.name, x, y, low, high))
         best = "accuracy" if self.has_accuracy else "relative difference to the first"
         return scatter(
             f"{best} against {chosen}", _AXES[chosen], best, points, rising=self.has_accuracy

@@ -6,20 +6,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
-from weft.pictures.canvas import cut, frame, quoted, title
+from weft.pictures.canvas import frame, quoted, title
+from weft.pictures.labels import Label, Rectangle, around, drawn
+from weft.screen import elided
 
-WIDTH, HEIGHT = 900, 520
-LEFT, RIGHT, TOP, BOTTOM = 90, 150, 60, 60
+WIDTH, HEIGHT = 900, 540
+LEFT, RIGHT, TOP, BOTTOM = 90, 150, 80, 60
+_RADIUS = 5.0
 _COLOUR = "#0072b2"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A variant in the plane."""
+    """A variant in the plane.
+
+    Attributes:
+        name: of the variant.
+        x: what it costs; y: how good it is.
+        low: the least cost that was measured; high: the most; as ``x`` where it is exact.
+    """
 
     name: str
     x: float
     y: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The costs that noise leaves possible."""
+        return self.x if self.low is None else self.low, self.x if self.high is None else self.high
 
 
 def front(points: Sequence[Point], *, rising: bool) -> list[Point]:
@@ -87,9 +103,27 @@ class _Plane:
         yield f'<text x="{LEFT}" y="{TOP - 10}" text-anchor="middle">{quoted(y_name)}</text>'
 
     def line(self, points: Sequence[Point]) -> Iterator[str]:
-        if len(points) > 1:
-            path = "L".join(f"{self.x(point.x):.1f} {self.y(point.y):.1f}" for point in points)
-            yield f'<path d="M{path}" fill="none" stroke="{_COLOUR}" stroke-dasharray="5 4"/>'
+        """The front in steps: what a cost buys at the best, up to the next better point."""
+        if not points:
+            return
+        path = f"M{self.x(points[0].x):.1f} {self.y(points[0].y):.1f}"
+        path += "".join(f"H{self.x(each.x):.1f}V{self.y(each.y):.1f}" for each in points[1:])
+        yield (
+            f'<path d="{path}H{WIDTH - RIGHT}" fill="none" stroke="{_COLOUR}" stroke-width="2" '
+            f'stroke-opacity="0.5" stroke-dasharray="6 4">{title("the front: no other is better")}'
+            "</path>"
+        )
+
+    def noise(self, points: Sequence[Point]) -> Iterator[str]:
+        """Bars from the least to the most that was measured."""
+        for point in points:
+            low, high = point.span
+            if low < high:
+                y, told = self.y(point.y), f"{point.name}: {low:,.6g} to {high:,.6g}"
+                yield (
+                    f'<path d="M{self.x(low):.1f} {y - 4:.1f}v8m0 -4H{self.x(high):.1f}m0 -4v8" '
+                    f'fill="none" stroke="{_COLOUR}">{title(told)}</path>'
+                )
 
     def dots(self, points: Sequence[Point], best: Sequence[Point]) -> Iterator[str]:
         for point in points:
@@ -97,13 +131,27 @@ class _Plane:
             fill = _COLOUR if point in best else "#ffffff"
             text = f"{point.name}: {point.x:,.6g}, {point.y:,.6g}"
             yield (
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}" stroke="{_COLOUR}">'
-                f"{title(text)}</circle>"
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:g}" fill="{fill}" '
+                f'stroke="{_COLOUR}">{title(text)}</circle>'
             )
-            yield (
-                f'<text x="{x + 9:.1f}" y="{y - 5:.1f}" stroke="#ffffff" stroke-width="3" '
-                f'paint-order="stroke">{quoted(cut(point.name, 40))}</text>'
-            )
+
+    def names(self, points: Sequence[Point], best: Sequence[Point]) -> Iterator[str]:
+        """Of those on the front first, each where it covers no other."""
+        ordered = sorted(points, key=lambda point: point not in best)
+        places = {point: (self.x(point.x), self.y(point.y)) for point in points}
+        labels = [
+            Label(elided(point.name, 40), (places[point],), _RADIUS, 11, needed=point in best)
+            for point in ordered
+        ]
+        taken = [around(x, y, _RADIUS) for x, y in places.values()]
+        yield from drawn(labels, taken, Rectangle(LEFT, TOP - 16, WIDTH, HEIGHT - BOTTOM + 4))
+
+
+def _legend(points: Sequence[Point]) -> Iterator[str]:
+    text = "full dots and the dashed line: the front, which no other one beats in both ways"
+    if any(low < high for low, high in (point.span for point in points)):
+        text += "; bars: the least to the 95th percentile of what was measured"
+    yield f'<text x="{LEFT}" y="42" fill="#555555">{text}</text>'
 
 
 def scatter(
@@ -118,7 +166,7 @@ def scatter(
         points: the variants.
         rising: more of what goes up is better.
     """
-    xs, ys = [point.x for point in points], [point.y for point in points]
+    xs, ys = [x for point in points for x in point.span], [point.y for point in points]
     plane = _Plane(ticks(min(xs), max(xs), 6), ticks(min(ys), max(ys), 6))
     best = front(points, rising=rising)
     return frame(
@@ -130,6 +178,9 @@ def scatter(
             f'<text x="{LEFT}" y="24" font-size="16">{quoted(heading)}</text>',
             *plane.axes(x_name, y_name),
             *plane.line(best),
+            *plane.noise(points),
             *plane.dots(points, best),
+            *plane.names(points, best),
+            *_legend(points),
         ],
     )

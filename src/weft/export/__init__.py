@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from weft.deferred import deferred
 
 if TYPE_CHECKING:
+    from weft.export.build import built
     from weft.export.exports import export_named
     from weft.export.limits import check_room
     from weft.export.toolkit import Toolkit, write
 
-__all__ = ["Toolkit", "check_room", "export_named", "write"]
+__all__ = ["Toolkit", "built", "check_room", "export_named", "write"]
 
 __getattr__ = deferred(
     __name__,
     {
         "Toolkit": "weft.export.toolkit",
+        "built": "weft.export.build",
         "check_room": "weft.export.limits",
         "export_named": "weft.export.exports",
         "write": "weft.export.toolkit",

@@ -2,46 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from weft.errors import UserError
 from weft.export.toolkit import Toolkit
 from weft.plan.report import Place, Report, size
 
+_SMALLER = "A network with fewer or smaller weights is needed"
+_NAME_COMPILER = (
+    "Name the compiler and its flags (--compiler) to measure it; -Os makes code smaller"
+)
 
-def check_room(toolkit: Toolkit, ram: int | None = None, flash: int | None = None) -> None:
+
+def check_room(
+    toolkit: Toolkit,
+    ram: int | None,
+    flash: int | None,
+    remedy: Callable[[int], str],
+) -> None:
     """Refuses what does not fit.
 
     Args:
         toolkit: what is to fit.
         ram: bytes for the arena, the stack, and inputs and outputs.
-        flash: bytes for the weights; code comes on top, and only a compiler knows how much.
+        flash: bytes for code and constants.
+        remedy: what to do where there is only so much RAM.
     """
     if ram is not None:
-        _check_ram(toolkit, ram)
-    if flash is not None and toolkit.report.weight_bytes > flash:
+        _check_ram(toolkit, ram, remedy)
+    if flash is not None and toolkit.flash_bytes > flash:
+        weights = toolkit.report.weight_bytes
         raise UserError(
-            f"the weights must fit into {flash:,} bytes of flash",
-            got=f"{toolkit.report.weight_bytes:,} bytes, the largest {_largest(toolkit.report)}",
-            fix="A network with fewer or smaller weights is needed",
+            f"code and constants must fit into {flash:,} bytes of flash",
+            got=(
+                f"{toolkit.flash_bytes:,} bytes, {said(toolkit.build.measured)}, "
+                f"of which weights {weights:,}, the largest {_largest(toolkit.report)}"
+            ),
+            fix=_NAME_COMPILER if weights <= flash and toolkit.build.flash is None else _SMALLER,
         )
 
 
-def _check_ram(toolkit: Toolkit, ram: int) -> None:
+def said(compiler: str) -> str:
+    """Whether a figure is a compiler's, or an estimate."""
+    return f"measured: {compiler}" if compiler else "an estimate"
+
+
+def ram_needed(toolkit: Toolkit) -> tuple[int, int]:
+    """Bytes of RAM that it needs, and those of its inputs and outputs alone."""
+    ports = (port.port for port in toolkit.files.interface.ports)
+    data = sum(port.dtype.bytes * prod(port.shape) for port in ports)
+    return toolkit.report.arena_bytes + toolkit.files.stack_bytes + data, data
+
+
+def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None:
     report, files = toolkit.report, toolkit.files
-    ports = sum(port.port.dtype.bytes * prod(port.port.shape) for port in files.interface.ports)
-    needed = report.arena_bytes + files.stack_bytes + ports
+    needed, ports = ram_needed(toolkit)
     if needed <= ram:
         return
     busiest = max(report.rows, key=lambda row: row.live)
     raise UserError(
         f"arena, stack, inputs and outputs must fit into {ram:,} bytes of RAM",
         got=(
-            f"{needed:,} bytes: arena {report.arena_bytes:,}, stack {files.stack_bytes:,}, "
-            f"inputs and outputs {ports:,}"
+            f"{needed:,} bytes: arena {report.arena_bytes:,}, stack {files.stack_bytes:,} "
+            f"({said(files.stack.compiler)}), inputs and outputs {ports:,}"
         ),
         where=f"step {busiest.step}, {' + '.join(busiest.ops)}, needs {size(busiest.live)} at once",
-        fix="Smaller inputs or fewer channels there would fit, or a machine with more RAM",
+        fix=remedy(ram),
     )
 
 

@@ -15,19 +15,42 @@ import numpy as np
 from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
+from weft.codegen.interface import run_parameters
 from weft.codegen.layout import integer_types, standard_headers
 from weft.codegen.literals import array_lines, storage_of
 from weft.codegen.naming import STORAGE, comment_text
+from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, Vector
+from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
-from weft.plan.report import Report, Span, size, summary
+from weft.plan.report import Report, Row, Span, size, summary
+from weft.plan.solver import solver_name
 from weft.runtime.threads import pool_texts
 from weft.screen import Screen, Shown
 
 MARKER = "toolkit.json"
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a toolkit is built.
+
+    Attributes:
+        compiler: the command that its Makefile calls; the system's if empty.
+        archiver: what goes with it, if that is known.
+        flags: for it; level 2 of optimization and the target's if there are none.
+        flash: bytes of code and constants, if they were measured.
+        measured: what measured them.
+    """
+
+    compiler: str = ""
+    archiver: str = ""
+    flags: tuple[str, ...] = ()
+    flash: int | None = None
+    measured: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +65,7 @@ class Toolkit(Shown):
         model: what was compiled, for people (``resnet18.onnx``).
         target: name of the target.
         flags: compiler flags of the target.
+        build: how its Makefile builds it, and what that was found to take.
         also: exports (see ``weft.export.exports``) whose files are written, too.
     """
 
@@ -52,7 +76,16 @@ class Toolkit(Shown):
     model: str
     target: str
     flags: Sequence[str] = ()
+    build: Build = Build()
     also: Sequence[str] = ()
+
+    @property
+    def flash_bytes(self) -> int:
+        """Bytes of code and constants: measured, or else an estimate."""
+        blob = self.files.blob
+        if self.build.flash is None:
+            return self.report.weight_bytes + self.files.code_bytes
+        return self.build.flash + (blob.size if blob is not None else 0)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -123,7 +156,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
     yield (
         "memory.svg",
         memory_map(
-            files.name, toolkit.spans, len(report.rows), report.arena_bytes, report.lower_bound
+            files.name,
+            toolkit.spans,
+            len(report.rows),
+            report.arena_bytes,
+            report.lower_bound,
+            report.rows,
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
@@ -134,6 +172,8 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
 def facts(toolkit: Toolkit) -> dict[str, Any]:
     """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
+    parameters = run_parameters(files.interface)
+    names = _names(report)
     return {
         "name": files.name,
         "prefix": files.interface.prefix,
@@ -142,6 +182,9 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "target": toolkit.target,
         "flavour": files.flavour,
         "flags": " ".join(toolkit.flags),
+        "compiler": toolkit.build.compiler,
+        "archiver": toolkit.build.archiver,
+        "cflags": " ".join(toolkit.build.flags or ("-O2", *toolkit.flags)),
         "sources": [name for name, _ in files.sources],
         "foreign": _foreign(files.foreign),
         "headers": [files.header[0], *(name for name, _ in files.private)],
@@ -155,10 +198,19 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "threads": files.threads,
         "pool": files.threads > 1,
         "report": report,
-        "rows": [_row(row) for row in report.rows],
+        "rows": [_row(row, names) for row in report.rows],
         "size": size,
         "arena_bytes": report.arena_bytes,
         "stack_bytes": files.stack_bytes,
+        "stack": files.stack,
+        "calls": files.calls,
+        "red_zone": RED_ZONE,
+        "round": ROUND,
+        "parameters": ", ".join(f"{type}{name}" for type, name in parameters),
+        "types": ", ".join(type.rstrip() for type, _ in parameters),
+        "names": [name for _, name in parameters],
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
     }
 
 
@@ -199,13 +251,19 @@ def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _row(row: Any) -> dict[str, str]:
+def _names(report: Report) -> dict[str, str]:
+    """Short names of nodes and values."""
+    places = (place.value for row in report.rows for place in (*row.reads, *row.writes))
+    return short_names([*(node for row in report.rows for node in row.nodes), *places])
+
+
+def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
     """One line of the report; what may hold Markdown's own characters is escaped."""
     return {
         "step": str(row.step),
         "does": _cell(" + ".join(row.ops)),
-        "nodes": _cell(", ".join(row.nodes)),
-        "writes": _cell("; ".join(f"{place.value} {place.type}" for place in row.writes)),
+        "nodes": _cell(", ".join(names[node] for node in row.nodes)),
+        "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(
             "; ".join(
                 f"{place.region} {place.offset}" if place.region == "arena" else place.region
@@ -230,7 +288,12 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "flavour": files.flavour.name,
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
+        "placement": report.method,
+        "solver": solver_name() if report.method == "solver" else "",
         "stack_bytes": files.stack_bytes,
+        "stack_measured": files.stack.compiler,
+        "flash_bytes": toolkit.flash_bytes,
+        "flash_measured": toolkit.build.measured if toolkit.build.flash is not None else "",
         "weight_bytes": report.weight_bytes,
         "threads": files.threads,
         "steps": len(report.rows),

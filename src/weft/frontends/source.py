@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,10 +26,9 @@ from weft.ops.table import OPS
 from weft.plugins import Kind, Loaded, Table, Unusable, called
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
-from weft.runtime.record import read_record, write_record
+from weft.runtime.record import KNOWN, MadeFor, read_record, write_record
 
 NATIVE = ".weft"
-_KNOWN = ".file"
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,12 @@ class Source:
     Attributes:
         identity: a hash of all that decides what the graph is.
         read: makes the graph.
+        path: of its file, if it has one.
     """
 
     identity: str
     read: Callable[[], Graph]
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,8 @@ def open_file(
         identity = file.identity()
     except OSError:
         return file.read(), None  # which says what is wrong
-    source = Source(identity, partial(file.read_again, identity))
-    if read_record(Cache(), f"{identity}{_KNOWN}") is not None:
+    source = Source(identity, partial(file.read_again, identity), str(path.absolute()))
+    if read_record(Cache(), f"{identity}{KNOWN}") is not None:
         return source, None
     graph = file.read()
     if _stamp(path) != stamp:
@@ -221,7 +222,8 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 def note_built(source: Source, name: str) -> None:
     """Notes that a network was built from a source, so the file is known to be sound."""
-    write_record(Cache(), f"{source.identity}{_KNOWN}", {"name": name})
+    made_for = asdict(MadeFor(source.path or name))
+    write_record(Cache(), f"{source.identity}{KNOWN}", {"name": name, "made_for": made_for})
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -116,11 +116,19 @@ def remove_nodes(graph: Graph, names: Iterable[str]) -> Graph:
     return noted(left, "remove", listed(gone))
 
 
-def replace_all(graph: Graph, replacements: Sequence[Replacement]) -> Graph:
-    """Make replacements that do not overlap, all in one pass; refused as a whole."""
+def replace_all(
+    graph: Graph, replacements: Sequence[Replacement], *, retyped: bool = False
+) -> Graph:
+    """Make replacements that do not overlap, all in one pass; refused as a whole.
+
+    Args:
+        graph: the graph.
+        replacements: places and what comes there.
+        retyped: see ``substitute``.
+    """
     count = sum(len(each.nodes) for each in replacements)
     names = listed(name for each in replacements for name in each.nodes)
-    edited = substitute(graph, replacements)
+    edited = substitute(graph, replacements, retyped=retyped)
     by = sum(len(each.subgraph.nodes) for each in replacements)
     return noted(edited, "replace", f"{count} nodes by {by}: {names}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace as changed
+from typing import cast
 
 import numpy as np
 
@@ -64,6 +65,15 @@ def type_of(array: np.ndarray, name: str) -> TensorType:
         raise UserError(
             f"constant {name} has an element type that Weft does not know", got=str(array.dtype)
         ) from None
+
+
+def require_mapping(given: object, rule: str) -> None:
+    """Refuse what is no mapping by names."""
+    if not isinstance(given, Mapping):
+        raise UserError(rule, got=f"{type(given).__name__} {given!r}"[:80])
+    for key in cast(Mapping[object, object], given):
+        if not isinstance(key, str):
+            raise UserError(rule, got=f"{key!r} for a name")
 
 
 def refuse_duplicates(names: Iterable[str], kind: str) -> None:

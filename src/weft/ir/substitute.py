@@ -67,12 +67,21 @@ class _Work:
         return value
 
 
-def substitute(graph: Graph, replacements: Sequence[Replacement]) -> Graph:
-    """Make all replacements, or raise ``UserError`` and make none."""
+def substitute(
+    graph: Graph, replacements: Sequence[Replacement], *, retyped: bool = False
+) -> Graph:
+    """Make all replacements, or raise ``UserError`` and make none.
+
+    Args:
+        graph: the graph.
+        replacements: that do not overlap.
+        retyped: values may get other types; those of what reads them are as they were, for
+            the caller to infer.
+    """
     gone = _gone(graph, replacements)
     _check_kept_values(graph, gone, replacements)
     for each in replacements:
-        _check_interface(graph, gone, each)
+        _check_interface(graph, gone, each, retyped)
     work = _Work(
         graph,
         gone,
@@ -118,7 +127,9 @@ def _check_kept_values(
                 )
 
 
-def _check_interface(graph: Graph, gone: Mapping[str, int], each: Replacement) -> None:
+def _check_interface(
+    graph: Graph, gone: Mapping[str, int], each: Replacement, retyped: bool
+) -> None:
     number = gone[each.nodes[0]]
     for inner in each.subgraph.inputs:
         outer = each.inputs.get(inner)
@@ -135,7 +146,8 @@ def _check_interface(graph: Graph, gone: Mapping[str, int], each: Replacement) -
             raise UserError(f"replace: value {outer} is not made by the replaced nodes")
         if inner not in each.subgraph.types:
             raise UserError(f"replace: the subgraph has no value {inner}", got=each.subgraph.name)
-        _check_type(graph.types[outer], outer, each.subgraph.types[inner], inner)
+        if not retyped:
+            _check_type(graph.types[outer], outer, each.subgraph.types[inner], inner)
 
 
 def _check_type(outer: TensorType, outer_name: str, inner: TensorType, inner_name: str) -> None:
@@ -173,6 +185,7 @@ def _instantiate(work: _Work, each: Replacement) -> list[Node]:
             del work.types[outer]
         else:
             names[inner] = outer
+            work.types[outer] = each.subgraph.types[inner]
     for node in each.subgraph.nodes:
         for value in node.outputs:
             if value and value not in names:

@@ -58,6 +58,7 @@ def checked(names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UserError: there is no such library, or it is not installed.
     """
+    names = (names,) if isinstance(names, str) else names
     for name in names:
         library = LIBRARIES.get(name)
         if library is None:

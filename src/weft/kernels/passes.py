@@ -52,8 +52,8 @@ from weft.loops.walk import (
 )
 
 COSTLY = frozenset(
-    "div sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow "
-    "floordiv mod fmod".split()
+    "div sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc pow floordiv mod fmod".split()
 )
 MOST_HELD = 16384
 """Bytes of a row that are held on the stack."""

@@ -55,6 +55,12 @@ def bias(
 
 def float_type(word: str, value: Value) -> DType:
     """The element type of a layer's input, which has to be a floating-point one."""
+    if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"{word}: the input must be a value of a network in the making",
+            got=type(value).__name__,
+            fix="weft.trace(layer, type) gives a network, whose compile() runs on arrays.",
+        )
     if not value.type.dtype.is_float:
         raise UserError(f"{word}: the input must hold floats", got=str(value.type))
     return value.type.dtype

@@ -7,7 +7,7 @@ Names in the text stand for numbers: Python integers and bools, NumPy ``f64`` an
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf
+from math import erf, erfc
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,9 @@ def _from_wide(convert: Callable[[Any], Any], wide: Callable[[int], Any]) -> Cal
 _UNARY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sqrt": np.sqrt,
     "exp": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
+    "log1p": np.log1p,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
@@ -92,6 +94,7 @@ _UNARY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": erf,
+    "erfc": erfc,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -43,8 +43,8 @@ from typing import TypeAlias
 from weft.dtypes import DType
 
 UNARY_OPS = frozenset(
-    "neg abs sign not sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf floor ceil round trunc isnan isinf".split()
+    "neg abs sign not sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh erf erfc floor ceil round trunc isnan isinf".split()
 )
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
 BINARY_OPS = (

@@ -9,10 +9,11 @@ from weft.match.conditions import Conditions, Predicate
 from weft.match.lower import Lowering
 from weft.match.messages import error_at
 from weft.match.order import certain_nodes, in_order, names_in, opened, roots_of
-from weft.match.pattern import Link, QueryText, Statement, walk
+from weft.match.pattern import Expression, Link, QueryText, Repeat, Statement, walk
+from weft.match.possible import clash
 from weft.match.program import DONE, NodeStep, Program, RestartStep, SplitStep, Step
 from weft.match.resolve import HIDDEN, Expander, ScopeFinder, Scopes
-from weft.match.simplify import needed_ops, simplified
+from weft.match.simplify import least_nodes, needed_ops, simplified
 
 
 def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) -> Program:
@@ -31,6 +32,7 @@ def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) 
     query = parse(text)
     statements = opened(tuple(map(simplified, Expander(query).statements())))
     scopes = ScopeFinder(query, statements).scopes()
+    clash(text, statements)
     certain = certain_nodes(roots_of(statements))
     lowering = Lowering(text, scopes, Conditions(text, predicates or {}), certain)
     _lower_used(query, statements, lowering)
@@ -78,7 +80,16 @@ def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowe
         len(ordered),
         any(isinstance(e, Link) for e in parts),
         len(parts),
+        sum(_counts(part) for part in parts),
+        max((least_nodes(each.expression) for each in roots), default=0),
     )
+
+
+def _counts(part: Expression) -> int:
+    """How far a repetition counts; 0 for all else."""
+    if not isinstance(part, Repeat) or part.most == 1:
+        return 0
+    return part.least if part.most is None else part.most
 
 
 def _lower_used(query: QueryText, statements: tuple[Statement, ...], lowering: Lowering) -> None:

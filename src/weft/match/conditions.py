@@ -17,6 +17,7 @@ from weft.ir.graph import Node
 from weft.ir.types import Symbol, TensorType
 from weft.match.messages import error_at, nearest
 from weft.match.pattern import NONE, REST, WILDCARD, AnyOf, Compared, Condition, Fact, Not
+from weft.match.possible import shown, wrong_literal
 from weft.match.view import View
 from weft.ops.record import Control
 from weft.ops.table import FAMILIES, OPS
@@ -156,8 +157,23 @@ class Conditions:
             if op is None:
                 raise error_at(self.text, fact.at, "a value has no operands", got=fact.name)
             getter = self._getter(fact, VALUE_FACTS, None)
+            self._check_literal(fact, sign, literal, VALUE_FACTS, None)
             return self._of_operand(fact, op, _comparison(getter, sign, literal))
-        return _comparison(self._getter(fact, facts, op), sign, literal)
+        getter = self._getter(fact, facts, op)
+        self._check_literal(fact, sign, literal, facts, op)
+        return _comparison(getter, sign, literal)
+
+    def _check_literal(
+        self, fact: Fact, sign: str, literal: Any, facts: Mapping[str, Getter], op: str | None
+    ) -> None:
+        """Refuses a comparison that can never hold."""
+        if fact.name in self.predicates and not fact.attribute:
+            return
+        known = fact.name in facts and not fact.attribute
+        wrong = wrong_literal(fact.name, op, known, sign, literal)
+        if wrong is not None:
+            rule, fix = wrong.split("\n")
+            raise error_at(self.text, fact.at, rule, got=shown(literal), fix=fix)
 
     def _getter(self, fact: Fact, facts: Mapping[str, Getter], op: str | None) -> Getter:
         name = fact.name

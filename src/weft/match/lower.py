@@ -22,6 +22,7 @@ from weft.match.pattern import (
     Statement,
     ValuePattern,
 )
+from weft.match.possible import repeated_name, wrong_link, wrong_operands, wrong_outputs
 from weft.match.program import (
     DONE,
     NO_NAMES,
@@ -77,6 +78,9 @@ class Lowering:
         expression, names = statement.expression, statement.names
         if not names:
             return self.step(expression, after, forward, True)
+        wrong = wrong_outputs(expression, len(names))
+        if wrong is not None:
+            raise self.error(statement.at, wrong, got=f"{len(names)} names")
         if _ends_in_nodes(expression):
             return self.step(expression, after, forward, True, names, statement.rest)
         if len(names) != 1 or statement.rest:
@@ -115,7 +119,6 @@ class Lowering:
             case NodePattern() | Other():
                 return self.node(expression, after, forward, fixed, outputs, rest)
             case Link():
-                self.check_link(expression)
                 return LinkStep(expression.source, expression.target, forward, after, after.names)
             case Sequence(parts):
                 return self.sequence(parts, after, forward, fixed, outputs, rest)
@@ -144,6 +147,7 @@ class Lowering:
         rest: bool,
     ) -> Step:
         """One part after the other; the outputs are those of the last."""
+        self.check_chain(parts)
         last = len(parts) - 1
         order = range(last, -1, -1) if forward else range(last + 1)
         for place in order:
@@ -229,6 +233,10 @@ class Lowering:
             pattern = NodePattern("*")
         else:
             tests, negated = (self.test(pattern),), False
+        impossible = wrong_operands(pattern)
+        if impossible is not None:
+            rule, got, fix = impossible
+            raise self.error(pattern.at, rule, got=got, fix=fix)
         operands = pattern.operands
         listed = None if operands is None else tuple(self.operand(each) for each in operands)
         if listed is not None and not pattern.ordered:
@@ -271,6 +279,26 @@ class Lowering:
         if pattern.op != "*" and pattern.op not in OPS:
             raise self.error(pattern.at, f"{pattern.op} is not an op of Weft")
         return Test(pattern.op, self.conditions.node_check(pattern.conditions, pattern.op))
+
+    def check_chain(self, parts: tuple[Expression, ...]) -> None:
+        """No edge has ends that the nodes beside it lack, and no name stands twice."""
+        for place, part in enumerate(parts):
+            if isinstance(part, Link):
+                self.check_link(part)
+                before = parts[place - 1] if place else None
+                after = parts[place + 1] if place + 1 < len(parts) else None
+                wrong = wrong_link(part, before, after)
+                if wrong is not None:
+                    fix = "`-[1]->` enters input 1, `-[1:]->` leaves output 1; the first is 0."
+                    raise self.error(part.at, wrong, fix=fix)
+        again = repeated_name(parts, self.scopes.captures)
+        if again is not None:
+            name, at = again
+            raise self.error(
+                at,
+                f"{name} stands twice in one chain, and nothing comes after itself",
+                fix="Give the second another name, or begin another statement.",
+            )
 
     def check_link(self, link: Link) -> None:
         """The names of the ends of an edge must be those of some op."""

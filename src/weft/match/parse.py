@@ -12,6 +12,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from weft.errors import UserError
+from weft.match.hints import hint
 from weft.match.messages import error_at
 from weft.match.pattern import (
     NONE,
@@ -50,18 +51,20 @@ def parse(text: str) -> QueryText:
     except UnexpectedCharacters as error:
         got = text[error.pos_in_stream :].split("\n")[0][:20]
         at = cast(int, error.pos_in_stream)
-        raise error_at(text, at, "this is no part of one", got=got) from None
+        raise error_at(text, at, "this is no part of one", got=got, fix=hint(text, at)) from None
     except UnexpectedToken as error:
         token = cast(Token, error.token)
         ended = token.type == "$END"
         at = len(text.rstrip()) if ended else token.start_pos or 0
         got = "the end" if ended else repr(str(token)) if str(token) != "\n" else "a new line"
         wanted = _wanted(error.accepts or error.expected)
-        raise error_at(text, at, f"{wanted} is expected", got=got) from None
+        fix = "" if ended else hint(text, at)
+        raise error_at(text, at, f"{wanted} is expected", got=got, fix=fix) from None
     except UnexpectedEOF:
         raise error_at(text, len(text), "more is expected", got="the end") from None
     except _Refusal as refusal:
-        raise error_at(text, refusal.at, refusal.rule, got=refusal.got) from None
+        fix = hint(text, refusal.at)
+        raise error_at(text, refusal.at, refusal.rule, got=refusal.got, fix=fix) from None
     return _gathered(text, statements)
 
 

@@ -218,6 +218,8 @@ class Program:
         roots: how many statements no other uses.
         links: whether it says by which ends edges lead.
         size: how many parts it has.
+        rounds: how far its repetitions count.
+        least: how many nodes a match has one after another at least.
     """
 
     text: str
@@ -232,3 +234,5 @@ class Program:
     roots: int = 1
     links: bool = False
     size: int = 1
+    rounds: int = 0
+    least: int = 0

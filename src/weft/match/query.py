@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args, overload
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
-from weft.errors import UserError
+from weft.errors import UserError, fault
 from weft.ir.graph import Graph, Node
+from weft.ir.naming import require_mapping
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
 from weft.match.disjoint import MOST_MEMBERS, heaviest
@@ -16,7 +19,17 @@ from weft.match.matcher import Search
 from weft.match.messages import nearest
 from weft.match.program import Program
 from weft.match.view import GraphView, Match, View
-from weft.match.ways import Budget, Completion, Distinguish, TooManyWays, completion, entries_in
+from weft.match.ways import (
+    Budget,
+    Completion,
+    Deadline,
+    Distinguish,
+    OutOfTime,
+    TooManyWays,
+    completion,
+    entries_in,
+)
+from weft.ops.resolve import resolved
 from weft.screen import Screen, Shown, several, some
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
@@ -25,6 +38,8 @@ Weight: TypeAlias = Callable[[Match], int]
 
 SECONDS = 5.0
 """For how long ``best`` looks for the best set."""
+
+_LONGEST = "of matches that differ in repetitions only the longest were considered"
 
 
 class Matches(Shown, Sequence[Match]):
@@ -36,6 +51,9 @@ class Matches(Shown, Sequence[Match]):
         ways: how it was matched.
         cut: what was left undone, if anything was.
     """
+
+    elsewhere: Callable[[], str] | None = None
+    """Says where else the query matches, asked for only where it does not here."""
 
     def __init__(
         self, view: View, program: Program, ways: Sequence[Completion], cut: str = ""
@@ -57,13 +75,32 @@ class Matches(Shown, Sequence[Match]):
             return Matches(self._view, self._program, self._ways[index], self.cut)
         return _match(self._view, self._program, self._ways[index])
 
+    @cached_property
+    def hint(self) -> str:
+        """Why there may be no match, and where there are some; nothing where there are."""
+        if self._ways or self.cut:
+            return ""
+        ops = {node.op for node in self._view.nodes.values()}
+        missing = sorted(self._program.needs - ops)
+        longest = depth(self._view)
+        found: list[str] = []
+        if missing:
+            found.append(f"the graph has no {' and no '.join(missing)}")
+        elif self._program.least > longest:
+            least = self._program.least
+            found.append(f"no path of the graph has {least} nodes, the longest has {longest}")
+        if self.elsewhere is not None:
+            found.append(self.elsewhere())
+        return "; ".join(filter(None, found))
+
     def __iter__(self) -> Iterator[Match]:
         return (_match(self._view, self._program, way) for way in self._ways)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
         title = f"Matches: {several(len(self), 'match', 'matches')}"
-        facts = (("note", self.cut),) if self.cut else ()
+        told = (("note", self.cut), ("hint", self.hint))
+        facts = tuple((label, text) for label, text in told if text)
         return Screen(title, facts, ("", "nodes", "names"), _Told(self), (0,))
 
 
@@ -114,6 +151,14 @@ class Query:
         Raises:
             UserError: what is wrong with it, where, and what may be meant.
         """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("query: it is text", got=type(text).__name__)
+        if predicates is not None:
+            require_mapping(predicates, "query: predicates are functions by name")
+            for name, each in predicates.items():
+                if not callable(each):
+                    rule = f"query: predicate {name} must be a function"
+                    raise UserError(rule, got=repr(each))
         return Query(compile_query(text, predicates))
 
     def matches(
@@ -123,6 +168,7 @@ class Query:
         overlaps: Overlaps = "all",
         seconds: float = SECONDS,
         weight: Weight | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Matches:
         """The matches in a graph.
 
@@ -133,17 +179,18 @@ class Query:
                 ``greedy`` goes through the graph and takes from each node the longest match
                 of nodes that no earlier one has; ``best`` is a set of disjoint matches of the
                 largest weight.
-            seconds: for how long ``best`` looks for the set.
+            seconds: for how long ``best`` looks for matches and for the set.
             weight: of a match for ``best``; by default the number of its nodes.
+            clock: that tells the time in seconds.
 
         Raises:
             UserError: it matches in too many ways.
         """
         known: tuple[str, ...] = get_args(Overlaps)
         if overlaps not in known:
-            fix = nearest(overlaps, known)
-            raise UserError("overlaps are " + ", ".join(known), got=overlaps, fix=fix)
-        view = GraphView(graph)
+            fix = nearest(str(overlaps), known)
+            raise UserError("overlaps are " + ", ".join(known), got=str(overlaps), fix=fix)
+        view = GraphView(resolved(graph))
         match overlaps:
             case "all":
                 return self._found(view, Distinguish.FIRM)
@@ -152,17 +199,31 @@ class Query:
             case "greedy":
                 return Matches(view, self.program, _greedy(view, self.program))
             case "best":
-                ways, left = self._candidates(view)
-                chosen, cut = _best(view, self.program, ways, seconds, weight)
+                deadline = Deadline.after(_checked(seconds), clock)
+                ways, left = self._candidates(view, deadline)
+                chosen, cut = _best(view, self.program, ways, deadline, weight)
                 return Matches(view, self.program, chosen, "; ".join(filter(None, (left, cut))))
 
-    def _candidates(self, view: View) -> tuple[list[Completion], str]:
+    def _candidates(self, view: View, deadline: Deadline) -> tuple[list[Completion], str]:
         """Matches to choose from, and what is not among them."""
-        try:
-            return _distinct(Search(view, self.program, Distinguish.EVERY)), ""
-        except TooManyWays:
-            ways = _distinct(Search(view, self.program, Distinguish.FIRM))
-            return ways, "of matches that differ in repetitions only the longest were considered"
+        known: list[Completion] = []
+        # Half of the time for all, and what is left for the longest.
+        for distinguish, until in (
+            (Distinguish.EVERY, deadline.half()),
+            (Distinguish.FIRM, deadline),
+        ):
+            budget = Budget.of(view, self.program, deadline=until)
+            search = Search(view, self.program, distinguish, budget)
+            try:
+                ways, whole = _until(search)
+            except TooManyWays:
+                if distinguish is Distinguish.FIRM:
+                    raise
+                continue
+            known = max(known, ways, key=len)
+            if whole:
+                return ways, "" if distinguish is Distinguish.EVERY else _LONGEST
+        return known, f"stopped after {deadline.seconds:g} s: not all matches were found by then"
 
     def _found(self, view: View, distinguish: Distinguish) -> Matches:
         ways = _distinct(Search(view, self.program, distinguish))
@@ -183,14 +244,59 @@ def query(
     return asked.matches(graph, overlaps=overlaps, seconds=seconds, weight=weight)
 
 
-def _distinct(search: Search, node: Node | None = None) -> list[Completion]:
-    """Matches that the search tells apart, the best of each, in the order of the graph."""
+def _checked(seconds: float) -> float:
+    """A time limit that is a number of seconds."""
+    given = cast(object, seconds)
+    if isinstance(given, int | float) and not isinstance(given, bool) and given >= 0:
+        return seconds
+    raise UserError("seconds must be a number, 0 or more", got=repr(given))
+
+
+def _until(search: Search) -> tuple[list[Completion], bool]:
+    """The matches that are found until the time is over, and whether these are all."""
     found: dict[Any, Completion] = {}
-    if not search.site.program.needs <= search.site.by_op.keys():
+    try:
+        return _distinct(search, None, found), True
+    except OutOfTime:
+        return _sorted(search, found), False
+
+
+def _distinct(
+    search: Search, node: Node | None = None, found: dict[Any, Completion] | None = None
+) -> list[Completion]:
+    """Matches that the search tells apart, the best of each, in the order of the graph.
+
+    Args:
+        search: for them.
+        node: at which they begin, if they begin at one.
+        found: where those are put that are found.
+    """
+    found = {} if found is None else found
+    program = search.site.program
+    if not program.needs <= search.site.by_op.keys() or program.least > depth(search.site.view):
         return []
     for each in search.matches(node):
         search.site.budget.spend()
         search.kinds.keep(found, completion(each, {}), whole=True)
+    return _sorted(search, found)
+
+
+def depth(view: View) -> int:
+    """How many nodes the longest path has, if the view's order tells; else how many there are."""
+    if not view.ordered:
+        return len(view.nodes)
+    levels: dict[str, int] = {}
+    longest = 0
+    for node in view.nodes.values():
+        level = 1 + max((levels.get(value, 0) for value in node.inputs), default=0)
+        levels.update(dict.fromkeys(node.outputs, level))
+        levels[""] = 0
+        longest = max(longest, level)
+    return longest
+
+
+def _sorted(search: Search, found: Mapping[Any, Completion]) -> list[Completion]:
+    """What was found, in the order of the graph."""
     every = search.distinguish is Distinguish.EVERY
     ways = sorted(found.values(), key=lambda way: _order(search.site.view, way, every))
     return ways if every else _without_twins(ways)
@@ -220,7 +326,7 @@ def _without_twins(ways: Sequence[Completion]) -> list[Completion]:
 
 
 def _greedy(view: View, program: Program) -> list[Completion]:
-    budget = Budget.of(view, program)
+    budget = Budget.of(view, program, greedy=True)
     taken: set[str] = set()
     chosen: list[Completion] = []
     search: Search | None = None
@@ -250,19 +356,31 @@ def _best(
     view: View,
     program: Program,
     ways: Sequence[Completion],
-    seconds: float,
+    deadline: Deadline,
     weight: Weight | None,
 ) -> tuple[list[Completion], str]:
     """Disjoint matches of the largest weight, and what is not known about them."""
     sizes = [way.size for way in ways]
     if weight is not None:
-        weights = [weight(_match(view, program, way)) for way in ways]
+        weights = [_weighed(weight, _match(view, program, way)) for way in ways]
     elif sum(sizes) > MOST_MEMBERS:
         weights = sizes  # nodes on two branches count twice, which only the order depends on
     else:
         weights = [len(_names(way)) for way in ways]
-    chosen, cut = heaviest(sizes, lambda number: _names(ways[number]), weights, seconds)
+    chosen, cut = heaviest(sizes, lambda number: _names(ways[number]), weights, deadline)
     return [ways[number] for number in chosen], cut
+
+
+def _weighed(weight: Weight, match: Match) -> int:
+    """The weight that the user's function gives to a match; its faults are told as its own."""
+    try:
+        found = cast(object, weight(match))
+        if not isinstance(found, int):
+            raise TypeError(f"it must return a whole number; it returned {found!r}")
+        return found
+    except Exception as error:
+        place = ", ".join(node.name for node in match.nodes[:4])
+        raise fault("query: `weight`", weight, error, where=f"a match of {place}") from error
 
 
 def _match(view: View, program: Program, way: Completion) -> Match:

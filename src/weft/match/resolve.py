@@ -287,6 +287,8 @@ class ScopeFinder:
 
     def _check_distinct(self, known: set[str], lists: set[str]) -> None:
         for left, right, at in self.query.distinct:
+            if left == right:
+                raise error_at(self.text, at, f"{left} is always {right}")
             for name in (left, right):
                 if name not in known:
                     fix = nearest(name, known)

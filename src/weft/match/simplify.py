@@ -10,6 +10,7 @@ from weft.match.pattern import (
     Expression,
     Look,
     NodePattern,
+    Other,
     Repeat,
     Sequence,
     Statement,
@@ -80,3 +81,20 @@ def _needed(expression: Expression) -> frozenset[str]:
             return frozenset() if negative else _needed(body)
         case _:
             return frozenset()
+
+
+def least_nodes(expression: Expression) -> int:
+    """How many nodes there are one after another at least where an expression fits."""
+    match expression:
+        case NodePattern(operands=operands):
+            return 1 + max(map(least_nodes, operands or ()), default=0)
+        case Other():
+            return 1
+        case Sequence(parts):
+            return sum(map(least_nodes, parts))
+        case Either(options):
+            return min(map(least_nodes, options))
+        case Repeat(body=body, least=least):
+            return least * least_nodes(body)
+        case _:
+            return 0

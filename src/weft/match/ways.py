@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -79,37 +80,99 @@ class TooManyWays(UserError):
     """A query that would take too long."""
 
 
+class OutOfTime(Exception):
+    """The time is over for which something may be looked for."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Until when something may be looked for.
+
+    Attributes:
+        seconds: how long in all.
+        clock: gives the time in seconds.
+        end: when the time is over.
+    """
+
+    seconds: float
+    clock: Callable[[], float]
+    end: float
+
+    @staticmethod
+    def after(seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
+        """A deadline from now on."""
+        return Deadline(seconds, clock, clock() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 if the time is over."""
+        return max(0.0, self.end - self.clock())
+
+    def half(self) -> Deadline:
+        """A deadline after half of what is left."""
+        now = self.clock()
+        return Deadline(self.seconds, self.clock, now + max(0.0, self.end - now) / 2)
+
+
 # What finds something on deep networks or long chains takes a third of it at most.
 _STEPS = 15_000
 _STEPS_PER_NODE = 25
 _STEPS_PER_PART = 100
+# A counted repetition can be in any round at any node.
+_STEPS_PER_ROUND = 8
+_MOST_FOR_ROUNDS = 500_000
+# How often the clock is looked at.
+_STEPS_PER_LOOK = 1000
+
+_SAY_MORE = "Say more about what stands in its repetitions, or ask for greedy overlaps."
+_SAY_MORE_GREEDILY = "Say more about what stands in its repetitions, or let them count less far."
 
 
 @dataclass
 class Budget:
-    """How much may still be tried."""
+    """How much may still be tried.
+
+    Attributes:
+        most: steps.
+        advice: what helps where they are not enough.
+        deadline: until when, if there is one.
+    """
 
     most: int
+    advice: str = _SAY_MORE
+    deadline: Deadline | None = None
     left: int = field(init=False)
+    look: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.left = self.most
+        self.look = self.most - _STEPS_PER_LOOK
 
     @staticmethod
-    def of(view: View, program: Program) -> Budget:
+    def of(
+        view: View, program: Program, *, greedy: bool = False, deadline: Deadline | None = None
+    ) -> Budget:
         """What a graph and a query of these sizes get."""
-        sizes = _STEPS_PER_NODE * len(view.nodes) + _STEPS_PER_PART * program.size
-        return Budget(_STEPS + sizes)
+        count = len(view.nodes)
+        sizes = _STEPS_PER_NODE * count + _STEPS_PER_PART * program.size
+        rounds = min(program.rounds, count)
+        counted = min(_STEPS_PER_ROUND * count * rounds, _MOST_FOR_ROUNDS)
+        advice = _SAY_MORE_GREEDILY if greedy else _SAY_MORE
+        return Budget(_STEPS + sizes + counted, advice, deadline)
 
     def spend(self, count: int = 1) -> None:
-        """Note steps, and give up when there have been too many."""
+        """Note steps, and give up when there have been too many or the time is over."""
         self.left -= count
         if self.left < 0:
             raise TooManyWays(
                 "query: it can match in too many ways",
                 got=f"no end after {self.most:,} steps",
-                fix="Say more about what stands in its repetitions, or ask for greedy overlaps.",
+                fix=self.advice,
             )
+        if self.left < self.look and self.deadline is not None:
+            self.look = self.left - _STEPS_PER_LOOK
+            if not self.deadline.left:
+                raise OutOfTime
 
 
 class Completion(NamedTuple):

@@ -66,7 +66,7 @@ def argmax(
     *,
     name: str = "",
 ) -> Value:
-    """Where along the axis the largest element is."""
+    """Where along the axis the largest element is; NaN is passed over."""
 
 def argmin(
     x: Input,
@@ -76,7 +76,7 @@ def argmin(
     *,
     name: str = "",
 ) -> Value:
-    """Where along the axis the smallest element is."""
+    """Where along the axis the smallest element is; NaN is passed over."""
 
 def asin(
     x: Input,
@@ -289,7 +289,9 @@ def cast(
     *,
     name: str = "",
 ) -> Value:
-    """x in another element type: floats truncate to integers, bool is x != 0."""
+    """x in another element type: floats truncate to integers, bool is x != 0; floats beyond an
+    integer type give its ends and NaN gives 0, integers beyond it wrap.
+    """
 
 def cast_like(
     x: Input,
@@ -297,7 +299,7 @@ def cast_like(
     *,
     name: str = "",
 ) -> Value:
-    """x in the element type of the target."""
+    """x in the element type of the target, as Cast converts."""
 
 def ceil(
     x: Input,
@@ -718,7 +720,7 @@ def global_max_pool(
     *,
     name: str = "",
 ) -> Value:
-    """The largest element of each channel."""
+    """The largest element of each channel; NaN is passed over."""
 
 def global_max_pool_channels_last(
     x: Input,
@@ -1045,7 +1047,9 @@ def max_pool(
     outputs: Literal[0, 1] = 0,
     name: str = "",
 ) -> Value:
-    """The largest element of each window, and its number in the whole input."""
+    """The largest element of each window, and its number in the whole input; NaN is passed
+    over.
+    """
 
 @overload
 def max_pool(
@@ -1060,7 +1064,9 @@ def max_pool(
     outputs: int,
     name: str = "",
 ) -> tuple[Value, ...]:
-    """The largest element of each window, and its number in the whole input."""
+    """The largest element of each window, and its number in the whole input; NaN is passed
+    over.
+    """
 
 def max_pool_channels_last(
     x: Input,
@@ -1083,7 +1089,7 @@ def max_roi_pool(
     *,
     name: str = "",
 ) -> Value:
-    """The largest element in each bin of regions."""
+    """The largest element in each bin of regions; NaN is passed over."""
 
 def max_unpool(
     x: Input,
@@ -1336,7 +1342,7 @@ def reduce_log_sum(
     *,
     name: str = "",
 ) -> Value:
-    """The logarithm of the sum over the axes."""
+    """The logarithm of the sum over the axes; integers truncate."""
 
 def reduce_log_sum_exp(
     x: Input,
@@ -1346,7 +1352,9 @@ def reduce_log_sum_exp(
     *,
     name: str = "",
 ) -> Value:
-    """The logarithm of the sum of exponentials over the axes, without overflow."""
+    """The logarithm of the sum of exponentials over the axes, without overflow; integers
+    truncate.
+    """
 
 def reduce_max(
     x: Input,
@@ -1810,7 +1818,9 @@ def topk(
     *,
     name: str = "",
 ) -> tuple[Value, Value]:
-    """The largest or smallest elements along an axis, and their places."""
+    """The largest or smallest elements along an axis, and their places; NaN counts as larger
+    than any number.
+    """
 
 def topk_indices(
     x: Input,

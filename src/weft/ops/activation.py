@@ -23,7 +23,7 @@ from weft.ops.elementwise import (
     MapFunction,
     broadcast_inputs,
     elementwise,
-    erf,
+    erfc,
     fitted,
     like,
     map_op,
@@ -124,10 +124,6 @@ def _relu(x: Expr) -> Expr:
     return binary("max", x, like(x, 0))
 
 
-def _expm1(x: Expr) -> Expr:
-    return _plus(unary("exp", x), -1.0)
-
-
 def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + exp(-x))``; ``exp`` may overflow to infinity, which gives 0."""
     return _over(1.0, _sigmoid_divisor(x))
@@ -138,9 +134,9 @@ def _sigmoid_divisor(x: Expr) -> Expr:
 
 
 def softplus(x: Expr) -> Expr:
-    """``log(1 + exp(x))`` without overflow."""
+    """``log(1 + exp(x))`` without overflow, and exact where it is small."""
     decay = unary("exp", unary("neg", unary("abs", x)))
-    return _plus(_relu(x), unary("log", _plus(decay, 1.0)))
+    return _plus(_relu(x), unary("log1p", decay))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -156,49 +152,48 @@ def _leaky(attributes: LeakyReluAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _elu_formula(attributes: EluAttributes, x: Expr) -> Expr:
-    return select(_less(x, 0), _times(_expm1(x), attributes.alpha), x)
+    return select(_less(x, 0), _times(unary("expm1", x), attributes.alpha), x)
 
 
 def _elu(attributes: EluAttributes, x: np.ndarray) -> np.ndarray:
-    return np.where(x < 0, (np.exp(x) - 1) * x.dtype.type(attributes.alpha), x)
+    return np.where(x < 0, np.expm1(x) * x.dtype.type(attributes.alpha), x)
 
 
 def _selu_formula(attributes: SeluAttributes, x: Expr) -> Expr:
-    below = _times(_expm1(x), attributes.alpha)
+    below = _times(unary("expm1", x), attributes.alpha)
     return _times(select(_less(x, 0), below, x), attributes.gamma)
 
 
 def _selu(attributes: SeluAttributes, x: np.ndarray) -> np.ndarray:
-    below = (np.exp(x) - 1) * x.dtype.type(attributes.alpha)
+    below = np.expm1(x) * x.dtype.type(attributes.alpha)
     return np.where(x < 0, below, x) * x.dtype.type(attributes.gamma)
 
 
 def _celu_formula(attributes: CeluAttributes, x: Expr) -> Expr:
-    inner = _expm1(_over(x, like(x, attributes.alpha)))
+    inner = unary("expm1", _over(x, like(x, attributes.alpha)))
     return select(_less(x, 0), _times(inner, attributes.alpha), x)
 
 
 def _celu(attributes: CeluAttributes, x: np.ndarray) -> np.ndarray:
     alpha = x.dtype.type(attributes.alpha)
-    return np.where(x < 0, (np.exp(x / alpha) - 1) * alpha, x)
+    return np.where(x < 0, np.expm1(x / alpha) * alpha, x)
 
 
 def _gelu_formula(attributes: GeluAttributes, x: Expr) -> Expr:
+    # 1 + tanh(u) is 2 / (1 + exp(-2 u)) and 1 + erf(u) is erfc(-u): exact where they are small.
     if attributes.approximate == "tanh":
         cubic = _times(_times(_times(x, x), x), 0.044715)
-        curve = unary("tanh", _times(_plus(x, cubic), math.sqrt(2 / math.pi)))
-    else:
-        curve = unary("erf", _times(x, math.sqrt(0.5)))
-    return _times(_times(x, 0.5), _plus(curve, 1.0))
+        return _over(x, _sigmoid_divisor(_times(_plus(x, cubic), math.sqrt(8 / math.pi))))
+    return _times(_times(x, 0.5), unary("erfc", _times(x, -math.sqrt(0.5))))
 
 
 def _gelu(attributes: GeluAttributes, x: np.ndarray) -> np.ndarray:
     wide = x.astype(np.float64)
     if attributes.approximate == "tanh":
-        curve = np.tanh((wide + wide**3 * 0.044715) * math.sqrt(2 / math.pi))
+        curve = _sigmoid((wide + wide**3 * 0.044715) * math.sqrt(8 / math.pi))
     else:
-        curve = erf(wide * math.sqrt(0.5))
-    return (wide * 0.5 * (curve + 1)).astype(x.dtype)
+        curve = erfc(wide * -math.sqrt(0.5)) * 0.5
+    return (wide * curve).astype(x.dtype)
 
 
 def _check_gelu(call: Call) -> None:
@@ -243,7 +238,7 @@ def _shrink(attributes: ShrinkAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def _infer_prelu(call: Call) -> tuple[TensorType, ...]:

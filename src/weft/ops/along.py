@@ -199,8 +199,8 @@ def _cumulative_op(name: str, function: np.ufunc, sign: str, doc: str) -> Op:
 
 
 OPS: tuple[Op, ...] = (
-    _arg_op("ArgMax", "max", "Where along the axis the largest element is."),
-    _arg_op("ArgMin", "min", "Where along the axis the smallest element is."),
+    _arg_op("ArgMax", "max", "Where along the axis the largest element is; NaN is passed over."),
+    _arg_op("ArgMin", "min", "Where along the axis the smallest element is; NaN is passed over."),
     _cumulative_op("CumSum", np.add, "+", "The running sum along the axis."),
     _cumulative_op("CumProd", np.multiply, "*", "The running product along the axis."),
 )

@@ -39,8 +39,19 @@ class BitCastAttributes(Attributes):
 
 
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Conversion as the loop language's ``Cast`` does it."""
-    return array.astype(dtype.numpy, copy=False)
+    """Conversion as the loop language's ``Cast`` does it.
+
+    Numbers beyond an integer type give its ends and NaN gives 0; NumPy leaves that to the
+    processor.
+    """
+    if not (dtype.is_integer and DType.of(array.dtype).is_float):
+        return array.astype(dtype.numpy, copy=False)
+    low, high = dtype.limits
+    wide = array.astype(np.float64)
+    # As doubles, the limits of 64 bits round to what is beyond.
+    above, below = wide >= high + 1, wide <= low - 1
+    whole = np.where(above | below | np.isnan(wide), 0, wide).astype(dtype.numpy)
+    return np.where(above, dtype.numpy.type(high), np.where(below, dtype.numpy.type(low), whole))
 
 
 def _cast(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -48,7 +59,7 @@ def _cast(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _cast_like(call: Call, x: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
-    return (x.astype(target.dtype, copy=False),)
+    return (convert(x, DType.of(target.dtype)),)
 
 
 def _identity(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -109,7 +120,8 @@ OPS: tuple[Op, ...] = (
         reference=_cast,
         compute=Define(lambda call: _copied(call, call.attributes.to)),
         grad=WITH_AUTODIFF,
-        doc="x in another element type: floats truncate to integers, bool is x != 0.",
+        doc="x in another element type: floats truncate to integers, bool is x != 0; floats beyond "
+        "an integer type give its ends and NaN gives 0, integers beyond it wrap.",
         attributes=CastAttributes,
     ),
     Op(
@@ -119,7 +131,7 @@ OPS: tuple[Op, ...] = (
         reference=_cast_like,
         compute=Define(lambda call: _copied(call, call.type(1).dtype)),
         grad=WITH_AUTODIFF,
-        doc="x in the element type of the target.",
+        doc="x in the element type of the target, as Cast converts.",
     ),
     Op(
         name="Identity",

@@ -249,6 +249,12 @@ def erf(x: np.ndarray) -> np.ndarray:
     return np.array(values, np.float64).reshape(x.shape)
 
 
+def erfc(x: np.ndarray) -> np.ndarray:
+    """1 less the error function, in ``f64``."""
+    values = [math.erfc(value) for value in x.ravel().tolist()]
+    return np.array(values, np.float64).reshape(x.shape)
+
+
 def like(x: Expr, value: float) -> Expr:
     """A literal of the type of ``x``."""
     return const(value, dtype_of(x))

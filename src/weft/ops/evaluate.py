@@ -6,10 +6,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.errors import InternalError
+from weft.errors import InternalError, UserError
+from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.graph import Graph, Node
-from weft.ir.types import TensorType
+from weft.ir.naming import type_of
+from weft.ir.types import Symbol, TensorType
 from weft.ops.record import Call, Op
+
+
+def fitting(name: str, given: ArrayLike, type: TensorType) -> np.ndarray:
+    """An input's array, if it has the input's type; open sizes take any."""
+    array = as_array(given, f"input {name}")
+    found = type_of(array, name)
+    sizes = zip(found.shape, type.shape, strict=False)
+    same = all(isinstance(wanted, Symbol) or size == wanted for size, wanted in sizes)
+    if found.dtype != type.dtype or len(found.shape) != len(type.shape) or not same:
+        raise UserError(f"input {name} is {type}", got=str(found))
+    return array
 
 
 def call_of(node: Node, types: Mapping[str, TensorType]) -> Call:

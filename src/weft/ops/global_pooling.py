@@ -107,7 +107,7 @@ OPS: tuple[Op, ...] = (
         reference=_reference_global_max,
         compute=Define(lambda call: _define_global(call, lambda x, taps, _: total("max", taps, x))),
         grad=WITH_AUTODIFF,
-        doc="The largest element of each channel.",
+        doc="The largest element of each channel; NaN is passed over.",
     ),
     Op(
         name="GlobalLpPool",

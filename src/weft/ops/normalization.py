@@ -117,11 +117,23 @@ def _infer_layer(call: Call) -> tuple[TensorType, ...]:
 
 def standardize(steps: Steps, x: str, axes: Sequence[int], epsilon: float) -> tuple[str, str, str]:
     """``(x - mean) / sqrt(variance + epsilon)``, the mean and the inverse deviation."""
-    mean = steps.reduce("ReduceMean", x, axes)
+    mean = _mean(steps, x, axes)
     centred = steps.sub(x, mean)
     variance = steps.reduce("ReduceMean", steps.mul(centred, centred), axes)
     inverse = steps.op("Reciprocal", steps.op("Sqrt", steps.add(variance, epsilon)))
     return steps.mul(centred, inverse), mean, inverse
+
+
+def _mean(steps: Steps, x: str, axes: Sequence[int]) -> str:
+    """The mean, whose sum does not overflow where the elements do not.
+
+    They are scaled by a power of two, so that it is rounded as it would be without.
+    """
+    shape = steps.builder.types[x].shape
+    count = prod(dim for dim in (shape[axis] for axis in axes) if isinstance(dim, int))
+    part = 0.5 ** max(count - 1, 0).bit_length()
+    total = steps.reduce("ReduceSum", steps.mul(x, part), axes)
+    return total if count * part == 1 else steps.div(total, count * part)
 
 
 def _scaled(steps: Steps, x: str, scale: str, bias: str = "") -> str:
@@ -145,7 +157,7 @@ def _reference_layer(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
     axes = _normalized_axes(call)
-    wide = exact(x)
+    wide = x.astype(np.float64)
     mean = wide.mean(axis=axes, keepdims=True)
     centred = wide - mean
     variance = (centred * centred).mean(axis=axes, keepdims=True)
@@ -306,7 +318,7 @@ def _reference_group(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     groups = getattr(call.attributes, "num_groups", x.shape[1])
-    parts = exact(x).reshape(x.shape[0], groups, -1)
+    parts = x.astype(np.float64).reshape(x.shape[0], groups, -1)
     centred = parts - parts.mean(axis=2, keepdims=True)
     variance = (centred * centred).mean(axis=2, keepdims=True)
     value = centred / np.sqrt(variance + parts.dtype.type(call.attributes.epsilon))

@@ -164,6 +164,8 @@ def _define_indices(call: Call, largest: Expr) -> Compute:
         number = add(mul(number, size), _flat(pool.position, extents, True))
     hit = guarded(pool.conditions, select(same, number, none), none)
     place = total("min", pool.taps, hit)
+    # Where all are NaN nothing equals the largest.
+    place = select(binary("eq", place, none), const(0, DType.I64), place)
     if call.attributes.storage_order:
         place = binary("mod", place, size)
     image = mul(add(mul(Var("n"), dims[1]), Var("c")), size)
@@ -326,7 +328,8 @@ OPS: tuple[Op, ...] = (
         grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
         implied=implied_window(),
-        doc="The largest element of each window, and its number in the whole input.",
+        doc="The largest element of each window, and its number in the whole input; NaN is passed "
+        "over.",
     ),
     Op(
         name="AveragePool",

@@ -192,7 +192,13 @@ def _root(value: Expr, count: int) -> Expr:
     return fitted(dtype, unary("sqrt", fitted(wider, value, dtype)), wider)
 
 
-_infer_float = _reduction_infer(FLOATS)
+def _log(value: Expr, count: int) -> Expr:
+    dtype = dtype_of(value)
+    wider = dtype if dtype.is_float else DType.F64
+    return fitted(dtype, unary("log", fitted(wider, value, dtype)), wider)
+
+
+_infer_summed = _reduction_infer(SUMMED)
 
 
 def _log_sum_exp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -200,19 +206,20 @@ def _log_sum_exp(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     largest = extreme_of(values, over, True)
     shift = np.where(np.isinf(largest), 0.0, largest)
     value = np.log(np.sum(np.exp(values - shift), axis=over, keepdims=True)) + shift
-    return (value.reshape(_infer_float(call)[0].dims).astype(x.dtype),)
+    return (value.reshape(_infer_summed(call)[0].dims).astype(x.dtype),)
 
 
 def _define_log_sum_exp(call: Call) -> tuple[Compute, ...]:
     dtype = call.type(0).dtype
-    ranges, inner, point = _points(call, _infer_float(call)[0].dims)
-    x = fitted(accumulator(dtype), call.load(0, *point), dtype)
+    wide = accumulator(dtype) if dtype.is_float else DType.F64
+    ranges, inner, point = _points(call, _infer_summed(call)[0].dims)
+    x = fitted(wide, call.load(0, *point), dtype)
     peak_axes, peak_x = renamed(inner, x)
     peak = total("max", peak_axes, peak_x)
     # An infinite maximum would give infinity minus infinity.
     shift = select(unary("isinf", peak), like(peak, 0), peak)
     value = unary("log", total("sum", inner, unary("exp", binary("sub", x, shift))))
-    return (Compute(ranges, fitted(dtype, binary("add", value, shift), accumulator(dtype))),)
+    return (Compute(ranges, fitted(dtype, binary("add", value, shift), wide)),)
 
 
 def renamed(inner: Sequence[Axis], x: Expr) -> tuple[list[Axis], Expr]:
@@ -272,11 +279,11 @@ OPS: tuple[Op, ...] = (
     ),
     _reduction(
         "ReduceLogSum",
-        FLOATS,
+        SUMMED,
         "sum",
         lambda x, over: np.log(_sum(x, over)),
-        "The logarithm of the sum over the axes.",
-        finish=lambda value, count: unary("log", value),
+        "The logarithm of the sum over the axes; integers truncate.",
+        finish=_log,
     ),
     _reduction(
         "ReduceSumSquare",
@@ -289,11 +296,12 @@ OPS: tuple[Op, ...] = (
     Op(
         name="ReduceLogSumExp",
         inputs=(Param("x"),),
-        infer=_infer_float,
+        infer=_infer_summed,
         reference=_log_sum_exp,
         compute=Define(_define_log_sum_exp),
         grad=WITH_AUTODIFF,
-        doc="The logarithm of the sum of exponentials over the axes, without overflow.",
+        doc="The logarithm of the sum of exponentials over the axes, without overflow; "
+        "integers truncate.",
         attributes=ReduceAttributes,
         implied={"axes": reduced_axes},
     ),

@@ -357,6 +357,6 @@ OPS: tuple[Op, ...] = (
         compute=Extern(_max_body),
         grad=WITH_AUTODIFF,
         attributes=MaxRoiPoolAttributes,
-        doc="The largest element in each bin of regions.",
+        doc="The largest element in each bin of regions; NaN is passed over.",
     ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -74,10 +76,10 @@ def _expand_top_k(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> t
 
 _INSERT = """\
 for (j = 0; j < {extent}; ++j) {{
-    if (held == {k} && !(in0[from + j * {inner}] {better} in0[from + places[{k} - 1] * {inner}]))
+    if (held == {k} && !{enters})
         continue;
     at = held < {k} ? held++ : {k} - 1;
-    while (at > 0 && in0[from + j * {inner}] {better} in0[from + places[at - 1] * {inner}]) {{
+    while (at > 0 && {rises}) {{
         places[at] = places[at - 1];
         --at;
     }}
@@ -97,8 +99,7 @@ for (width = 1; width < {extent}; width *= 2) {{
         left = start;
         right = middle;
         for (j = start; j < end; ++j) {{
-            if (left < middle && (right >= end || !(in0[from + places[right] * {inner}] {better} \
-in0[from + places[left] * {inner}])))
+            if (left < middle && (right >= end || !{turns}))
                 other[j] = places[left++];
             else
                 other[j] = places[right++];
@@ -109,12 +110,6 @@ in0[from + places[left] * {inner}])))
 }}
 """
 """Merge sort of the places, from the bottom up: stable, and quick for any k."""
-
-_WORSE = (
-    "(in0[from + {rhs} * {inner}] {better} in0[from + {lhs} * {inner}] || "
-    "(!(in0[from + {lhs} * {inner}] {better} in0[from + {rhs} * {inner}]) && {lhs} > {rhs}))"
-)
-"""Whether one place comes after another: of equal elements the later one."""
 
 _SINK = """\
 at = 0;
@@ -140,7 +135,7 @@ for (j = 0; j < {k}; ++j) {{
     places[at] = j;
 }}
 for (; j < {extent}; ++j) {{
-    if (!(in0[from + j * {inner}] {better} in0[from + places[0] * {inner}]))
+    if (!{enters})
         continue;
 {replace}}}
 for (j = {k} - 1; j > 0; --j) {{
@@ -156,9 +151,28 @@ HEAPED = 4
 """Elements for each that is sought from which a heap is quicker than sorting all."""
 
 
-def _heap(better: str, extent: int, inner: int, k: int) -> str:
+Better: TypeAlias = Callable[[str, str], str]
+"""Whether the element at one place, as C, goes before the one at another."""
+
+
+def _better(call: Call, inner: int) -> Better:
+    """A NaN counts as larger than any number, as in PyTorch."""
+    largest, real = call.attributes.largest, call.type(0).dtype.is_float
+
+    def better(lhs: str, rhs: str) -> str:
+        first, second = (f"in0[from + {place} * {inner}]" for place in (lhs, rhs))
+        order = f"{first} {'>' if largest else '<'} {second}"
+        none, number = (first, second) if largest else (second, first)
+        nan = f" || ({none} != {none} && {number} == {number})"
+        return f"({order}{nan if real else ''})"
+
+    return better
+
+
+def _heap(better: Better, extent: int, k: int) -> str:
     def worse(lhs: str, rhs: str) -> str:
-        return _WORSE.format(lhs=lhs, rhs=rhs, better=better, inner=inner)
+        """Whether one place comes after another: of equal elements the later one."""
+        return f"({better(rhs, lhs)} || (!{better(lhs, rhs)} && {lhs} > {rhs}))"
 
     def sink(size: str, item: str) -> str:
         second = worse("places[child + 1]", "places[child]")
@@ -166,10 +180,9 @@ def _heap(better: str, extent: int, inner: int, k: int) -> str:
         return block(_SINK.format(size=size, second=second, below=below, item=item))
 
     return _HEAP.format(
-        better=better,
         extent=extent,
-        inner=inner,
         k=k,
+        enters=better("j", "places[0]"),
         rises=worse("j", "places[(at - 1) / 2]"),
         replace=sink(str(k), "j"),
         shrink=sink("j", "last"),
@@ -182,17 +195,18 @@ def _places_body(call: Call) -> ExternBody:
     extent, inner = dims[axis], prod(dims[axis + 1 :])
     if 0 in (asked.k, prod(dims)):
         return ExternBody("")
-    better, other = ">" if asked.largest else "<", ""
+    better, other = _better(call, inner), ""
     if asked.k <= INSERTED:
         names = "j, at, held"
-        search = _INSERT.format(better=better, extent=extent, inner=inner, k=asked.k)
+        enters, rises = better("j", f"places[{asked.k} - 1]"), better("j", "places[at - 1]")
+        search = _INSERT.format(enters=enters, rises=rises, extent=extent, k=asked.k)
         search = f"held = 0;\n{search}"
     elif asked.k * HEAPED <= extent:
         names = "j, at, child, last"
-        search = _heap(better, extent, inner, asked.k)
+        search = _heap(better, extent, asked.k)
     else:
         names, other = "j, width, start, middle, end, left, right", f"places + {extent}"
-        search = _SORT.format(better=better, extent=extent, inner=inner)
+        search = _SORT.format(turns=better("places[right]", "places[left]"), extent=extent)
     row = (
         f"from = i * {extent * inner} + c;\nto = i * {asked.k * inner} + c;\n"
         + search
@@ -329,7 +343,8 @@ OPS: tuple[Op, ...] = (
         compute=Expand(_expand_top_k),
         grad=WITH_AUTODIFF,
         attributes=TopKAttributes,
-        doc="The largest or smallest elements along an axis, and their places.",
+        doc="The largest or smallest elements along an axis, and their places; NaN counts as "
+        "larger than any number.",
     ),
     Op(
         name="TopKIndices",

@@ -195,10 +195,17 @@ def slice_ranges(call: Call) -> tuple[tuple[int, int, Dim], ...]:
             if (start, step) != (0, 1) or end < WHOLE:
                 raise not_concrete(call)
             continue
-        # Python's clamping of starts and ends is ONNX's.
-        taken = range(extent)[start:end:step]
+        taken = range(extent)[_taken(start, end, step, extent)]
         found[axis] = (taken.start, step, len(taken))
     return tuple(found)
+
+
+def _taken(start: int, end: int, step: int, extent: int) -> slice:
+    """The slice for Python, which clamps as ONNX does but for one end.
+
+    Backwards from before the first element, ONNX takes the first and Python takes none.
+    """
+    return slice(max(start, -extent) if step < 0 else start, end, step)
 
 
 def _infer_slice(call: Call) -> tuple[TensorType, ...]:
@@ -225,7 +232,7 @@ def _reference_slice(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     steps = asked.steps or (1,) * len(asked.starts)
     where = [slice(None)] * x.ndim
     for axis, start, end, step in zip(chosen, asked.starts, asked.ends, steps, strict=True):
-        where[axis] = slice(start, end, step)
+        where[axis] = _taken(start, end, step, x.shape[axis])
     return (x[tuple(where)],)
 
 

@@ -139,6 +139,10 @@ def graph_of(
         name: of the graph.
         seed: of weights that are drawn.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError("net: the name must be a string", got=repr(name))
+    if type(seed) is not int or seed < 0:
+        raise UserError("net: the seed must be a whole number, 0 or more", got=repr(seed))
     _check_ends(inputs, outputs)
     work = _Work(GraphBuilder(OPS, name), seed)
     for each in inputs:

@@ -138,6 +138,8 @@ class Value:
 
     def named(self, name: str) -> Value:
         """The same value with a name of its own in the graph."""
+        if not name or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("the name of a value must be a string", got=repr(name))
         return replace(self, name=name)
 
     def __repr__(self) -> str:
@@ -179,6 +181,18 @@ class Value:
     def __neg__(self) -> Value:
         return apply(OPS["Neg"], (self,))[0]
 
+    def __eq__(self, other: object) -> bool:
+        # The same object, as containers need it; elements are compared by an op.
+        if isinstance(other, int | float | np.ndarray):
+            raise UserError(
+                "`==` tells whether two values are one, not whether their elements are equal",
+                got=repr(self),
+                fix="Use weft.ops.equal.",
+            )
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __lt__(self, other: Input) -> Value:
         return binary("Less", self, other)
 
@@ -199,6 +213,13 @@ class Value:
             "a value of a network in the making cannot be gone through",
             got=repr(self),
             fix="Use weft.ops.split for its parts, or value[0].",
+        )
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise UserError(
+            "a value of a network in the making has no elements yet",
+            got=repr(self),
+            fix="Functions of weft.ops take values; compile() gives what runs on arrays.",
         )
 
     def __bool__(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10, sqrt
 
-from weft.pictures.canvas import COLOURS, frame, quoted
+from weft.pictures.canvas import COLOURS, cut, frame, quoted
 from weft.pictures.canvas import title as tooltip
+from weft.pictures.labels import Label, Rectangle, around, drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Roof:
 WIDTH, HEIGHT = 1000, 600
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 60, 80
 _SMALLEST, _LARGEST = 3.0, 22.0
+_LINE = 16
+_MOST_NAMED, _MOST_LETTERS = 12, 28
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
@@ -103,15 +106,10 @@ class _Plot:
                 f'<path d="M{a[0]:.2f} {a[1]:.2f}L{b:.2f} {self.y(last * roof.gbytes):.2f}" '
                 f'stroke="#333333">{tooltip(f"{roof.name}: {roof.gbytes:,.1f} GB/s")}</path>'
             )
-            yield f'<text x="{a[0] + 4:.2f}" y="{a[1] - 4:.2f}">{quoted(roof.name)}</text>'
         y = self.y(self.peak)
         yield (
             f'<path d="M{self.x(max(start, 10.0**low)):.2f} {y:.2f}H{WIDTH - RIGHT}" '
             f'stroke="#333333">{tooltip(f"{self.peak:,.1f} GFLOP/s")}</path>'
-        )
-        yield (
-            f'<text x="{WIDTH - RIGHT}" y="{y - 6:.2f}" text-anchor="end">'
-            f"{self.peak:,.0f} GFLOP/s</text>"
         )
 
     def colours(self) -> dict[str, str]:
@@ -122,7 +120,7 @@ class _Plot:
         colours = self.colours()
         # The largest first, so that they hide nothing.
         for dot in sorted(self.dots, key=lambda dot: -dot.share):
-            radius = max(_SMALLEST, _LARGEST * sqrt(dot.share))
+            radius = self.radius(dot)
             title = (
                 f"{dot.name}: {dot.gflops:,.1f} GFLOP/s at {dot.intensity:,.2f} FLOP/byte, "
                 f"{dot.share:.1%} of the time"
@@ -134,12 +132,79 @@ class _Plot:
                 f'stroke="#333333" stroke-width="0.5">{tooltip(text)}</circle>'
             )
 
+    def radius(self, dot: Dot) -> float:
+        return max(_SMALLEST, _LARGEST * sqrt(dot.share))
+
+    def labels(self) -> Iterator[str]:
+        """Names of the roofs, then of the dots, those of the longest steps first."""
+        slopes = [
+            Label(
+                f"{roof.name} {roof.gbytes:,.0f} GB/s",
+                tuple(self._along(roof)),
+                size=11,
+                needed=True,
+            )
+            for roof in self.roofs
+        ]
+        middles = [WIDTH - RIGHT - 60 - 120 * place for place in range(5)]
+        peak = Label(
+            f"{self.peak:,.0f} GFLOP/s",
+            tuple((x, self.y(self.peak)) for x in middles),
+            size=11,
+            needed=True,
+        )
+        named = [
+            Label(
+                cut(dot.name, _MOST_LETTERS),
+                ((self.x(dot.intensity), self.y(dot.gflops)),),
+                self.radius(dot),
+            )
+            for dot in sorted(self.dots, key=lambda dot: -dot.share)[:_MOST_NAMED]
+        ]
+        taken = [
+            around(self.x(dot.intensity), self.y(dot.gflops), self.radius(dot)) for dot in self.dots
+        ]
+        taken += self._lines()
+        bounds = Rectangle(LEFT, TOP - 16, WIDTH - 2, HEIGHT - BOTTOM)
+        # Roofs are named whatever is there; a dot without room has its tooltip.
+        yield from drawn([peak, *slopes, *named], taken, bounds)
+
+    def _along(self, roof: Roof, count: int = 12) -> Iterator[tuple[float, float]]:
+        """Points of a slope, from where it enters the picture."""
+        low, high = self.across
+        first = max(10.0**low, 10.0 ** self.up[0] / roof.gbytes)
+        last = min(10.0**high, self.peak / roof.gbytes)
+        for part in range(count):
+            at = first * (last / first) ** ((part + 0.3) / count)
+            yield self.x(at), self.y(at * roof.gbytes)
+
+    def _lines(self) -> Iterator[Rectangle]:
+        """What the roofs take up."""
+        for roof in self.roofs:
+            yield from (around(x, y, 1.5) for x, y in self._along(roof, 200))
+        y = self.y(self.peak)
+        yield Rectangle(LEFT, y - 1, WIDTH, y + 1)
+
     def legend(self) -> Iterator[str]:
-        x = LEFT
+        x, y = LEFT, HEIGHT - 26
         for kind, colour in self.colours().items():
-            yield f'<rect x="{x}" y="{HEIGHT - 26}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{x + 14}" y="{HEIGHT - 17}">{quoted(kind)}</text>'
-            x += 30 + 7 * len(kind)
+            width = 30 + 7 * len(kind)
+            if x > LEFT and x + width > WIDTH - RIGHT:
+                x, y = LEFT, y + _LINE
+            yield f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour}"/>'
+            yield f'<text x="{x + 14}" y="{y + 9}">{quoted(kind)}</text>'
+            x += width
+
+    @property
+    def height(self) -> int:
+        """Of the picture: the legend may need several lines."""
+        lines, x = 1, LEFT
+        for kind in self.colours():
+            width = 30 + 7 * len(kind)
+            if x > LEFT and x + width > WIDTH - RIGHT:
+                lines, x = lines + 1, LEFT
+            x += width
+        return HEIGHT + _LINE * (lines - 1)
 
 
 def roofline(
@@ -156,12 +221,13 @@ def roofline(
     """
     plot = _Plot(dots, peak, roofs)
     parts = [
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        f'<rect width="{WIDTH}" height="{plot.height}" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="22" font-size="16">{quoted(title)}</text>',
         f'<text x="{LEFT}" y="38">{quoted(caption)}</text>',
         *plot.axes(),
         *plot.limits(),
         *plot.points(),
+        *plot.labels(),
         *plot.legend(),
     ]
-    return frame(WIDTH, HEIGHT, f"roofline of {title}", parts, natural=False)
+    return frame(WIDTH, plot.height, f"roofline of {title}", parts, natural=False)

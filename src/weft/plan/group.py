@@ -33,8 +33,8 @@ MAX_BUFFERS = 16
 MANY_SUMS = 16
 """Sums that a factor of each step must be used for to be multiplied into the weights."""
 _COSTLY = frozenset(
-    "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow "
-    "floordiv mod fmod".split()
+    "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc pow floordiv mod fmod".split()
 )
 
 

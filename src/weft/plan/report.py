@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Region
+from weft.plan.solver import ADVICE, is_installed
 from weft.screen import Screen, Shown
 
 
@@ -170,11 +172,12 @@ def report(plan: Plan) -> Report:
 def spans(plan: Plan) -> list[Span]:
     """What lies in the arena when and where, for the memory map."""
     makers: dict[str, tuple[str, str]] = {}
+    names = names_of(plan.graph, plan.types)
     for step in plan.steps:
         nodes = step.nodes
         for value in step.writes:
             root = plan.views[value].root
-            makers.setdefault(root, (nodes[-1].op, f"{value} {plan.types[value]}"))
+            makers.setdefault(root, (nodes[-1].op, f"{names[value]} {plan.types[value]}"))
     found: list[Span] = []
     for each in plan.intervals:
         if each.name in plan.offsets:
@@ -217,9 +220,11 @@ def _at(place: Place) -> str:
 
 def summary(report: Report) -> str:
     """The totals, in one line."""
+    missed = report.arena_bytes > report.lower_bound
+    advice = f"; {ADVICE}" if missed and not is_installed() else ""
     return (
         f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes, lower bound "
-        f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}); "
+        f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}{advice}); "
         f"weights {report.weight_bytes:,} bytes"
     )
 

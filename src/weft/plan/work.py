@@ -54,7 +54,8 @@ MOST_STAGES = 16
 _CYCLES = {
     "add": 0.4, "sub": 0.4, "mul": 0.4, "min": 0.4, "max": 0.4, "neg": 0.4, "abs": 0.4,
     "div": 4.0, "sqrt": 4.0, "mod": 8.0, "floordiv": 8.0, "fmod": 20.0, "pow": 40.0,
-    "exp": 15.0, "log": 15.0, "erf": 20.0, "sin": 20.0, "cos": 20.0, "tan": 30.0,
+    "exp": 15.0, "expm1": 15.0, "log": 15.0, "log1p": 15.0, "erf": 20.0, "erfc": 20.0,
+    "sin": 20.0, "cos": 20.0, "tan": 30.0,
     "asin": 20.0, "acos": 20.0, "atan": 20.0, "sinh": 25.0, "cosh": 25.0, "tanh": 25.0,
     "asinh": 25.0, "acosh": 25.0, "atanh": 25.0,
 }  # fmt: skip

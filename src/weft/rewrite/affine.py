@@ -193,18 +193,19 @@ def absorb_at_output(match: Match, builder: GraphBuilder, affine: Affine) -> str
     return _layer(match, builder, match["x"], w, bias)
 
 
-def absorb_at_input(match: Match, builder: GraphBuilder, affine: Affine) -> str:
-    """The layer ``c`` with an affine map of ``x``, before it, taken in."""
+def absorb_at_input(match: Match, builder: GraphBuilder, affine: Affine, x: str = "") -> str:
+    """The layer ``c`` of ``x`` (by default the match's) with an affine map before it taken in."""
     node, bias = match.node("c"), bias_of(match)
+    x = x or match["x"]
     w = match.array("w")
     weights = weights_of(node.op, node.attributes, w)
     if affine.factor is not None:
         w = weights.scaled_inputs(affine.factor)
     if affine.shift is None:
-        return _layer(match, builder, match["x"], w, None, keep_bias=True)
+        return _layer(match, builder, x, w, None, keep_bias=True)
     alpha = node.attributes.alpha if node.op == "Gemm" else 1.0
     response = weights.response(affine.shift) * alpha
-    return _layer(match, builder, match["x"], w, response if bias is None else bias + response)
+    return _layer(match, builder, x, w, response if bias is None else bias + response)
 
 
 def _layer(

@@ -18,18 +18,29 @@ from weft.rewrite.affine import (
     per_channel,
 )
 from weft.rewrite.rule import Exactness, Rule
+from weft.rewrite.transposes import permutation
 
 # --- into layers ----------------------------------------------------------------------------
 
 
 def _affine(match: Match, combine: str, value: str) -> Affine | None:
     """What a constant ``k`` does to the channels of a value beside a layer ``c``."""
-    type = match.type(value)
-    axis = channel_axis(match.node("c").op, len(type.shape))
-    found = per_channel(match.array("k"), type, axis)
+    found = _channels(match, "k", value)
     if found is None:
         return None
     return Affine(found, None) if combine == "Mul" else Affine(None, found)
+
+
+def _channels(match: Match, name: str, value: str) -> np.ndarray | None:
+    """A constant beside a value as one number per channel of a layer ``c``.
+
+    A Transpose ``t`` may stand between the value and the layer.
+    """
+    type, array = match.type(value), match.array(name)
+    axis = channel_axis(match.node("c").op, len(type.shape))
+    if "t" in match.values:
+        axis = permutation(match, "t")[axis]
+    return per_channel(array, type, axis)
 
 
 def _into_output(op: str) -> Rule:
@@ -52,30 +63,95 @@ def _into_output(op: str) -> Rule:
     )
 
 
-def _into_input(op: str) -> Rule:
+def _into_input(op: str, *, turned: bool) -> Rule:
+    name = "fold-multiply-before" if op == "Mul" else "fold-add-before"
     return Rule(
-        name="fold-multiply-before" if op == "Mul" else "fold-add-before",
+        name=f"{name}-transpose" if turned else name,
         before=f"""
             m = {op}{{x, const k}} [users=1]
-            c = {layers("").replace("(x,", "(m,")}
+            {_layer_of("m", turned)}
         """,
         where=lambda match: _input_problem(match, op),
         after=lambda match, builder: absorb_at_input(
-            match, builder, _affine(match, op, "x") or Affine(None, None)
+            match,
+            builder,
+            _affine(match, op, "x") or Affine(None, None),
+            _turned(match, builder, match["x"]),
         ),
         exactness=Exactness.REASSOCIATING,
-        doc="A constant for each channel that multiplies the input of a convolution or matrix "
-        "product goes into its weights."
-        if op == "Mul"
-        else "A constant for each channel that is added to the input of a convolution without "
-        "padding or a matrix product goes into its bias.",
+        doc=(
+            "A constant for each channel that multiplies the input of a convolution or matrix "
+            "product goes into its weights"
+            if op == "Mul"
+            else "A constant for each channel that is added to the input of a convolution without "
+            "padding or a matrix product goes into its bias"
+        )
+        + (", across a Transpose, too." if turned else "."),
     )
+
+
+def _layer_of(value: str, turned: bool) -> str:
+    """Pattern of a layer of a value, or of its Transpose ``t``."""
+    given = "t" if turned else value
+    between = f"t = Transpose({value}) [users=1]\n" if turned else ""
+    return between + f"c = {layers('').replace('(x,', f'({given},')}"
+
+
+def _turned(match: Match, builder: GraphBuilder, value: str) -> str:
+    """The value, by the Transpose ``t`` of a match that has one."""
+    if "t" not in match.values:
+        return value
+    return builder.op("Transpose", value, attributes=match.attributes("t"))
 
 
 def _input_problem(match: Match, op: str) -> str | None:
     if match.type("x") != match.type("m"):
         return "the constant broadcasts the input"
     return layer_problem(match, _affine(match, op, "x"), at_input=True)
+
+
+def _shift_first(turned: bool) -> Rule:
+    return Rule(
+        name="multiply-after-add-transpose" if turned else "multiply-after-add",
+        before=f"""
+            m = Mul{{x, const j}} [users=1]
+            a = Add{{m, const k}} [users=1]
+            {_layer_of("a", turned)}
+        """,
+        where=_shift_problem,
+        after=_shifted_first,
+        exactness=Exactness.REASSOCIATING,
+        doc="A factor goes into the weights past a term that cannot go into the bias, for the "
+        "convolution pads: the term is divided by the factor. So images of bytes are cast, less "
+        "their mean, in one pass. What is padded is 0 after the term was added, before and after"
+        + (", here across a Transpose." if turned else "."),
+    )
+
+
+def _shift(match: Match) -> np.ndarray:
+    """The term ``k`` divided by the factor ``j``."""
+    j, k = match.array("j").astype(np.float64), match.array("k").astype(np.float64)
+    with np.errstate(all="ignore"):
+        return (k / j).astype(match.array("k").dtype)
+
+
+def _shift_problem(match: Match) -> str | None:
+    if not match.type("x") == match.type("m") == match.type("a"):
+        return "a constant broadcasts the input"
+    factor, term = _channels(match, "j", "x"), _channels(match, "k", "x")
+    if factor is None or term is None:
+        return "a constant is not one number per channel"
+    if layer_problem(match, Affine(None, term), at_input=True) is None:
+        return ""  # the bias takes the term
+    if not np.isfinite(_shift(match)).all():
+        return "the term divided by the factor is not a finite number"
+    return layer_problem(match, Affine(factor, None), at_input=True)
+
+
+def _shifted_first(match: Match, builder: GraphBuilder) -> str:
+    shifted = builder.op("Add", match["x"], builder.constant(_shift(match), match["k"]))
+    factor = Affine(_channels(match, "j", "x"), None)
+    return absorb_at_input(match, builder, factor, _turned(match, builder, shifted))
 
 
 # --- matrix product with bias ---------------------------------------------------------------
@@ -203,8 +279,12 @@ def _scaled_after(match: Match, builder: GraphBuilder) -> str:
 FOLD: tuple[Rule, ...] = (
     _into_output("Mul"),
     _into_output("Add"),
-    _into_input("Mul"),
-    _into_input("Add"),
+    _into_input("Mul", turned=False),
+    _into_input("Mul", turned=True),
+    _into_input("Add", turned=False),
+    _into_input("Add", turned=True),
+    _shift_first(turned=False),
+    _shift_first(turned=True),
     Rule(
         name="multiply-before-add",
         before=f"""

@@ -10,6 +10,7 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.padding import PadAttributes
 from weft.rewrite.rule import Exactness, Rule
+from weft.rewrite.transposes import permutation
 
 
 def _fill(match: Match, name: str) -> float | None:
@@ -26,6 +27,10 @@ def _spatial_pads(match: Match) -> tuple[int, ...] | None:
     pads = match.attributes("p").pads
     rank = len(pads) // 2
     before, after = pads[:rank], pads[rank:]
+    if "t" in match.values:
+        order = permutation(match, "t")
+        before = tuple(before[axis] for axis in order)
+        after = tuple(after[axis] for axis in order)
     if any(before[:2]) or any(after[:2]) or min(pads, default=0) < 0:
         return None
     return (*before[2:], *after[2:])
@@ -90,11 +95,26 @@ def _not_negative(match: Match) -> bool:
 
 
 def _into_window(match: Match, builder: GraphBuilder) -> str:
-    node = match.root
+    node, x = match.root, match["x"]
     attributes = changed(node.attributes, pads=_sum(match))
     if node.op == "AveragePool":
         attributes = changed(attributes, count_include_pad=1)
-    return builder.op(node.op, match["x"], *node.inputs[1:], attributes=attributes)
+    for name in ("s", "t"):
+        if name in match.values:
+            x = builder.op(match.node(name).op, x, attributes=match.attributes(name))
+    return builder.op(node.op, x, *node.inputs[1:], attributes=attributes)
+
+
+def _into_conv(name: str, between: str, last: str, doc: str) -> Rule:
+    """A Pad with ops ``between`` that keep zeros, the ``last`` of which the convolution reads."""
+    return Rule(
+        name=name,
+        before=f"p = Pad(x, p_value?)\n{between}y = Conv({last}, w, b?)",
+        where=_conv_problem,
+        after=_into_window,
+        exactness=Exactness.BIT_EXACT,
+        doc=doc,
+    )
 
 
 def _unequal(match: Match) -> str | None:
@@ -126,13 +146,26 @@ RULES: tuple[Rule, ...] = (
         exactness=Exactness.BIT_EXACT,
         doc="Two pads with one value are one.",
     ),
-    Rule(
-        name="pad-into-conv",
-        before="p = Pad(x, p_value?)\ny = Conv(p, w, b?)",
-        where=_conv_problem,
-        after=_into_window,
-        exactness=Exactness.BIT_EXACT,
-        doc="Zeros around the image become the convolution's own padding.",
+    _into_conv(
+        "pad-into-conv", "", "p", "Zeros around the image become the convolution's own padding."
+    ),
+    _into_conv(
+        "pad-into-conv-transpose",
+        "t = Transpose(p) [users=1]\n",
+        "t",
+        "Zeros around an image become the padding of a convolution of its Transpose.",
+    ),
+    _into_conv(
+        "pad-into-conv-cast",
+        "s = Cast(p) [users=1]\n",
+        "s",
+        "Zeros around an image of another type become the padding of a convolution.",
+    ),
+    _into_conv(
+        "pad-into-conv-cast-transpose",
+        "s = Cast(p) [users=1]\nt = Transpose(s) [users=1]\n",
+        "t",
+        "Zeros around an image of another type and layout become the padding of a convolution.",
     ),
     Rule(
         name="pad-into-average-pool",

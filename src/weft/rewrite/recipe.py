@@ -7,7 +7,7 @@ fields by one function, which names the nearest name where one is misspelt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from dataclasses import replace as changed
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
@@ -16,7 +16,7 @@ from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.ir.graph import Graph
 from weft.ir.history import noted
 from weft.ops.resolve import resolved
-from weft.rewrite.rule import Exactness
+from weft.rewrite.rule import Exactness, exactness_of
 from weft.surgery.part import sound
 
 Apply: TypeAlias = Callable[[Graph, Any], Graph]
@@ -53,6 +53,15 @@ class Recipe:
     parameters: type = NoParameters
     promise: Callable[[Any], Exactness] | None = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.apply):
+            raise UserError(f"recipe {self.name}: `apply` must be a function", got=repr(self.apply))
+        parameters = cast(object, self.parameters)
+        if not (isinstance(parameters, type) and is_dataclass(parameters)):
+            got = repr(cast(object, parameters))
+            raise UserError(f"recipe {self.name}: `parameters` must be a dataclass", got=got)
+        object.__setattr__(self, "exactness", exactness_of(self.exactness))
+
     def exactness_with(self, parameters: Any) -> Exactness:
         """What it may do to the outputs with these parameters."""
         return self.exactness if self.promise is None else self.promise(parameters)
@@ -87,14 +96,20 @@ def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> 
         UserError: a parameter is wrong, or the precondition of the recipe does not hold.
     """
     parameters = parameters_of(recipe, values)
-    done = _applied(graph, recipe, parameters)
+    done = applied(graph, recipe, parameters)
     if done is graph:
         return graph
     return noted(resolved(_without_unused(done)), recipe.name, given_text(recipe, parameters))
 
 
-def _applied(graph: Graph, recipe: Recipe, parameters: Any) -> Graph:
-    """What a recipe gives; faults of one that is not Weft's are told as its own."""
+def applied(graph: Graph, recipe: Recipe, parameters: Any) -> Graph:
+    """What a recipe gives; faults of one that is not Weft's are told as its own.
+
+    Args:
+        graph: the graph.
+        recipe: what to do.
+        parameters: of the recipe, as ``parameters_of`` gives them.
+    """
     if is_weft(recipe.apply):
         return recipe.apply(graph, parameters)
     try:

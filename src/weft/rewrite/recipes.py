@@ -77,6 +77,7 @@ PIPELINE: tuple[Stage, ...] = (
             *batchnorm.SPLIT,
             *activations.RULES,
             *pooling.RULES,
+            *padding.RULES,
             *factors.FOLD,
             *transposed.RULES,
             *factors.CHEAPEN,

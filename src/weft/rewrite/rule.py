@@ -107,7 +107,11 @@ class Rule:
     @cached_property
     def pattern(self) -> Program:
         """The pattern, ready to be matched; it is read when it is first needed."""
-        return compile_rule(self.before)
+        try:
+            return compile_rule(self.before)
+        except UserError as error:
+            rule = f"rule {self.name}: {error.rule}"
+            raise UserError(rule, got=error.got, fix=error.fix, where=error.where) from None
 
     @property
     def ops(self) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def find_compiler() -> Compiler:
 @lru_cache(maxsize=8)
 def _find(wanted: tuple[str, ...], path: str) -> Compiler:
     if wanted:
-        found = _probe(wanted)
+        found = probe(wanted)
         if found is None:
             raise UserError(
                 "CC must name a C compiler that runs",
@@ -69,11 +69,11 @@ def _find(wanted: tuple[str, ...], path: str) -> Compiler:
         return found
     for name in _CANDIDATES:
         if shutil.which(name, path=path):
-            found = _probe((name,))
+            found = probe((name,))
             if found is not None:
                 return found
     if importlib.util.find_spec("ziglang") is not None:
-        found = _probe((sys.executable, "-m", "ziglang", "cc"))
+        found = probe((sys.executable, "-m", "ziglang", "cc"))
         if found is not None:
             return found
     raise UserError(
@@ -83,7 +83,7 @@ def _find(wanted: tuple[str, ...], path: str) -> Compiler:
     )
 
 
-def _probe(command: tuple[str, ...]) -> Compiler | None:
+def probe(command: tuple[str, ...]) -> Compiler | None:
     """The compiler that answers to a command."""
     try:
         answer = subprocess.run(
@@ -180,7 +180,7 @@ def find_cxx(compiler: Compiler) -> Compiler:
 def _find_cxx(wanted: tuple[str, ...], compiler: Compiler, path: str) -> Compiler:
     candidates = [wanted] if wanted else _cxx_candidates(compiler)
     for command in candidates:
-        found = _probe(command) if shutil.which(command[0], path=path) else None
+        found = probe(command) if shutil.which(command[0], path=path) else None
         if found is not None:
             return found
     raise UserError(
@@ -255,6 +255,18 @@ def compile_foreign(
     if done.returncode != 0:
         raise UserError(
             f"{source.name}, which a plugin brings, must compile",
+            got=done.stderr[-4000:].strip(),
+            where=shlex.join([*compiler.command, *arguments]),
+        )
+
+
+def compile_given(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+    """Compiles a generated source with flags that the user gave."""
+    arguments = [*flags, "-c", source.name, "-o", target.name]
+    done = _started(compiler, arguments, source.parent)
+    if done.returncode != 0:
+        raise UserError(
+            "the compiler must compile the generated C with the flags given",
             got=done.stderr[-4000:].strip(),
             where=shlex.join([*compiler.command, *arguments]),
         )

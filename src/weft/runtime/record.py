@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from weft.runtime.cache import Cache
 from weft.runtime.seal import unsealed
 
 BUILT = ".net"
+KNOWN = ".file"
+"""Notes that the network of a file was built, and so is sound."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,19 @@ class Built:
     prepare: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MadeFor:
+    """What an entry of the cache was made for, as people are told.
+
+    Attributes:
+        model: the file of a network, or its name; nothing where it serves all networks.
+        options: how it was built.
+    """
+
+    model: str
+    options: str = ""
+
+
 def write_record(cache: Cache, name: str, data: Any) -> None:
     """Writes a record unless there is one of that name."""
     text = json.dumps(data, sort_keys=True)
@@ -64,9 +79,10 @@ def read_record(cache: Cache, name: str) -> Any:
     return None if content is None else json.loads(content)
 
 
-def remember(cache: Cache, key: str, built: Built) -> None:
-    """Keeps what was built under a key."""
+def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = None) -> None:
+    """Keeps what was built under a key, and what it was built from, for people."""
     data = {
+        "made_for": asdict(made_for or MadeFor(built.name)),
         "name": built.name,
         "function": built.function,
         "inputs": _plain(built.inputs),
@@ -112,6 +128,21 @@ def forget(cache: Cache, key: str, *damaged: Path) -> None:
     """Removes what is damaged of what was built under a key, and the record that names it."""
     for path in (*damaged, cache.root / _name(key)):
         path.unlink(missing_ok=True)
+
+
+def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
+    """What entries of the cache were made for, by file names; several networks may share one."""
+    found: dict[str, list[MadeFor]] = {}
+    for entry in cache.entries():
+        content = unsealed(entry.path) if entry.path.suffix in (BUILT, KNOWN) else None
+        if content is None:
+            continue
+        data = json.loads(bytes(content))
+        one = MadeFor(**data.get("made_for", {"model": data["name"]}))
+        for name in (entry.path.name, data.get("library"), data.get("weights")):
+            if name and one not in found.setdefault(name, []):
+                found[name].append(one)
+    return found
 
 
 def _name(key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as changed
 
 from weft.errors import UserError, nearest
@@ -11,6 +11,8 @@ from weft.ir.graph import Graph, Node
 from weft.ir.history import noted
 from weft.ir.naming import listed, require_nodes
 from weft.ir.substitute import Replacement, substitute
+from weft.ops.evaluate import call_of
+from weft.ops.table import OPS
 from weft.surgery.part import Part, part_graph, sound
 from weft.surgery.view import View, view
 
@@ -133,14 +135,68 @@ def replace(
         outputs: value of the part for every value of ``graph`` that the nodes made and that
             is still read; by default the outputs of the view, in order.
     """
-    place = view(graph, nodes)
-    read = place.inputs if inputs is None else _known(graph, inputs.values())
-    part = part_graph(part, {value: graph.types[value] for value in read}, "replace")
-    given = inputs if inputs is not None else _paired("inputs", part.inputs, place.inputs, place)
-    if outputs is None:
-        outputs = _paired("outputs", place.outputs, part.outputs, place)
-    done = replace_all(graph, [Replacement(place.names, part, given, outputs)])
-    return sound(changed(_without_orphans(done, place), history=done.history), "replace")
+    return replace_several(graph, [(view(graph, nodes), part)], inputs, outputs)
+
+
+def replace_several(
+    graph: Graph,
+    places: Sequence[tuple[View, Part]],
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+) -> Graph:
+    """Replace sets of nodes that do not overlap, all in one pass.
+
+    Values may get other types where the types of all that follows can be inferred anew.
+
+    Args:
+        graph: the graph.
+        places: which nodes, and what comes in their place.
+        inputs: of one place, as for ``replace``.
+        outputs: likewise.
+    """
+    if not places:
+        return graph
+    found: list[Replacement] = []
+    for place, part in places:
+        read = place.inputs if inputs is None else _known(graph, inputs.values())
+        part = part_graph(part, {value: graph.types[value] for value in read}, "replace")
+        given = (
+            inputs if inputs is not None else _paired("inputs", part.inputs, place.inputs, place)
+        )
+        made = outputs if outputs is not None else None
+        made = made or _paired("outputs", place.outputs, part.outputs, place)
+        found.append(Replacement(place.names, part, given, made))
+    done = replace_all(graph, found, retyped=True)
+    done = changed(_without_orphans(done, [each for each, _ in places]), history=done.history)
+    return sound(_inferred(done, graph), "replace")
+
+
+def _inferred(graph: Graph, before: Graph) -> Graph:
+    """The graph with the types of all that follows from values whose types are others now."""
+    types = dict(graph.types)
+    now = {value for value, type in types.items() if before.types.get(value, type) != type}
+    if not now:
+        return graph
+    for node in graph.nodes:
+        if now.isdisjoint(node.inputs):
+            continue
+        try:
+            found = OPS[node.op].infer(call_of(node, types))
+        except UserError as error:
+            value = next(each for each in node.inputs if each in now)
+            raise UserError(
+                f"replace: {value} becomes {types[value]}, which cannot follow: {error.rule}",
+                got=error.got,
+                where=f"node {node.name}",
+                fix=f"Keep the type {before.types[value]}, or replace that node, too."
+                if value in before.types
+                else "",
+            ) from None
+        for value, type in zip(node.outputs, found, strict=False):
+            if value and types[value] != type:
+                types[value] = type
+                now.add(value)
+    return changed(graph, types=types)
 
 
 def _known(graph: Graph, values: Iterable[str]) -> list[str]:
@@ -165,9 +221,10 @@ def _paired(
     return dict(zip(keys, values, strict=True))
 
 
-def _without_orphans(graph: Graph, place: View) -> Graph:
+def _without_orphans(graph: Graph, places: Sequence[View]) -> Graph:
     """Constants that only the replaced nodes read go with them."""
-    gone = {v for v in place.constants if v in graph.constants and not _needed(graph, v)}
+    read = {value for place in places for value in place.constants}
+    gone = {v for v in read if v in graph.constants and not _needed(graph, v)}
     return changed(
         graph,
         types={v: type for v, type in graph.types.items() if v not in gone},

@@ -54,6 +54,12 @@ def _shape(graph: Graph, name: str, shape: Sequence[Dim | str]) -> tuple[Dim, ..
             got=got,
             fix=nearest(name, graph.inputs),
         )
+    if isinstance(shape, str) or not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(
+            f"shapes: the shape of input {name} is a tuple of sizes",
+            got=repr(shape),
+            fix=f"It is {graph.types[name]} now.",
+        )
     found = tuple(_dim(dim) for dim in shape)
     old = graph.types[name].shape
     if len(found) != len(old):

@@ -1,0 +1,123 @@
+"""What would fit where RAM is short: chains of layers by patches, each really planned."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.errors import UserError
+from weft.export.limits import ram_needed
+from weft.export.toolkit import Toolkit
+from weft.ir.graph import Graph
+from weft.plan.plan import Plan
+from weft.plan.report import Row, report
+
+if TYPE_CHECKING:
+    from weft.api.planned import Planned
+
+_REACH = 2
+"""Steps before and after the one that needs most, at which chains begin and end."""
+_PARTS = (2, 4, 8)
+_ROUNDS, _TRIES = 2, 12
+_OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
+
+
+@dataclass(frozen=True)
+class _Tiled:
+    """A network with chains of layers in parts.
+
+    Attributes:
+        net: the network.
+        steps: how ``weft apply`` makes it.
+        plan: of it.
+    """
+
+    net: Planned
+    steps: tuple[str, ...]
+    plan: Plan
+
+
+def tiles_that_fit(
+    net: Planned,
+    made: Toolkit,
+    ram: int,
+    plan: Callable[[Planned], Plan],
+    make: Callable[[Planned], Toolkit],
+) -> str:
+    """What to do about a network that needs too much RAM; ``tile-chain`` is tried.
+
+    Args:
+        net: the network as it was loaded.
+        made: its toolkit.
+        ram: bytes that there are.
+        plan: plans a network as the toolkit was.
+        make: makes its toolkit.
+    """
+    needed, _ = ram_needed(made)
+    beside = needed - made.report.arena_bytes
+    best, tries = _Tiled(net, (), plan(net)), 0
+    for _ in range(_ROUNDS):
+        start = best
+        for tiled in _candidates(start, plan, _TRIES - tries):
+            tries += 1
+            if tiled.plan.arena_bytes < best.plan.arena_bytes:
+                best = tiled
+            if tiled.plan.arena_bytes + beside <= ram:
+                found = make(tiled.net)
+                if ram_needed(found)[0] <= ram:
+                    return f"{_told(tiled, made)} gives a network that fits: {_figures(found)}"
+        if best is start:
+            break
+    found = make(best.net) if best.steps else made
+    texts = [_OTHERWISE]
+    if best.steps:
+        texts = [f"{_told(best, made)} is not enough: {_figures(found)}", *texts]
+    if not found.files.stack.compiler and ram_needed(found)[0] - ram < found.files.stack_bytes:
+        texts.append("The stack is an estimate; --compiler measures it")
+    return ". ".join(texts)
+
+
+def _told(tiled: _Tiled, made: Toolkit) -> str:
+    return f"`weft apply {shlex.quote(made.model)} {' '.join(tiled.steps)} -o tiled.onnx`"
+
+
+def _figures(found: Toolkit) -> str:
+    return (
+        f"{ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} and stack "
+        f"{found.files.stack_bytes:,}"
+    )
+
+
+def _candidates(start: _Tiled, plan: Callable[[Planned], Plan], most: int) -> Iterator[_Tiled]:
+    """The network with one more chain in parts, around the step that needs most."""
+    tried = 0
+    for first, last in _chains(start.net.graph, report(start.plan).rows):
+        for parts in _PARTS:
+            if tried == most:
+                return
+            try:
+                net = start.net.apply("tile-chain", first=first, last=last, parts=parts)
+            except UserError:
+                break  # these layers cannot be cut so
+            tried += 1
+            names = f"first={shlex.quote(first)} last={shlex.quote(last)}"
+            yield _Tiled(net, (*start.steps, f"tile-chain {names} parts={parts}"), plan(net))
+
+
+def _chains(graph: Graph, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """First and last nodes around the step that needs most, nearest first."""
+    places = {node.name: place for place, node in enumerate(graph.nodes)}
+    known = [sorted((places[name], name) for name in row.nodes if name in places) for row in rows]
+    peak = max(range(len(rows)), key=lambda place: rows[place].live)
+    seen: set[tuple[str, str]] = set()
+    for length in range(1, 2 * _REACH):
+        for begin in range(peak - length, peak + 1):
+            end = begin + length
+            if begin < 0 or end >= len(rows) or not known[begin] or not known[end]:
+                continue
+            chain = known[begin][0][1], known[end][-1][1]
+            if places[chain[0]] < places[chain[1]] and chain not in seen:
+                seen.add(chain)
+                yield chain

@@ -1,0 +1,92 @@
+"""``weft campaign``: how often damage or compression changes what a network says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from weft import campaigns
+from weft.atomic import write_text
+from weft.cli.common import (
+    SEED,
+    Model,
+    State,
+    json_option,
+    model_options,
+    table,
+    threads_option,
+    wide_option,
+    write_json,
+)
+from weft.cli.tune import watched
+from weft.errors import UserError
+from weft.recipes import parse_steps
+
+
+@click.command(short_help="Many seeded variants of the weights: how often predictions change.")
+@model_options
+@click.argument("step", nargs=-1, required=True, metavar="RECIPE [KEY=VALUE[,VALUE]...]...")
+@click.option("--trials", type=click.IntRange(1), help="For each set of parameters [default: 100].")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the first trial.")
+@click.option(
+    "--data",
+    metavar="FILE|NAME",
+    help="Samples: .npz with an array for each input, and `labels` for accuracy; "
+    "or a data set (`weft datasets`) [default: a few random inputs].",
+)
+@click.option("--per-layer", is_flag=True, help="Repeat everything for each tensor alone.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the shares of predictions that changed to this file.",
+)
+@threads_option
+@wide_option
+@json_option
+@click.pass_obj
+def campaign(
+    state: State,
+    model: Model,
+    step: Sequence[str],
+    trials: int | None,
+    seed: int,
+    data: str | None,
+    per_layer: bool,
+    svg: Path | None,
+    threads: int | None,
+) -> None:
+    """Applies RECIPE to MODEL again and again, each time with another seed, and runs it.
+
+    Several values of a parameter, with commas between, are tried in all combinations:
+    `weft campaign net.onnx fault-weights count=1,10,100 --data images.npz`. The weights are
+    inputs of one compiled build, so that a trial needs no compiler. Intervals are Wilson's,
+    of 95 %.
+    """
+    steps = parse_steps(step)
+    if len(steps) != 1:
+        raise UserError("a campaign is about one recipe", got=", ".join(name for name, _ in steps))
+    ((recipe, values),) = steps
+    with watched() as report:
+        found = campaigns.campaign(
+            model.net,
+            recipe,
+            grid=campaigns.parse_grid(recipe, values),
+            trials=trials,
+            seed=seed,
+            data=data,
+            per_layer=per_layer,
+            threads=threads,
+            report=report,
+        )
+    if svg is not None:
+        write_text(svg, found.plot())
+    if state.json:
+        write_json(found.record())
+        return
+    headings = found.headings()
+    table(headings, found.rows(), range(2 if found.layers else 1, len(headings)))
+    click.echo(found.summary())
+    if svg is not None:
+        click.echo(f"plot: {svg}")

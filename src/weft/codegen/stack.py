@@ -1,0 +1,180 @@
+"""What a run takes of the stack: an estimate, and the sum of what a compiler says of functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.codegen.flavours import Flavour
+from weft.codegen.fork import Task
+from weft.codegen.helpers import helper
+from weft.codegen.layout import MATH_CALL
+from weft.codegen.unit import Unit
+
+RUNTIME, LIBRARY, TRIGONOMETRY = 96, 256, 1024
+"""Bytes allowed for what a function calls that Weft did not write: what compilers call by
+themselves, functions of libm, and those of them that reduce angles (newlib on a Cortex-M4 without
+doubles: 876 bytes)."""
+RED_ZONE = 128
+"""Bytes below the stack pointer that a function on x86-64 may use without saying so."""
+_ANGLES = re.compile(r"\b(?:sin|cos|tan)f?\(")
+HELPER = re.compile(r"\bweft_\w+(?=\()")
+ROUND = 16
+"""What figures are multiples of."""
+_LEVEL, _VECTORS = 16, 64
+# Compilers keep in memory what they have no register for: at the most 3.1 times the locals among
+# the kernels of the networks of `bench.stack`. Those that do not optimize give each variable a
+# place of its own.
+_SPILLS, _FRAMES = 3, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What one run takes of the stack.
+
+    Attributes:
+        bytes: how much.
+        compiler: that said so, with its flags; empty if it is an estimate.
+    """
+
+    bytes: int
+    compiler: str = ""
+
+    def __str__(self) -> str:
+        return self.compiler or "an estimate for any compiler"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A C function.
+
+    Attributes:
+        name: its name.
+        more: bytes that what it calls outside of the sources may take.
+        calls: names of the functions in the sources that it calls.
+    """
+
+    name: str
+    more: int
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallGraph:
+    """The functions of a program, callees first, the run function last.
+
+    Attributes:
+        functions: all of them.
+        level: bytes that a call may take beside what a compiler says of the function.
+    """
+
+    functions: tuple[Called, ...]
+    level: int
+
+    def bytes(self, frames: Mapping[str, int]) -> int | None:
+        """The most that a run takes.
+
+        Args:
+            frames: bytes that each function takes; those that are missing are part of others.
+
+        Returns:
+            Nothing if the run function is missing.
+        """
+        totals: dict[str, int] = {}
+        for each in self.functions:
+            own = frames[each.name] + self.level if each.name in frames else 0
+            deepest = max((totals[name] for name in each.calls), default=0)
+            totals[each.name] = own + max(each.more, deepest)
+        last = self.functions[-1].name
+        return totals[last] if last in frames else None
+
+
+def call_graph(
+    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, str], flavour: Flavour
+) -> CallGraph:
+    """The functions of a program.
+
+    Args:
+        units: its kernels.
+        tasks: what threads call.
+        run: name and text of the run function.
+        flavour: of the helpers.
+    """
+    found: dict[str, Called] = {}
+
+    def helpers(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(HELPER.findall(text)))
+        for name in names:
+            if name not in found:
+                body, needs = helper(name, flavour)
+                needed = helpers(" ".join(f"{need}(" for need in needs))
+                found[name] = Called(name, _outside(body), needed)
+        return names
+
+    for unit in units:
+        text = "\n".join(unit.lines)
+        called = helpers(text)
+        more = max(_outside(text), unit.foreign_bytes)
+        for stage in unit.stages:
+            found[stage] = Called(stage, more, called)
+        found[unit.name] = Called(unit.name, more, (*unit.stages, *called))
+    names = [unit.name for unit in units]
+    shared = [task.name for task in tasks]
+    for task in tasks:
+        found[task.name] = Called(task.name, RUNTIME, (task.function,))
+    name, text = run
+    called = helpers(text)
+    if shared:
+        found["weft_fork"] = Called("weft_fork", RUNTIME, tuple(shared))
+    found[name] = Called(name, _outside(text), (*names, *shared, *called))
+    order = [each for each in found.values() if each.name != name]
+    return CallGraph((*order, found[name]), _LEVEL + (_VECTORS if flavour.vectors else 0))
+
+
+def _outside(text: str) -> int:
+    if _ANGLES.search(text):
+        return TRIGONOMETRY
+    return LIBRARY if MATH_CALL.search(text) else RUNTIME
+
+
+def estimate(units: Sequence[Unit], tasks: Iterable[Task], graph: CallGraph) -> Stack:
+    """What a run takes if a compiler keeps in memory what those that were tried did."""
+    deepest = max(
+        (
+            unit.stack_bytes
+            if unit.extern
+            else max(_SPILLS * unit.stack_bytes, unit.declared_bytes)
+            for unit in units
+        ),
+        default=0,
+    )
+    deepest += max((task.stack_bytes for task in tasks), default=0)
+    outside = max(each.more for each in graph.functions)
+    return Stack(rounded(deepest + _FRAMES + outside))
+
+
+def rounded(bytes: int) -> int:
+    """As the header says it."""
+    return -(-bytes // ROUND) * ROUND
+
+
+def frames_of(texts: Iterable[str]) -> dict[str, int] | None:
+    """Bytes that functions take, from what ``-fstack-usage`` writes.
+
+    Copies of a function count as the largest of them; parts that were split off as further
+    functions, which it calls.
+
+    Returns:
+        Nothing where a function takes what is only known when it runs.
+    """
+    whole: dict[str, int] = {}
+    parts: dict[str, int] = {}
+    for line in (line for text in texts for line in text.splitlines()):
+        place, size, kind = line.split("\t")
+        if kind == "dynamic":
+            return None
+        name, _, copy = place.rpartition(":")[2].partition(".")
+        into = parts if copy.startswith("part") else whole
+        into[name] = max(into.get(name, 0), int(size))
+    return {name: whole.get(name, 0) + parts.get(name, 0) for name in {*whole, *parts}}

@@ -1,0 +1,75 @@
+"""Shares with their intervals as SVG: one bar below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.explore.plot import label, ticks
+from weft.pictures.canvas import frame, quoted, shortened, title
+
+WIDTH, LEFT, RIGHT, TOP, BOTTOM, STEP = 900, 280, 90, 60, 50, 22
+_COLOUR, _MOST = "#56b4e9", 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A share from 0 to 1, and the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+def bars(heading: str, axis: str, shown: Sequence[Bar]) -> str:
+    """The picture; of more than 200 bars the first ones.
+
+    Args:
+        heading: stands above.
+        axis: what the bars are shares of.
+        shown: from above to below.
+    """
+    rows = shown[:_MOST]
+    height = TOP + BOTTOM + STEP * len(rows)
+    # Small shares would be no bars at all on a scale up to one.
+    top = min(1.0, max((each.high for each in rows), default=1.0) or 1.0)
+    marks = [each for each in ticks(0.0, top, 5) if each >= 0]
+    scale = (WIDTH - LEFT - RIGHT) / marks[-1]
+    return frame(
+        WIDTH,
+        height,
+        heading,
+        [
+            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+            f'<text x="20" y="24" font-size="16">{quoted(heading)}</text>',
+            *_axis(axis, marks, scale, height - BOTTOM),
+            *(part for n, each in enumerate(rows) for part in _bar(each, TOP + STEP * n, scale)),
+        ],
+    )
+
+
+def _axis(name: str, marks: Sequence[float], scale: float, bottom: float) -> Iterator[str]:
+    for value in marks:
+        x = LEFT + scale * value
+        yield f'<path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="#dddddd"/>'
+        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label(value)}</text>'
+    yield f'<text x="{LEFT}" y="{bottom + 36}">{quoted(name)}, with 95 % intervals</text>'
+
+
+def _bar(bar: Bar, y: float, scale: float) -> Iterator[str]:
+    low, end, high = (LEFT + scale * each for each in (bar.low, bar.value, bar.high))
+    middle = y + STEP / 2
+    text = f"{bar.name}: {bar.value:.2%} [{bar.low:.2%}, {bar.high:.2%}]"
+    yield (
+        f'<rect x="{LEFT}" y="{y + 4:.1f}" width="{end - LEFT:.1f}" height="{STEP - 8}" '
+        f'fill="{_COLOUR}">{title(text)}</rect>'
+    )
+    yield (
+        f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 4:.1f}v8'
+        f'M{high:.1f} {middle - 4:.1f}v8" stroke="#333333" fill="none">{title(text)}</path>'
+    )
+    name = quoted(shortened(bar.name, 42))
+    place = f'x="{LEFT - 8}" y="{middle + 4:.1f}" text-anchor="end"'
+    yield f"<text {place}>{name}{title(bar.name)}</text>"
+    yield f'<text x="{high + 8:.1f}" y="{middle + 4:.1f}">{bar.value:.2%}</text>'

@@ -1,0 +1,60 @@
+"""How a toolkit is built, and what a compiler that is named makes of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from weft.errors import UserError
+from weft.export.toolkit import Build, Toolkit
+from weft.runtime.compiler import Compiler, find_compiler
+from weft.runtime.measure import compiler_named, measure
+
+_MOST_WEIGHTS = 8 << 20
+"""Bytes of weights up to which C is compiled only to know its figures: a second or two."""
+
+
+def built(toolkit: Toolkit, compiler: str = "") -> Toolkit:
+    """A toolkit with the figures of a compiler for the stack, and for code and constants.
+
+    Args:
+        toolkit: with estimates.
+        compiler: the compiler and its flags, which the Makefile then names; if none is given,
+            code for this machine is measured with the compiler that is found here.
+    """
+    if compiler:
+        found, flags = compiler_named(compiler)
+        flags = flags if any(flag.startswith("-O") for flag in flags) else ("-O2", *flags)
+        flags = (*flags, *(each for each in toolkit.flags if not _chosen(flags)))
+        build = Build(shlex.join(found.command), _archiver(found), flags)
+        return _measured(replace(toolkit, build=build), found, flags)
+    if toolkit.target != "host" or toolkit.report.weight_bytes > _MOST_WEIGHTS:
+        return toolkit
+    try:
+        found = find_compiler()
+    except UserError:
+        return toolkit
+    return _measured(toolkit, found, ("-O2", *toolkit.flags))
+
+
+def _chosen(flags: tuple[str, ...]) -> bool:
+    return any(re.match(r"-m(arch|cpu|tune)=", flag) for flag in flags)
+
+
+def _measured(toolkit: Toolkit, compiler: Compiler, flags: tuple[str, ...]) -> Toolkit:
+    made = measure(toolkit.files, compiler, flags)
+    files = toolkit.files if made.stack is None else toolkit.files.with_stack(made.stack)
+    build = replace(toolkit.build, flash=made.flash, measured=made.compiler)
+    return replace(toolkit, files=files, build=build)
+
+
+def _archiver(compiler: Compiler) -> str:
+    """``arm-none-eabi-ar`` for ``arm-none-eabi-gcc``."""
+    path = Path(compiler.command[0])
+    if len(compiler.command) > 1 or not re.search(r"-(gcc|cc|clang)$", path.name):
+        return ""
+    name = str(path.with_name(re.sub(r"-(gcc|cc|clang)$", "-ar", path.name)))
+    return name if shutil.which(name) else ""
