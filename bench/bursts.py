@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import math
 import subprocess
@@ -40,14 +41,21 @@ from typing import Any
 from bench.contestants import Absent, needed
 from bench.figures import markdown, median, number
 from bench.networks import Network, ensure, network
+from bench.rounds import Watch
 from weft import api
-from weft.runtime.limits import processor_name
+from weft.runtime.cache import Cache
+from weft.runtime.compiler import find_compiler
+from weft.runtime.limits import Meter, limits, processor_name
+from weft.targets.table import target
 
 NAMES = ("resnet18", "mobilenet_v2", "squeezenet1_1")
 PAUSES = {"every5": 0.005, "every20": 0.020, "every50": 0.050, "five150": 0.150}
 BESIDE = ("ort", "ort-quiet", "torch")
 PATTERNS = ("loop", *PAUSES, *BESIDE, "peer")
 _BURST = 5
+_LEAST_CALLS = 6
+_PAUSED_CALLS = 15
+_AGAIN = 3
 _BUSY = "while True: pass"
 
 
@@ -62,6 +70,20 @@ class Contestant:
 
     name: str
     run: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of a contestant took.
+
+    Attributes:
+        wall: milliseconds of each call; cpu: of all threads for a call.
+        other: milliseconds of each call of what runs beside it.
+    """
+
+    wall: list[float]
+    cpu: float
+    other: list[float]
 
 
 @dataclass
@@ -163,83 +185,95 @@ def busy_peer() -> Iterator[None]:
         peer.wait()
 
 
-@dataclass(frozen=True)
-class Turn:
-    """How a contestant takes its turn in a pattern.
+class Stage:
+    """A network's contestants and what runs beside them.
 
-    Attributes:
-        seconds: for about so long, but for slow networks: so much for each pattern.
-        least: calls at the least.
+    Args:
+        given: the network.
+        threads: for all but one contestant, and for the other libraries.
+        patterns: that will be asked for.
+        seconds: that a turn takes, about; pauses have a number of calls instead.
     """
 
-    seconds: float
-    least: int = 6
+    def __init__(
+        self, given: Network, threads: int, patterns: Sequence[str], seconds: float
+    ) -> None:
+        spinning = session(given, threads, True)
+        self.others: dict[str, Callable[[], object]] = {"ort": spinning}
+        if "ort-quiet" in patterns:
+            self.others["ort-quiet"] = session(given, threads, False)
+        if "torch" in patterns:
+            self.others["torch"] = operators(threads)
+        self.weft = [by_weft(given, count) for count in (1, threads)]
+        self.peer = Contestant(f"onnxruntime {threads}", spinning)
+        self.seconds = seconds
+        self.alone = {
+            each.name: median(followed(each.run, nothing, 6)) for each in self.contestants("loop")
+        }
 
-    def calls(self, milliseconds: float) -> int:
-        return max(self.least, math.ceil(self.seconds * 1e3 / milliseconds))
+    def contestants(self, pattern: str) -> list[Contestant]:
+        """Beside another library only Weft is called; the other's own calls are timed, too."""
+        return self.weft if pattern in BESIDE else [*self.weft, self.peer]
 
-    def take(
-        self, pattern: str, each: Contestant, alone: float, other: Callable[[], object]
-    ) -> tuple[list[float], float]:
-        """Milliseconds of each call, and those of the processors for a call."""
+    def take(self, pattern: str, each: Contestant) -> Turn:
+        """A contestant's turn, after some calls to get going."""
+        other: list[float] = []
+        follow = partial(_timed, self.others[pattern], other) if pattern in BESIDE else nothing
+        time.sleep(0.02)
+        followed(each.run, follow, 3)
+        other.clear()
         before = time.process_time()
         if pattern in PAUSES:
             burst = _BURST if pattern.startswith("five") else 1
-            # A pause takes its time, too, and has as many calls behind it as the loop.
-            times = spaced(each.run, self.least * 2, PAUSES[pattern], burst)
+            times = spaced(each.run, _PAUSED_CALLS, PAUSES[pattern], burst)
         else:
-            times = followed(each.run, other, self.calls(alone))
+            calls = math.ceil(self.seconds * 1e3 / self.alone[each.name])
+            times = followed(each.run, follow, max(_LEAST_CALLS, calls))
         spent = (time.process_time() - before) * 1e3 / len(times)
-        return times, spent
-
-
-def measure(
-    given: Network, threads: int, patterns: Sequence[str], rounds: int, seconds: float
-) -> list[Found]:
-    """All contestants in all patterns."""
-    ort = session(given, threads, True)
-    quiet = session(given, threads, False)
-    others: dict[str, Callable[[], object]] = {"ort": ort, "ort-quiet": quiet}
-    if "torch" in patterns:
-        others["torch"] = operators(threads)
-    weft = [by_weft(given, count) for count in (1, threads)]
-    peer = Contestant(f"onnxruntime {threads}", ort)
-    turn = Turn(seconds)
-    alone: dict[str, float] = {}
-    for each in (*weft, peer):
-        times = followed(each.run, nothing, 5)
-        alone[each.name] = median(times)
-    found: dict[tuple[str, str], Found] = {}
-    for number_of in range(rounds):
-        for pattern in patterns:
-            # Beside another library only Weft is called; the other's own calls are timed, too.
-            wanted = weft if pattern in BESIDE else [*weft, peer]
-            with busy_peer() if pattern == "peer" else contextlib.nullcontext():
-                for each in wanted if number_of % 2 else wanted[::-1]:
-                    entry = found.setdefault(
-                        (pattern, each.name), Found(given.name, pattern, each.name)
-                    )
-                    timed: list[float] = []
-                    other = partial(_timed, others.get(pattern, nothing), timed)
-                    time.sleep(0.05)
-                    turn.take(pattern, each, alone[each.name] * 4, other)  # to get going
-                    timed.clear()
-                    times, spent = turn.take(pattern, each, alone[each.name], other)
-                    entry.wall += times
-                    if pattern not in BESIDE:
-                        entry.cpu.append(spent)
-                    elif each is weft[-1]:
-                        beside = found.setdefault(
-                            (pattern, pattern), Found(given.name, pattern, f"({pattern})")
-                        )
-                        beside.wall += timed
-    return list(found.values())
+        return Turn(times, spent, other)
 
 
 def _timed(run: Callable[[], object], times: list[float]) -> None:
     start = time.perf_counter()
     run()
     times.append((time.perf_counter() - start) * 1e3)
+
+
+def undisturbed(stage: Stage, pattern: str, each: Contestant, watch: Watch) -> Turn:
+    """A turn during which the machine had all of its cores, or the last of some that had not.
+
+    Beside a busy process there is no telling.
+    """
+    for _ in range(_AGAIN):
+        whole = watch.whole()
+        turn = stage.take(pattern, each)
+        if pattern == "peer" or (whole and watch.whole()):
+            return turn
+        watch.repeated += 1
+    return stage.take(pattern, each)
+
+
+def measure(
+    name: str, stage: Stage, patterns: Sequence[str], rounds: int, watch: Watch
+) -> list[Found]:
+    """All contestants in all patterns, in turn."""
+    found: dict[tuple[str, str], Found] = {}
+
+    def entry(pattern: str, contestant: str) -> Found:
+        key = (pattern, contestant)
+        return found.setdefault(key, Found(name, pattern, contestant))
+
+    for turn, pattern in itertools.product(range(rounds), patterns):
+        wanted = stage.contestants(pattern)
+        with busy_peer() if pattern == "peer" else contextlib.nullcontext():
+            for each in wanted[::-1] if turn % 2 else wanted:
+                taken = undisturbed(stage, pattern, each, watch)
+                entry(pattern, each.name).wall += taken.wall
+                if pattern not in BESIDE:
+                    entry(pattern, each.name).cpu.append(taken.cpu)
+                elif each is stage.weft[-1]:
+                    entry(pattern, f"({pattern})").wall += taken.other
+    return list(found.values())
 
 
 # --- report -----------------------------------------------------------------------------------
@@ -270,6 +304,16 @@ def report(found: Sequence[Found]) -> list[str]:
     return markdown(heads, rows)
 
 
+def write(folder: Path, machine: str, found: Sequence[Found]) -> str:
+    """Both files, anew after every network; returns the text of the one to read."""
+    text = "\n".join(["# Bursts", "", machine, "", *report(found)]) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bursts.md").write_text(text)
+    record = {"machine": machine, "found": [asdict(each) for each in found]}
+    (folder / "bursts.json").write_text(json.dumps(record, indent=1) + "\n")
+    return text
+
+
 def ratio(value: float | None, base: float | None) -> str:
     return "" if value is None or base is None else f"{value / base:.2f}"
 
@@ -287,23 +331,22 @@ def main() -> int:
     given = parser.parse_args()
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     machine = f"{now}; {processor_name()}; medians of {given.rounds} rounds."
-    print(machine, flush=True)
+    machine_limits = limits(target("host"), given.threads)
+    meter = Meter(target("host"), given.threads, find_compiler(), Cache())
+    watch = Watch(meter, machine_limits)
     found: list[Found] = []
+    text = ""
     for name in given.names:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
             ensure(name)
-            found += measure(
-                network(name), given.threads, given.patterns, given.rounds, given.seconds
-            )
+            stage = Stage(network(name), given.threads, given.patterns, given.seconds)
         except Absent as error:
             parser.error(str(error))
-    text = "\n".join(["# Bursts", "", machine, "", *report(found)]) + "\n"
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "bursts.md").write_text(text)
-    record = {"machine": machine, "found": [asdict(each) for each in found]}
-    (given.out / "bursts.json").write_text(json.dumps(record, indent=1) + "\n")
-    print("\n".join(report(found)))
+        found += measure(name, stage, given.patterns, given.rounds, watch)
+        note = f"{machine} {watch.repeated} turns were repeated because cores were missing."
+        text = write(given.out, note, found)
+    print(text)
     return 0
 
 

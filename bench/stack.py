@@ -23,12 +23,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import weft
 from bench.figures import markdown
 from bench.folders import models_folder
 from weft import layers, ops
 from weft.codegen.emit import Files
+from weft.ops.values import Value
 from weft.runtime.measure import figures
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,11 +108,11 @@ class Painted:
 # --- networks -----------------------------------------------------------------------------------
 
 
-def _leaky(x: object) -> object:
+def _leaky(x: Value) -> Value:
     return ops.leaky_relu(x, alpha=0.1)
 
 
-def _pool(x: object) -> object:
+def _pool(x: Value) -> Value:
     return ops.max_pool(x, kernel=(2, 2), strides=(2, 2))
 
 
@@ -122,7 +124,7 @@ def robot(shape: str, widths: Sequence[int], pooled: Sequence[int]) -> weft.Net:
         widths: channels that convolutions make.
         pooled: places of those that a pool follows.
     """
-    found: list[Callable[..., object]] = []
+    found: list[Callable[..., Any]] = []
     for place, width in enumerate(widths[:-1]):
         pool = [_pool] if place in pooled else []
         found += [layers.Conv(width, 3, padding=1), *pool, _leaky]

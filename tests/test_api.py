@@ -139,6 +139,35 @@ def test_export_and_its_limits(digits, tmp_path):
     assert not (tmp_path / "less").exists()
 
 
+def test_a_remedy_was_tried(digits, tmp_path):
+    net = weft.load(digits)
+    whole = net.toolkit("generic")
+    ports = 4 * (64 + 10)
+    tiled = net.apply("tile-chain", first="/stem/stem.0/Conv", last="/stem/stem.3/MaxPool", parts=2)
+    parts = tiled.toolkit("generic")
+    assert parts.report.arena_bytes < whole.report.arena_bytes
+    needed = parts.report.arena_bytes + parts.files.stack_bytes + ports
+    figures = (
+        f"{needed:,} bytes with arena {parts.report.arena_bytes:,} and stack "
+        f"{parts.files.stack_bytes:,}"
+    )
+    command = (
+        "`weft apply digits.onnx tile-chain first=/stem/stem.0/Conv last=/stem/stem.3/MaxPool "
+        "parts=2 -o tiled.onnx`"
+    )
+    with pytest.raises(UserError) as caught:
+        net.export(tmp_path / "out", ram=needed, model="digits.onnx")
+    assert caught.value.fix == f"{command} gives a network that fits: {figures}"
+    tiled.export(tmp_path / "fits", ram=needed)
+    with pytest.raises(UserError) as caught:
+        net.export(tmp_path / "out", ram=needed - 1, model="digits.onnx")
+    assert caught.value.fix == (
+        f"{command} is not enough: {figures}. Smaller inputs or fewer channels there would fit, "
+        "or a machine with more RAM. The stack is an estimate; --compiler measures it"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_looking_inside(digits, images):
     net = weft.load(digits).with_outputs(["/block/Add_output_0"])
     compiled = net.compile()

@@ -261,6 +261,23 @@ def test_export_of_plain_loops(digits, tmp_path):
     assert subprocess.run(["make", "-s", "-C", tmp_path / "out", "test"]).returncode == 0
 
 
+def test_export_for_any_machine_where_none_is_named(digits, tmp_path):
+    said = good("export", digits, "-o", tmp_path / "out").splitlines()
+    kept = json.loads((tmp_path / "out" / "toolkit.json").read_text())
+    assert said[1:] == [
+        "target generic, as none was named: C99 for any machine (--target NAME; `weft targets` "
+        "lists them)",
+        "arena 5,120 B (at least 5,120 B), weights 26,088 B",
+        f"stack about {kept['stack_bytes']:,} B, code and constants about "
+        f"{kept['flash_bytes']:,} B: estimates (--compiler 'CC FLAGS' measures them)",
+        f"check it with: make -C {tmp_path / 'out'} test",
+    ]
+    assert (kept["target"], kept["flavour"]) == ("generic", "c99")
+    assert (kept["stack_measured"], kept["flash_measured"]) == ("", "")
+    named = good("export", digits, "-o", tmp_path / "out", "--target", "generic").splitlines()
+    assert named[1] == said[2]
+
+
 def test_export_into_a_folder_of_others(digits, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     result = weft("export", digits, "-o", tmp_path)

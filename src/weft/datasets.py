@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.errors import UserError, nearest_or_all
+from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 
 Sample: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | int | None]
@@ -84,6 +84,22 @@ def data_set(name: str) -> DataSet:
     return found
 
 
+def _rows(data: DataSet, most: int | None) -> list[Sample]:
+    """The samples; faults of a function that is not Weft's are told as its own."""
+    try:
+        rows = list(islice(data.samples(), most))
+        for inputs, _ in rows:
+            if not all(isinstance(each, np.ndarray) for each in inputs):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError("a sample is a tuple of arrays and a label, or none")
+        return rows
+    except UserError:
+        raise
+    except Exception as error:
+        if is_weft(data.samples):
+            raise
+        raise fault("data set: `samples`", data.samples, error) from error
+
+
 def gather(data: DataSet, most: int | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Samples along a new leading axis, one array for each input, and their labels.
 
@@ -94,7 +110,7 @@ def gather(data: DataSet, most: int | None = None) -> tuple[tuple[np.ndarray, ..
     Raises:
         UserError: there are no samples, or they are not alike.
     """
-    rows = list(islice(data.samples(), most))
+    rows = _rows(data, most)
     if not rows:
         raise UserError("a data set must have samples", got="none")
     shapes = {tuple((each.shape, each.dtype.name) for each in inputs) for inputs, _ in rows}

@@ -35,10 +35,10 @@ def test_a_table_and_the_topologies(pair: tuple[Path, Path]):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["nodes", "MACs", "parameters", "peak", "arena", "flash"]
     assert lines[1].split()[:3] == ["digits", "17", "90,624"]
-    assert lines[2].split()[:3] == ["simple", "13", "90,624"]
+    assert lines[2].split()[:3] == ["simple", "14", "90,624"]
     assert lines[4].split() == ["op", "digits", "simple"]
     assert ["BatchNormalization", "4"] in [line.split() for line in lines]
-    assert lines[-1].startswith("simple against digits: 4 removed, ")
+    assert lines[-1].startswith("simple against digits: 2 nodes added, 5 removed, ")
 
 
 def test_json_and_a_plot(pair: tuple[Path, Path], data: Path, tmp_path: Path):

@@ -33,4 +33,17 @@ def test_the_ending_says_the_form(digits: Path, tmp_path: Path):
 def test_other_endings_are_refused(digits: Path, tmp_path: Path):
     result = weft("draw", digits, "-o", tmp_path / "net.png")
     assert result.exit_code == 1
-    assert result.stderr == "error: a picture is written as .svg, .dot, .html\n  got: net.png\n"
+    assert result.stderr == (
+        "error: a picture is written as .svg, .dot, .html\n  got: net.png\n"
+        "  fix: Write .html, whose button PNG saves the picture.\n"
+    )
+    result = weft("draw", digits, "-o", tmp_path / "net.gif")
+    assert result.stderr == "error: a picture is written as .svg, .dot, .html\n  got: net.gif\n"
+
+
+def test_a_page_knows_what_nodes_take(digits: Path, tmp_path: Path):
+    path = tmp_path / "net.html"
+    assert weft("draw", digits, "-o", path, "--time").exit_code == 0
+    assert '"name":"measured time","unit":"\\u00b5s"' in path.read_text(encoding="utf-8")
+    result = weft("draw", digits, "-o", tmp_path / "net.svg", "--time")
+    assert result.stderr == "error: --time is for pages, .html\n  got: net.svg\n"

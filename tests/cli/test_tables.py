@@ -148,6 +148,17 @@ def test_show(model, terminal, width):
     assert "model/depthwise_conv2d_0/BiasAdd1" in "\n".join(lines)
 
 
+def test_the_c_names_layers_and_weights_by_their_last_part(model):
+    text = good("show", model, "--after", "c", "--target", "generic")
+    assert "layer model/depthwise_conv2d_0/BiasAdd1_" in text
+    assert "float w_model_depthwise_conv2d_0_BiasAdd1_bias[4]" in text
+    # But for the output, whose name is the model's.
+    output = f"{converted(LAYERS - 1)}:0"
+    long = [line for line in text.splitlines() if "ReadVariableOp" in line]
+    assert long
+    assert all("resource1_0" in line or output in line for line in long)
+
+
 def test_files_hold_everything(model, terminal):
     whole = good("show", model)
     assert converted(0) in whole

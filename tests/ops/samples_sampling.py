@@ -23,6 +23,23 @@ SAMPLES = [
             ("nearest", "linear", "cubic"), ("zeros", "border", "reflection"), (0, 1)
         )
     ),
+    # As PyTorch and onnxruntime: beyond the border, cubic weights still bend.
+    *(
+        Sample(
+            "GridSample",
+            (
+                np.array([[[[1, 4, 9, 16]] * 3]], np.float32),
+                np.array([[[[-1.25, 0], [0.875, 0], [1.25, 0]]]], np.float32),
+            ),
+            GridSampleAttributes("cubic", "border", align),
+            expected=([[[expected]]],),
+            tolerance=1e-6,
+        )
+        for align, expected in (
+            (0, [1.0, 16.738281, 16.0]),
+            (1, [0.67041, 14.961243, 16.769043]),
+        )
+    ),
     Sample(
         "GridSample",
         ("f32[1,2,3,4,5]", random("f32[1,2,2,3,3]", -1.5, 1.5)),

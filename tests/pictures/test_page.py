@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pictures.chromium import Page, browser, find
+from tests.pictures.chromium import SECONDS, Page, browser, find
 from weft.api import Net, load
 from weft.dtypes import DType
 from weft.ir.graph import Graph
@@ -88,6 +89,30 @@ def test_everything_is_in_the_data():
     assert sum(data["constants"]["w"]["bins"]) == 64 * 64
 
 
+def test_what_nodes_compute_and_move_and_take():
+    graph = net()
+    times = {"/a/multiply": 1.5, "sum": 0.25}
+    data = data_of(draw(graph, format="html", measured=times))
+    names = [box["name"] for box in data["boxes"]]
+    heats = {each["name"]: dict(zip(names, each["values"], strict=True)) for each in data["heats"]}
+    assert list(heats) == ["MACs", "bytes moved", "measured time"]
+    assert heats["MACs"]["/a/multiply"] == heats["MACs"]["/b/multiply"] == 64 * 64
+    assert heats["bytes moved"]["sum"] == 3 * 64 * 4
+    assert {name: value for name, value in heats["measured time"].items() if value} == times
+    assert [each["name"] for each in data_of(draw(graph, format="html"))["heats"]] == [
+        "MACs",
+        "bytes moved",
+    ]
+
+
+def test_long_names_are_shown_by_their_ends():
+    data = data_of(draw(net("a/long/path/of/scopes/that/a/converter/made/"), format="html"))
+    box = next(each for each in data["boxes"] if each["op"] == "Add")
+    assert box["name"] == "path/of/scopes/that/a/converter/made/sum"
+    assert box["full"] == "a/long/path/of/scopes/that/a/converter/made/sum"
+    assert box["lines"][0].endswith("made/sum")
+
+
 def test_bodies_of_control_flow_are_printed():
     graph = Net(example_graph(OPS["LSTM"])).expanded().graph
     data = data_of(draw(graph, format="html"))
@@ -127,7 +152,7 @@ def test_names_are_only_data():
     assert [tag for tag, _ in evil.found] == [tag for tag, _ in plain.found]
     assert evil.texts["title"] == EVIL
     data = json.loads(evil.texts["data"])
-    assert data["boxes"][-1]["name"] == f"{EVIL}y"
+    assert data["boxes"][-1]["full"] == f"{EVIL}y"
 
 
 def test_names_of_any_length_stay_bounded():
@@ -246,6 +271,70 @@ def test_it_moves_and_zooms(chromium: Page, tmp_path: Path):
     page.run("new Promise(done => setTimeout(done, 50))")
     after = page.run("document.querySelector('.body').getBoundingClientRect().width")
     assert after > 1.2 * before
+
+
+def fills(page: Page) -> dict[str, str]:
+    """The colour of every box."""
+    return page.run(
+        "Object.fromEntries([...document.querySelectorAll('.box')].map(each =>"
+        "[each.querySelector('title').textContent.split('\\n')[0],"
+        " each.querySelector('.body').getAttribute('fill')]))"
+    )
+
+
+@needs_browser
+def test_boxes_are_coloured_by_what_they_cost(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html", measured={"/a/act": 2.0}))
+    assert fills(page)["/a/multiply"] == "#80b9d9"
+    options = "[...document.querySelectorAll('#heat option')].map(each => each.textContent)"
+    assert page.run(options) == ["kind of op", "MACs", "bytes moved", "measured time"]
+    choose = (
+        "document.getElementById('heat').value = {};"
+        "document.getElementById('heat').dispatchEvent(new Event('change'))"
+    )
+    page.run(choose.format("'MACs'"))
+    assert fills(page)["/a/multiply"] == fills(page)["/b/multiply"] == "rgb(240,110,70)"
+    assert fills(page)["sum"] == "rgb(255,255,255)"
+    assert "8,192 in all" in page.run("document.getElementById('legend').textContent")
+    page.run(choose.format("'measured time'"))
+    assert [name for name, fill in fills(page).items() if fill != "rgb(255,255,255)"] == ["/a/act"]
+    page.click(*middle(page, "/a/act\n2 µs, 100.0 % of all"))
+    assert "measured time2 µs" in details(page)
+    page.run(choose.format("''"))
+    assert fills(page)["/a/multiply"] == "#80b9d9"
+    assert page.trouble == []
+
+
+@needs_browser
+def test_the_map_shows_what_is_seen_and_goes_there(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html"))
+    assert page.run("document.querySelectorAll('#map rect:not(.seen)').length") == 7
+    where = "document.querySelector('#map .seen').getAttribute('y')"
+    before = page.run(where)
+    box = page.run(
+        "(() => { const r = document.getElementById('map').getBoundingClientRect();"
+        "return [r.x, r.y, r.width, r.height]; })()"
+    )
+    page.click(box[0] + box[2] / 2, box[1] + box[3] - 8)
+    assert page.run(where) != before
+    # The end of the network is in the middle now.
+    assert middle(page, "y")[1] == pytest.approx(450, abs=150)
+    assert page.trouble == []
+
+
+@needs_browser
+def test_the_picture_is_saved_as_png(chromium: Page, tmp_path: Path):
+    page = opened(chromium, tmp_path, draw(net(), format="html", title="a / net"))
+    page.run("document.getElementById('png').click()")
+    until = time.monotonic() + SECONDS
+    while not page.run("document.documentElement.dataset.saved || ''"):
+        assert time.monotonic() < until, page.trouble
+        time.sleep(0.02)
+    name, size = page.run("document.documentElement.dataset.saved").split()
+    assert name == "a_net.png"
+    assert int(size) > 2000
+    # What was made in the page is all that was asked for.
+    assert all(each.startswith("request: blob:") for each in page.trouble)
 
 
 @needs_browser

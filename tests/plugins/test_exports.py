@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.plugins.installed import Install, install
 from weft.cli import main
 from weft.datasets import DATASETS, DataSet, data_set, gather
 from weft.errors import UserError
-from weft.export.exports import EXPORTS
+from weft.export.exports import EXPORTS, written
 from weft.export.toolkit import facts
 
 __all__ = ["install"]
@@ -126,6 +127,35 @@ def test_samples_that_do_not_fit() -> None:
     with pytest.raises(UserError, match="must have labels, or none"):
         gather(of(((one,), 1), ((one,), None)))
     assert gather(of(((one,), None)))[1].size == 0
+
+
+def _no_arrays() -> list[object]:
+    return [((1.0,), 1)]
+
+
+def _fails() -> list[object]:
+    raise OSError("no such disk")
+
+
+def test_faults_of_samples_are_theirs() -> None:
+    for samples, below, got in (
+        (_no_arrays, 0, "TypeError: a sample is a tuple of arrays and a label, or none"),
+        (_fails, 1, "OSError: no such disk"),
+    ):
+        with pytest.raises(UserError) as caught:
+            gather(DataSet("", samples))  # type: ignore[arg-type]
+        line = inspect.getsourcelines(samples)[1] + below
+        told = f"data set: `samples` failed; got {got} ({__file__}, line {line})"
+        assert str(caught.value) == told
+
+
+def test_faults_of_a_function_that_writes_are_its_own(install: Install) -> None:
+    installed(install, more="\nMODULE = Export('Wrong.', write=lambda toolkit: [('a', 1 / 0)])\n")
+    with pytest.raises(UserError) as caught:
+        list(written("cmake", None, {}))
+    assert caught.value.rule == "export cmake: `write` failed"
+    assert caught.value.got == "ZeroDivisionError: division by zero"
+    assert caught.value.where.endswith("module/__init__.py, line 9")
 
 
 def test_the_page_names_all_that_templates_may_speak_of(digits) -> None:

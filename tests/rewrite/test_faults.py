@@ -223,7 +223,10 @@ def test_what_is_not_allowed_is_told() -> None:
     loose = Rule("loose", "y = Neg(x)", keep, Exactness.APPROXIMATE, "")
     graph = graph_of(NEG)
     done, log = rewrite(graph, [loose])
-    assert done is graph
+    assert done == graph
+    (entry,) = done.history
+    assert str(entry) == "rewrite loose (skipped: approximate, allow=reassociating)"
+    assert rewrite(done, [loose])[0] is done
     assert log.lines() == ["loose was skipped: approximate, allow=reassociating"]
     assert (log + log).skipped == log.skipped
 

@@ -5,6 +5,7 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,19 +120,24 @@ static void same_threads(void)
     weft_pool_free(pool);
 }
 
-/* The worker has the time to begin, and then stops. */
+typedef struct held {
+    atomic_int begun;
+    int parts;
+} held;
+
+/* The caller is done when the worker has begun, which then stops. */
 static void hold(void *context, int part, int parts)
 {
-    struct timespec start;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &start);
-    do {
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (part == 0 && now.tv_sec == start.tv_sec && now.tv_nsec - start.tv_nsec < 100000);
-    if (part == 1 && !pthread_equal(pthread_self(), *(pthread_t *)context)) {
-        nap(1000);
+    held *const it = (held *)context;
+    int i;
+    if (part == 0) {
+        it->parts = parts;
+        for (i = 0; i < 100 && parts > 1 && !atomic_load(&it->begun); ++i) {
+            nap(100);
+        }
+    } else if (!atomic_exchange(&it->begun, 1)) {
+        nap(10000);
     }
-    (void)parts;
 }
 
 static void count_parts(void *context, int part, int parts)
@@ -142,24 +148,89 @@ static void count_parts(void *context, int part, int parts)
 }
 
 /* Parts that do not pay, because one of the threads always stops for long, become fewer, and
- * more again when they do. */
+ * more again soon, however often that happens. */
 static void unhelpful(void)
 {
     weft_pool *pool = weft_pool_new(2, 0);
-    pthread_t own = pthread_self();
     int parts = 2;
+    int time;
     int i;
-    for (i = 0; i < 1000 && parts == 2; ++i) {
-        weft_pool_run(pool, 2, hold, &own);
-        weft_pool_run(pool, 2, count_parts, &parts);
+    for (time = 0; time < 6; ++time) {
+        for (i = 0; i < 100 && parts == 2; ++i) {
+            held it = {0, 0};
+            weft_pool_run(pool, 2, hold, &it);
+            weft_pool_run(pool, 2, count_parts, &parts);
+        }
+        CHECK(parts == 1);
+        /* A nap takes a millisecond at the least. */
+        for (i = 0; i < 110 && parts == 1; ++i) {
+            nap(1000);
+            weft_pool_run(pool, 2, count_parts, &parts);
+        }
+        CHECK(parts == 2);
     }
-    CHECK(parts == 1);
-    for (i = 0; i < 1000 && parts == 1; ++i) {
-        nap(1000);
-        weft_pool_run(pool, 2, count_parts, &parts);
-    }
-    CHECK(parts == 2);
     weft_pool_free(pool);
+}
+
+/* What it costs to wake a worker after a pause says nothing about whether parts pay.  Where other
+ * processes want the cores it may not sleep yet, and then its delay does say something. */
+static void woken(void)
+{
+    weft_pool *pool = weft_pool_new(2, 0);
+    int forked = 0;
+    int i;
+    for (i = 0; i < 300 && forked < 15; ++i) {
+        held it = {0, 0};
+        nap(3000);
+        weft_pool_run(pool, 2, hold, &it);
+        forked = it.parts == 2 ? forked + 1 : 0;
+    }
+    CHECK(forked == 15);
+    weft_pool_free(pool);
+}
+
+typedef struct cores {
+    pthread_t caller;
+    int usable[MOST][32]; /* to the worker of a part; 0 if the caller ran it */
+} cores;
+
+static int usable_cores(void)
+{
+    cpu_set_t mask;
+    CHECK(sched_getaffinity(0, sizeof mask, &mask) == 0);
+    return CPU_COUNT(&mask);
+}
+
+static void count_cores(void *context, int part, int parts)
+{
+    cores *const it = (cores *)context;
+    if (part == 0) {
+        nap(5000);
+    } else {
+        it->usable[part][0] = pthread_equal(pthread_self(), it->caller) ? 0 : usable_cores();
+    }
+    (void)parts;
+}
+
+/* Workers leave the core of the caller alone if there are enough others. */
+static void kept_away(void)
+{
+    const int all = usable_cores();
+    int most;
+    for (most = 2; most <= 4; ++most) {
+        weft_pool *pool = weft_pool_new(most, 0);
+        int part;
+        for (part = 1; part < most; ++part) {
+            cores it = {pthread_self(), {{0}}};
+            int i;
+            for (i = 0; i < 300 && it.usable[part][0] == 0; ++i) {
+                weft_pool_run(pool, most, count_cores, &it);
+            }
+            CHECK(it.usable[part][0] == (all >= most ? all - 1 : all));
+        }
+        CHECK(usable_cores() == all);
+        weft_pool_free(pool);
+    }
 }
 
 /* Workers that have gone to sleep, are about to, and have not. */
@@ -404,6 +475,8 @@ static const struct {
     {"every_part", every_part},
     {"same_threads", same_threads},
     {"unhelpful", unhelpful},
+    {"woken", woken},
+    {"kept_away", kept_away},
     {"pauses", pauses},
     {"slow_workers", slow_workers},
     {"many_callers", many_callers},

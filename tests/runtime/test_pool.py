@@ -15,13 +15,14 @@ from weft.runtime.threads import pool_texts
 
 CHECKS = Path(__file__).with_name("pool_checks.c")
 NAMES = (
-    "every_part same_threads unhelpful pauses slow_workers many_callers nested oversubscribed "
-    "forked rounding pinned several left_alone"
+    "every_part same_threads unhelpful woken kept_away pauses slow_workers many_callers nested "
+    "oversubscribed forked rounding pinned several left_alone"
 ).split()
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow"]
 BUILDS = {
     "plain": ["-O2"],
     "races": ["-O1", "-g", "-fsanitize=thread"],
+    "portable_races": ["-O1", "-g", "-fsanitize=thread", "-DWEFT_POOL_PORTABLE"],
     "memory": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
 }
 

@@ -18,7 +18,7 @@ from weft.plan.plan import Plan, make
 from weft.plan.stats import stats
 from weft.runtime.library import build
 from weft.runtime.limits import Level, Limits
-from weft.runtime.profile import profile
+from weft.runtime.profile import node_times, profile
 from weft.targets.table import target
 
 LIMITS = Limits("a processor", 16, 1, 10.0, (Level("L1", 1 << 15, 100.0), Level("DRAM", 0, 1.0)))
@@ -70,6 +70,17 @@ def test_every_step_has_its_time_and_its_work(made):
     rates = [layer.own_gflops / LIMITS.gflops for layer in multiplied]
     assert min(rates) <= found.peak_fraction <= max(rates)
     json.dumps(found.record())
+
+
+@pytest.mark.parametrize("made", [convolutions, scans])
+def test_the_time_of_steps_is_that_of_their_nodes(made):
+    plan, inputs = planned(made())
+    found = profile(plan, lower(plan), inputs, OPS, seconds=0.01)
+    times = node_times(found, plan.graph, OPS)
+    # What only looks at memory in another shape is no step.
+    computing = {name for step in plan.steps for name in (node.name for node in step.nodes)}
+    assert times.keys() == computing
+    assert sum(times.values()) == pytest.approx(sum(each.median for each in found.layers))
 
 
 @pytest.mark.parametrize("made", [convolutions, scans])

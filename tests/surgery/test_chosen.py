@@ -12,6 +12,7 @@ from weft import layers
 from weft.api import Net
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.match.describe import query_of
 from weft.match.view import Match
 from weft.ops.values import Value
 from weft.rewrite.recipe import Recipe
@@ -49,6 +50,7 @@ def test_nodes_are_names_nodes_or_matches(net: Net) -> None:
         assert ops(net.delete(chosen)) == ["Conv", "Relu", "Flatten", "Gemm"]
         assert net.view(chosen).names == ("relu",)
         assert "marked" in net.draw(highlight={"marked": chosen})
+        assert query_of(net.graph, chosen) == "relu_out = Relu(conv_out)"
     pair = net.query("Relu -> Relu")[0]
     assert ops(net.replace(pair, weft.ops.tanh)) == ["Conv", "Tanh", "Flatten", "Gemm"]
     assert net.view(net.view(pair)).outputs == ("relu_1_out",)

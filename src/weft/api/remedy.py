@@ -17,10 +17,10 @@ from weft.plan.report import Row, report
 if TYPE_CHECKING:
     from weft.api.planned import Planned
 
-_REACH = 3
+_REACH = 2
 """Steps before and after the one that needs most, at which chains begin and end."""
 _PARTS = (2, 4, 8)
-_ROUNDS, _TRIES = 2, 20
+_ROUNDS, _TRIES = 2, 12
 _OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
 
 
@@ -66,30 +66,28 @@ def tiles_that_fit(
                 best = tiled
             if tiled.plan.arena_bytes + beside <= ram:
                 found = make(tiled.net)
-                needed, _ = ram_needed(found)
-                if needed <= ram:
-                    return _told(best, made, needed, found) + " makes it fit"
+                if ram_needed(found)[0] <= ram:
+                    return f"{_told(tiled, made)} gives a network that fits: {_figures(found)}"
         if best is start:
             break
-    if not best.steps:
-        return _OTHERWISE + _measured(made, needed - ram)
-    found = make(best.net)
-    needed, _ = ram_needed(found)
-    return f"Not even {_told(best, made, needed, found)} fits. {_OTHERWISE}" + _measured(
-        found, needed - ram
+    found = make(best.net) if best.steps else made
+    texts = [_OTHERWISE]
+    if best.steps:
+        texts = [f"{_told(best, made)} is not enough: {_figures(found)}", *texts]
+    if not found.files.stack.compiler and ram_needed(found)[0] - ram < found.files.stack_bytes:
+        texts.append("The stack is an estimate; --compiler measures it")
+    return ". ".join(texts)
+
+
+def _told(tiled: _Tiled, made: Toolkit) -> str:
+    return f"`weft apply {shlex.quote(made.model)} {' '.join(tiled.steps)} -o tiled.onnx`"
+
+
+def _figures(found: Toolkit) -> str:
+    return (
+        f"{ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} and stack "
+        f"{found.files.stack_bytes:,}"
     )
-
-
-def _told(best: _Tiled, made: Toolkit, needed: int, found: Toolkit) -> str:
-    command = f"weft apply {shlex.quote(made.model)} {' '.join(best.steps)}"
-    arena = found.report.arena_bytes
-    return f"`{command}` ({needed:,} bytes: arena {arena:,}, stack {found.files.stack_bytes:,})"
-
-
-def _measured(toolkit: Toolkit, missing: int) -> str:
-    if toolkit.files.stack.compiler or toolkit.files.stack_bytes < missing:
-        return ""
-    return ". The stack is an estimate; --compiler measures it"
 
 
 def _candidates(start: _Tiled, plan: Callable[[Planned], Plan], most: int) -> Iterator[_Tiled]:

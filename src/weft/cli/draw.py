@@ -9,10 +9,14 @@ import click
 
 from weft.atomic import write_text
 from weft.cli.common import Model, State, json_option, model_options, working, write_json
+from weft.cli.layers import Settings, profiled, runnable
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.ops.table import OPS
 from weft.pictures.picture import Format
 from weft.pictures.picture import draw as draw_graph
+from weft.runtime.profile import node_times
 
 
 def format_of(path: Path) -> Format:
@@ -20,8 +24,18 @@ def format_of(path: Path) -> Format:
     found = path.suffix[1:].lower()
     if found not in get_args(Format):
         endings = ", ".join(f".{each}" for each in get_args(Format))
-        raise UserError(f"a picture is written as {endings}", got=path.name)
+        raise UserError(
+            f"a picture is written as {endings}",
+            got=path.name,
+            fix="Write .html, whose button PNG saves the picture." if found == "png" else "",
+        )
     return cast(Format, found)
+
+
+def _measured(model: Model, graph: Graph) -> dict[str, float]:
+    """Microseconds of each node on this machine, one thread."""
+    settings = Settings(seconds=1.0, seed=0, threads=1)
+    return node_times(profiled(model, runnable("host"), settings), graph, OPS)
 
 
 @click.command(short_help="A picture of the graph after any pass.")
@@ -40,14 +54,28 @@ def format_of(path: Path) -> Format:
     show_default=True,
     help="The pass after which to look, as for `weft show`.",
 )
+@click.option(
+    "--time",
+    "timed",
+    is_flag=True,
+    help="For .html: measure on this machine how long nodes take, to colour them by it.",
+)
 @json_option
 @click.pass_obj
-def draw(state: State, model: Model, output: Path, after: str) -> None:
-    """Draws MODEL: nodes by kind of op, shapes beside the wires."""
+def draw(state: State, model: Model, output: Path, after: str, timed: bool) -> None:
+    """Draws MODEL: nodes by kind of op, shapes beside the wires.
+
+    A page (.html) can colour nodes by what they compute, by what they move, and with --time by
+    how long they take, and saves what it shows as PNG.
+    """
     format = format_of(output)
+    if timed and format != "html":
+        raise UserError("--time is for pages, .html", got=output.name)
     with working("drawing"):
         graph = dict(graphs(model.net.graph))[after] if after != IMPORTED else model.net.graph
-        write_text(output, draw_graph(graph, format=format))
+    measured = _measured(model, graph) if timed else None
+    with working("drawing"):
+        write_text(output, draw_graph(graph, format=format, measured=measured))
     if state.json:
         write_json({"file": output, "pass": after, "nodes": len(graph.nodes)})
     else:

@@ -134,8 +134,8 @@ def export(
     click.echo(f"{output}: {', '.join(names)}")
     if not target:
         click.echo(
-            f"target generic, as none was named: portable {made.files.flavour.name.upper()} for any "
-            "machine (--target NAME; `weft targets` lists them)"
+            f"target generic, as none was named: {made.files.flavour.name.upper()} for any machine "
+            "(--target NAME; `weft targets` lists them)"
         )
     click.echo(
         f"arena {size(made.report.arena_bytes)} (at least {size(made.report.lower_bound)}), "

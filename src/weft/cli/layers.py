@@ -158,12 +158,17 @@ def runnable(name: str, simd: str | None = None) -> Target:
     return wanted
 
 
-def show_layers(
-    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
-) -> None:
-    """Profiles a model and prints, or draws, what was found."""
-    with working("measuring this machine"):
-        measured = limits(machine, settings.threads)
+def profiled(
+    model: Model, machine: Target, settings: Settings, measured: Limits | None = None
+) -> Profile:
+    """How long each step of a model takes.
+
+    Args:
+        model: the model.
+        machine: from ``runnable``.
+        settings: how to measure.
+        measured: what this machine can do, to say how far from that each step is.
+    """
     with working("compiling and measuring"):
         flavour = flavour_named(machine.flavour)
         choices = choices_for(machine, flavour, settings.tuned)
@@ -174,7 +179,7 @@ def show_layers(
             choices=choices,
             libraries=settings.libraries,
         )
-        found = profile(
+        return profile(
             plan,
             lower(plan, model.net.graph.name),
             tuple(random_inputs(model.net.inputs, settings.seed).values()),
@@ -184,6 +189,15 @@ def show_layers(
             seconds=settings.seconds,
             limits=measured,
         )
+
+
+def show_layers(
+    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
+) -> None:
+    """Profiles a model and prints, or draws, what was found."""
+    with working("measuring this machine"):
+        measured = limits(machine, settings.threads)
+    found = profiled(model, machine, settings, measured)
     if svg is not None:
         write_text(svg, picture(found, measured))
     if state.json:

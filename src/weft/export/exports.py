@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from weft.errors import UserError, nearest_or_all
+from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 
 Write = Callable[[Any], Iterable[tuple[str, str]]]
@@ -111,4 +111,19 @@ def written(name: str, toolkit: object, facts: Mapping[str, Any]) -> Iterator[tu
                 got=error.message or type(error).__name__,
             ) from error
     if export.write is not None:
-        yield from export.write(toolkit)
+        yield from _by_function(name, export.write, toolkit)
+
+
+def _by_function(name: str, write: Write, toolkit: object) -> list[tuple[str, str]]:
+    """What a function writes; faults of one that is not Weft's are told as its own."""
+    try:
+        files = [(path, text) for path, text in write(toolkit)]
+        if not all(isinstance(each, str) for file in files for each in file):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("it must give pairs of a name and a text")
+        return files
+    except UserError:
+        raise
+    except Exception as error:
+        if is_weft(write):
+            raise
+        raise fault(f"export {name}: `write`", write, error) from error

@@ -14,11 +14,12 @@ from weft.ir.graph import Graph, Node
 from weft.ir.naming import fresh
 from weft.match.messages import nearest
 from weft.ops.table import OPS
+from weft.surgery.chosen import Nodes, node_names
 
 _RESERVED = frozenset({"def", "const", "input", "output"})
 
 
-def query_of(graph: Graph, nodes: Collection[str] | None = None) -> str:
+def query_of(graph: Graph, nodes: Nodes | None = None) -> str:
     """A query that matches some nodes of a graph, and all that is like them.
 
     It says their ops, their connections, which values are constants and which attributes are
@@ -26,9 +27,9 @@ def query_of(graph: Graph, nodes: Collection[str] | None = None) -> str:
 
     Args:
         graph: the graph.
-        nodes: names of the nodes; all of the graph if not given.
+        nodes: names, nodes or matches; all of the graph if not given.
     """
-    chosen = list(graph.by_name) if nodes is None else list(nodes)
+    chosen = list(graph.by_name) if nodes is None else node_names(graph, nodes, "query")
     for name in chosen:
         if name not in graph.by_name:
             raise UserError(

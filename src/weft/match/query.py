@@ -29,6 +29,7 @@ from weft.match.ways import (
     completion,
     entries_in,
 )
+from weft.ops.resolve import resolved
 from weft.screen import Screen, Shown, several, some
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]
@@ -189,7 +190,7 @@ class Query:
         if overlaps not in known:
             fix = nearest(str(overlaps), known)
             raise UserError("overlaps are " + ", ".join(known), got=str(overlaps), fix=fix)
-        view = GraphView(graph)
+        view = GraphView(resolved(graph))
         match overlaps:
             case "all":
                 return self._found(view, Distinguish.FIRM)
@@ -245,7 +246,7 @@ def query(
 
 def _checked(seconds: float) -> float:
     """A time limit that is a number of seconds."""
-    given: object = seconds
+    given = cast(object, seconds)
     if isinstance(given, int | float) and not isinstance(given, bool) and given >= 0:
         return seconds
     raise UserError("seconds must be a number, 0 or more", got=repr(given))

@@ -129,8 +129,8 @@ def _mean(steps: Steps, x: str, axes: Sequence[int]) -> str:
 
     They are scaled by a power of two, so that it is rounded as it would be without.
     """
-    count = prod(steps.builder.types[x].shape[axis] for axis in axes)
-    assert isinstance(count, int)
+    shape = steps.builder.types[x].shape
+    count = prod(dim for dim in (shape[axis] for axis in axes) if isinstance(dim, int))
     part = 0.5 ** max(count - 1, 0).bit_length()
     total = steps.reduce("ReduceSum", steps.mul(x, part), axes)
     return total if count * part == 1 else steps.div(total, count * part)

@@ -183,10 +183,13 @@ def _borders(extent: int, align: bool) -> tuple[float, float]:
     return (0.0, extent - 1.0) if align else (-0.5, extent - 0.5)
 
 
-def _held(x: Expr, extent: int, align: bool, padding: str) -> Expr:
-    """A coordinate brought between the borders, if the padding asks for it."""
+def _held(x: Expr, extent: int, align: bool, mode: str, padding: str) -> Expr:
+    """A coordinate brought between the borders, if the padding asks for it.
+
+    Cubic weights are those of the point outside; only what they weigh comes from the border.
+    """
     low, high = _borders(extent, align)
-    if padding == "zeros":
+    if padding == "zeros" or (mode == "cubic" and padding == "border"):
         return x
     if padding == "border":
         beyond = binary("or", binary("lt", x, _like(low, x)), binary("gt", x, _like(high, x)))
@@ -237,7 +240,7 @@ def _define_grid_sample(call: Call) -> tuple[Compute, ...]:
             x = _denormalized(cast(wide, load), extent, align)
             if mode == "nearest":
                 x = unary("round", x)
-            coordinates.append(_held(bounded(x), extent, align, asked.padding_mode))
+            coordinates.append(_held(bounded(x), extent, align, mode, asked.padding_mode))
         found = interpolated(
             coordinates,
             extents,
@@ -283,7 +286,7 @@ def _reference_taps(
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Places, weights and validity of each tap along one axis."""
     low, high = _borders(extent, align)
-    if padding == "border":
+    if padding == "border" and mode != "cubic":
         at = np.where((at < low) | (at > high), np.clip(at, 0, extent - 1), at)
     if padding == "reflection":
         at = _fold(at, low, high)

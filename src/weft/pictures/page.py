@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from html import escape
@@ -17,14 +17,17 @@ from math import isfinite
 from string import Template
 from typing import Any
 
+from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.printer import show
+from weft.ops.table import OPS
 from weft.pictures.canvas import clean, cut
 from weft.pictures.families import FILLS
 from weft.pictures.marks import Mark
 from weft.pictures.scene import Box, Placed, attribute_text, attributes_of, type_text
 from weft.pictures.scopes import scopes_of
 from weft.pictures.weights import summaries
+from weft.plan.stats import stats
 
 _MOST_LETTERS = 400
 _MOST_BODY_LETTERS = 8000
@@ -47,7 +50,8 @@ def _box(what: Placed, place: int, box: Box, scope: int, kinds: Sequence[str]) -
     node = box.node
     made = what.layers
     return {
-        "name": _text(box.name),
+        "name": _text(what.scene.names[box.name]),
+        "full": "" if what.scene.names[box.name] == box.name else _text(box.name),
         "op": _text(node.op if node else box.kind),
         "kind": kinds.index(box.kind),
         "heading": clean(box.heading),
@@ -95,7 +99,41 @@ def _constants(what: Placed) -> dict[str, Any]:
     return found
 
 
-def _data(what: Placed, heading: str, marks: Sequence[Mark]) -> dict[str, Any]:
+def _counted(graph: Graph) -> dict[str, Mapping[str, float]]:
+    """What nodes compute and move, by the name of the figure; nothing where sizes are open."""
+    try:
+        layers = stats(graph, OPS).layers
+    except UserError:
+        return {}
+    moved = {each.name: each.weight_bytes + each.read_bytes + each.written_bytes for each in layers}
+    return {"MACs": {each.name: each.macs for each in layers}, "bytes moved": moved}
+
+
+_UNITS = {"MACs": "MACs", "bytes moved": "bytes"}
+
+
+def _heats(what: Placed, measured: Mapping[str, float]) -> list[dict[str, Any]]:
+    """What boxes can be coloured by."""
+    heats = _counted(what.scene.graph)
+    if measured:
+        heats["measured time"] = measured
+    return [
+        {
+            "name": name,
+            "unit": _UNITS.get(name, "µs"),
+            "values": [
+                round(values.get(box.node.name, 0.0), 4) if box.node else 0
+                for box in what.scene.boxes
+            ],
+        }
+        for name, values in heats.items()
+        if any(values.values())
+    ]
+
+
+def _data(
+    what: Placed, heading: str, marks: Sequence[Mark], measured: Mapping[str, float]
+) -> dict[str, Any]:
     boxes = what.scene.boxes
     there = {box.kind for box in boxes}
     kinds = [kind for kind in FILLS if kind in there]
@@ -110,6 +148,7 @@ def _data(what: Placed, heading: str, marks: Sequence[Mark]) -> dict[str, Any]:
             {"name": _text(each.name), "path": _text(each.path), "parent": each.parent}
             for each in scopes.scopes
         ],
+        "heats": _heats(what, measured),
         "wires": _wires(what),
         "constants": _constants(what),
         "marks": [
@@ -138,13 +177,19 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-def html(what: Placed, heading: str, marks: Sequence[Mark] = ()) -> str:
+def html(
+    what: Placed,
+    heading: str,
+    marks: Sequence[Mark] = (),
+    measured: Mapping[str, float] | None = None,
+) -> str:
     """The page.
 
     Args:
         what: boxes and wires with their positions.
         heading: stands above them.
         marks: nodes to frame.
+        measured: microseconds of nodes, by name.
     """
     script, style = _part("page.js"), _part("page.css")
     return Template(_part("page.html")).substitute(
@@ -153,5 +198,5 @@ def html(what: Placed, heading: str, marks: Sequence[Mark] = ()) -> str:
         style_hash=_hash(style),
         style=style,
         script=script,
-        data=_json(_data(what, heading, marks)),
+        data=_json(_data(what, heading, marks, measured or {})),
     )

@@ -23,6 +23,7 @@ def draw(
     highlight: Mapping[str, Collection[str]] | None = None,
     format: Format = "svg",
     title: str = "",
+    measured: Mapping[str, float] | None = None,
 ) -> str:
     """A picture of a graph: nodes by kind of op, shapes beside the wires.
 
@@ -33,6 +34,8 @@ def draw(
         format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
             searches and shows attributes, types, provenance and histograms of weights.
         title: stands above; the graph's name if not given.
+        measured: microseconds that nodes take, by name: a page can colour them by that, beside
+            what they compute and move.
     """
     if format not in FORMATS:
         raise UserError(f"a picture is one of {', '.join(FORMATS)}", got=str(format))
@@ -41,5 +44,5 @@ def draw(
     if format == "dot":
         return dot(scene(graph), heading, marks)
     if format == "html":
-        return html(placed(scene(graph)), heading, marks)
+        return html(placed(scene(graph)), heading, marks, measured)
     return svg(placed(scene(graph)), heading, marks)

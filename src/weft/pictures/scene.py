@@ -11,12 +11,14 @@ from typing import Any, cast
 
 from weft.dtypes import DType
 from weft.ir.graph import Graph, Node
+from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
-from weft.pictures.canvas import cut, shortened
+from weft.pictures.canvas import cut
 from weft.pictures.columns import columns
 from weft.pictures.crossings import uncross
 from weft.pictures.families import INPUT, OUTPUT, kind_of
 from weft.pictures.rows import Layers, Wire, layers
+from weft.screen import elided
 
 _LETTER = 6.1
 _PADDING = 18.0
@@ -72,6 +74,11 @@ class Scene:
     boxes: tuple[Box, ...]
     values: tuple[str, ...]
     wires: tuple[Wire, ...]
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What nodes and values are called in front of people."""
+        return names_of(self.graph)
 
     @cached_property
     def place_of(self) -> Mapping[str, int]:
@@ -184,9 +191,9 @@ def _constants_line(node: Node, graph: Graph) -> str:
     return cut("  ".join(found), _MOST_LETTERS)
 
 
-def _node_box(node: Node, graph: Graph) -> Box:
+def _node_box(node: Node, graph: Graph, names: Mapping[str, str]) -> Box:
     lines = (
-        shortened(node.name, _MOST_LETTERS),
+        elided(names[node.name], _MOST_LETTERS),
         _attributes_line(node),
         _constants_line(node, graph),
     )
@@ -194,17 +201,18 @@ def _node_box(node: Node, graph: Graph) -> Box:
     return Box(node.name, kind_of(node.op), heading, tuple(each for each in lines if each), node)
 
 
-def _port_box(value: str, kind: str, graph: Graph) -> Box:
+def _port_box(value: str, kind: str, graph: Graph, names: Mapping[str, str]) -> Box:
     text = type_text(graph.types[value])
-    return Box(value, kind, kind, (shortened(value, _MOST_LETTERS), text))
+    return Box(value, kind, kind, (elided(names[value], _MOST_LETTERS), text))
 
 
 def scene(graph: Graph) -> Scene:
     """The boxes and wires of a graph; constants are lines in the boxes that read them."""
+    names = names_of(graph)
     boxes = [
-        *(_port_box(value, INPUT, graph) for value in graph.inputs),
-        *(_node_box(node, graph) for node in graph.nodes),
-        *(_port_box(value, OUTPUT, graph) for value in graph.outputs),
+        *(_port_box(value, INPUT, graph, names) for value in graph.inputs),
+        *(_node_box(node, graph, names) for node in graph.nodes),
+        *(_port_box(value, OUTPUT, graph, names) for value in graph.outputs),
     ]
     sources = {value: place for place, value in enumerate(graph.inputs)}
     targets: dict[str, dict[int, None]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.ir.graph import Node
 from weft.ir.printer import show_attributes
+from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
@@ -179,6 +181,15 @@ class _Scope:
     arena: int
     advances: tuple[Advance, ...] = ()
 
+    def shown(self, name: str) -> str:
+        """What a node or a value is called in the C."""
+        return self.names.get(name, name)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What nodes are called in comments."""
+        return names_of(self.plan.graph)
+
     def steps(self) -> tuple[Step, ...]:
         found: list[Step] = []
         for place, step in enumerate(self.plan.steps):
@@ -208,7 +219,7 @@ class _Scope:
                 return Address(Region.ARENA, "", start + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                name = self.lowering.weight(root.value, array, None)
+                name = self.lowering.weight(self.shown(root.value), array, None)
                 return Address(Region.WEIGHTS, name, offset)
             case _:
                 port = self.ports[root.value]
@@ -231,13 +242,13 @@ class _Scope:
             del operands[merged]
         names = parameter_names(group, kernel, [operand.value for operand in operands])
         name = self.lowering.function(
-            kernel, describe(group, self.plan.types), layer_of(group), names
+            kernel, describe(group, self.plan.types), layer_of(group, self.names), names
         )
         simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
         scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
         parts = parts_of(simple, self.plan.threads)
-        return CallStep(name, arguments, provenance(group), parts)
+        return CallStep(name, arguments, provenance(group, self.names), parts)
 
     def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
         """The scratch buffers of a step: what parts do not share is there for each of them."""
@@ -255,7 +266,8 @@ class _Scope:
         if operand.packing is None:
             return self.address(operand.value)
         array = self.plan.graph.constants[operand.value]
-        return Address(Region.WEIGHTS, self.lowering.weight(operand.value, array, operand.packing))
+        name = self.lowering.weight(self.shown(operand.value), array, operand.packing)
+        return Address(Region.WEIGHTS, name)
 
     def outside_step(self, place: int, group: Group, called: Outside) -> CallStep:
         """The call of a library for a group."""
@@ -271,9 +283,11 @@ class _Scope:
         parameters.append(Parameter("out", group.type.dtype, True))
         arguments.append(self.address(group.value))
         name = self.lowering.function(
-            _extern(function_name(group), parameters, body), describe(group, types), layer_of(group)
+            _extern(function_name(group), parameters, body),
+            describe(group, types),
+            layer_of(group, self.names),
         )
-        return CallStep(name, tuple(arguments), provenance(group))
+        return CallStep(name, tuple(arguments), provenance(group, self.names))
 
     def extern_step(self, place: int, node: Node, body: ExternBody) -> CallStep:
         parameters: list[Parameter] = []
@@ -290,8 +304,9 @@ class _Scope:
         function = _extern(words(node.op), parameters, body)
         types = ", ".join(str(self.plan.types[value]) for value in node.inputs if value)
         what = f"{op_text(node)}: {types}"
-        name = self.lowering.function(function, what, node.name)
-        return CallStep(name, tuple(arguments), (f"{node.op} {node.name}",))
+        layer = self.names[node.name]
+        name = self.lowering.function(function, what, layer)
+        return CallStep(name, tuple(arguments), (f"{node.op} {layer}",))
 
     # --- scans ------------------------------------------------------------------------
 
@@ -371,10 +386,11 @@ def op_text(node: Node) -> str:
     return f"{node.op}[{attributes}]" if attributes else node.op
 
 
-def layer_of(group: Group) -> str:
+def layer_of(group: Group, names: Mapping[str, str]) -> str:
     """Which layer of the model a group computes: where its first node comes from."""
     first = group.nodes[0]
-    return (first.origin.sources or (first.name,))[0]
+    name = (first.origin.sources or (first.name,))[0]
+    return names.get(name, name)
 
 
 def _use(what: str, layers: Sequence[str]) -> Iterator[str]:
@@ -386,14 +402,14 @@ def _use(what: str, layers: Sequence[str]) -> Iterator[str]:
         yield f"{noun} {', '.join(layers[:SHOWN_LAYERS])}{more}"
 
 
-def provenance(group: Group) -> tuple[str, ...]:
-    """Where a group comes from: source nodes and the rules that made it."""
+def provenance(group: Group, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Where a group comes from: source nodes, by short names, and the rules that made it."""
     sources: dict[str, None] = {}
     rules: dict[str, None] = {}
     for node in group.nodes:
         sources.update(dict.fromkeys(node.origin.sources or (node.name,)))
         rules.update(dict.fromkeys(node.origin.rules))
-    lines = [f"from {', '.join(sources)}"]
+    lines = [f"from {', '.join(names.get(source, source) for source in sources)}"]
     if rules:
         lines.append(f"by {', '.join(rules)}")
     return tuple(lines)

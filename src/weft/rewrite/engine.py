@@ -10,11 +10,12 @@ from typing import cast
 
 from weft.errors import InternalError, UserError, WeftError, is_weft, placed
 from weft.ir.graph import Graph, Node, Origin
-from weft.ir.history import noted
+from weft.ir.history import Entry, noted
 from weft.ir.text import show
 from weft.match.rules import matches_at
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
+from weft.ops.resolve import resolved
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import State
 from weft.rewrite.step import Step
@@ -65,6 +66,11 @@ class Skipped:
     rule: str
     exactness: Exactness
     allow: Exactness
+
+    @property
+    def told(self) -> str:
+        """As a history tells it."""
+        return f"{self.rule} (skipped: {self.exactness.value}, allow={self.allow.value})"
 
     def __str__(self) -> str:
         return f"{self.rule} was skipped: {self.exactness.value}, allow={self.allow.value}"
@@ -130,18 +136,26 @@ def rewrite(
         allow: rules of a looser label are left out.
 
     Returns:
-        The new graph, or ``graph`` itself when nothing applied, and what was done.
+        The new graph, or ``graph`` itself when nothing applied, and what was done.  The
+        history tells of rules that are not Weft's own and were left out, too.
     """
     tried = [rule for rule in rules if rule.exactness <= allow]
-    skipped = (Skipped(r.name, r.exactness, allow) for r in rules if not r.exactness <= allow)
-    run = _Run(State(graph), _by_op(tried))
+    looser = [rule for rule in rules if not rule.exactness <= allow]
+    run = _Run(State(resolved(graph)), _by_op(tried))
     run.run(_STEPS_AT_LEAST + _STEPS_PER_NODE * len(graph.nodes))
-    log = Log(tuple(run.fired), tuple(run.refused.values()), tuple(skipped))
-    if not run.fired:
+    skipped = tuple(Skipped(rule.name, rule.exactness, allow) for rule in looser)
+    log = Log(tuple(run.fired), tuple(run.refused.values()), skipped)
+    told = [f"{name} ({count})" for name, count in log.counts().items()]
+    told += [each.told for each, rule in zip(skipped, looser, strict=True) if not _ours(rule)]
+    what = ", ".join(told)
+    if not what or (not run.fired and Entry("rewrite", what) in graph.history):
         return graph, log
-    counts = ", ".join(f"{name} ({count})" for name, count in log.counts().items())
-    done = run.state.finished()
-    return noted(changed(done, history=graph.history), "rewrite", counts), log
+    done = run.state.finished() if run.fired else graph
+    return noted(changed(done, history=graph.history), "rewrite", what), log
+
+
+def _ours(rule: Rule) -> bool:
+    return is_weft(rule.after)
 
 
 def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:

@@ -29,7 +29,8 @@ def _spatial_pads(match: Match) -> tuple[int, ...] | None:
     before, after = pads[:rank], pads[rank:]
     if "t" in match.values:
         order = permutation(match, "t")
-        before, after = ([side[axis] for axis in order] for side in (before, after))
+        before = tuple(before[axis] for axis in order)
+        after = tuple(after[axis] for axis in order)
     if any(before[:2]) or any(after[:2]) or min(pads, default=0) < 0:
         return None
     return (*before[2:], *after[2:])

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.codegen.flavours import Flavour
 from weft.errors import UserError
+from weft.ir.graph import Graph
 from weft.ops.record import Op
 from weft.plan.clock import clocked
 from weft.plan.executed import executed
@@ -242,6 +243,33 @@ def _times(library: Library, inputs: Sequence[np.ndarray], seconds: float) -> np
     if span <= 0:
         raise UserError("profiles need a counter of time that counts", got="one that stands still")
     return (ticks - ticks[0, 0]) * (passed / span / 1000)
+
+
+def node_times(found: Profile, graph: Graph, ops: Mapping[str, Op]) -> dict[str, float]:
+    """Microseconds of each node of a graph, from the profile of the network that it is a form of.
+
+    What a step takes is shared among the nodes that it stands for, in proportion to their
+    operations.
+
+    Args:
+        found: the profile.
+        graph: of the network, after any pass.
+        ops: the op table.
+    """
+    work = {each.name: 2 * each.macs + each.operations for each in stats(graph, ops).layers}
+    standing: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        for source in node.origin.sources or (node.name,):
+            standing.setdefault(source, []).append(node.name)
+    times: dict[str, float] = {}
+    for layer in found.layers:
+        # Of a node that rules made after this graph, nothing stands for it.
+        nodes = list(dict.fromkeys(n for source in layer.sources for n in standing.get(source, ())))
+        whole = sum(work[name] for name in nodes)
+        for name in nodes:
+            part = work[name] / whole if whole else 1 / len(nodes)
+            times[name] = times.get(name, 0.0) + layer.median * part
+    return times
 
 
 def _layer(

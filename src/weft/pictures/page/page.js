@@ -15,6 +15,7 @@
   const view = { x: 0, y: 0, scale: 1 };
   let found = new Set();
   let chosen = null; // {box}, {scope} or {wire}
+  let heat = null; // one of data.heats, by which boxes are coloured instead of by kind
   let units = []; // what is visible: boxes and folded scopes
   let unitOf = []; // of every box
 
@@ -302,7 +303,7 @@
     else if (box.port) group.classList.add("port");
     group.dataset.unit = number;
     const body = svg(group, "rect", { class: "body", x: left, y: top, width: unit.width, height: unit.height, rx: 5 });
-    if (!isScope) body.setAttribute("fill", data.kinds[box.kind].fill);
+    body.setAttribute("fill", fillOf(unit));
     const lines = isScope
       ? [`${unit.boxes.length} nodes`]
       : box.lines;
@@ -314,7 +315,44 @@
     if (isScope) drawShares(group, unit, left, top);
     drawMarks(group, unit, left, top);
     svg(group, "rect", { class: "halo", x: left - 3, y: top - 3, width: unit.width + 6, height: unit.height + 6, rx: 7 });
-    svg(group, "title", {}, isScope ? data.scopes[unit.scope].path : box.name);
+    const told = heat ? `\n${amount(heatOf(unit))} ${heat.unit}, ${share(heatOf(unit))} of all` : "";
+    svg(group, "title", {}, (isScope ? data.scopes[unit.scope].path : box.full || box.name) + told);
+  }
+
+  // --- heat ---------------------------------------------------------------------------------
+
+  const heatOf = (unit) => unit.boxes.reduce((sum, box) => sum + heat.values[box], 0);
+  const share = (value) => `${(heat.total ? (100 * value) / heat.total : 0).toFixed(1)} %`;
+
+  function amount(value) {
+    return value >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : figure(value);
+  }
+
+  // From white over orange to red, so that black text can be read on all of it.
+  function warmth(part) {
+    const stops = [[255, 255, 255], [255, 214, 140], [240, 110, 70]];
+    const at = Math.min(1, Math.max(0, part)) * 2, first = Math.min(1, Math.floor(at));
+    const mixed = stops[first].map((low, place) => Math.round(low + (stops[first + 1][place] - low) * (at - first)));
+    return `rgb(${mixed.join(",")})`;
+  }
+
+  function fillOf(unit) {
+    // Small parts of the whole are told apart, too.
+    if (heat) return warmth(hottest ? Math.sqrt(heatOf(unit) / hottest) : 0);
+    return unit.scope !== undefined ? "#ffffff" : data.kinds[data.boxes[unit.box].kind].fill;
+  }
+
+  let hottest = 0; // of the units that are visible
+
+  function warmUp() {
+    hottest = heat ? units.reduce((most, unit) => Math.max(most, heatOf(unit)), 0) : 0;
+  }
+
+  function colourBy(name) {
+    heat = data.heats.find((each) => each.name === name) || null;
+    if (heat) heat.total = heat.values.reduce((sum, value) => sum + value, 0);
+    draw();
+    legend();
   }
 
   function shortened(text, most) {
@@ -352,13 +390,16 @@
   function draw() {
     collect();
     place();
+    warmUp();
     picture.replaceChildren();
     const all = svg(picture, "g", { id: "all" });
     const wires = svg(all, "g", {}), boxes = svg(all, "g", {}), labels = svg(all, "g", {});
     drawWires(wires, labels);
     units.forEach((unit, number) => drawUnit(boxes, unit, number));
     emphasize();
+    drawMap();
     move();
+    if (heat) legend();
   }
 
   // Shows what is found and chosen; draws nothing anew, so that a second click hits the same box.
@@ -377,13 +418,109 @@
   function move() {
     const all = document.getElementById("all");
     if (all) all.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+    showSeen();
+  }
+
+  // --- the map ------------------------------------------------------------------------------
+
+  const map = document.getElementById("map");
+  const MAP_WIDTH = 170, MAP_HEIGHT = 240, MAP_LEAST = 44;
+  let onMap = null; // scale and offset of the map, and the frame around what is seen
+
+  function drawMap() {
+    map.querySelectorAll("rect").forEach((each) => each.remove());
+    onMap = null;
+    map.style.display = units.length ? "" : "none";
+    if (!units.length) return;
+    const { left, right, bottom } = extent();
+    const scale = Math.min(MAP_WIDTH / (right - left + 40), MAP_HEIGHT / (bottom + 40));
+    const width = Math.max(MAP_LEAST, scale * (right - left + 40)), height = Math.max(MAP_LEAST, scale * (bottom + 40));
+    map.setAttribute("width", width);
+    map.setAttribute("height", height);
+    const x = width / 2 - (scale * (left + right)) / 2, y = (height - scale * bottom) / 2;
+    units.forEach((unit) => svg(map, "rect", {
+      x: x + scale * (unit.x - unit.width / 2), y: y + scale * tops[unit.row],
+      width: Math.max(1, scale * unit.width), height: Math.max(0.8, scale * unit.height),
+      fill: fillOf(unit), stroke: "#999", "stroke-width": 0.2,
+    }));
+    onMap = { scale, x, y, seen: svg(map, "rect", { class: "seen" }) };
+  }
+
+  function showSeen() {
+    if (!onMap) return;
+    const { scale, x, y, seen } = onMap;
+    const part = scale / view.scale;
+    seen.setAttribute("x", x - view.x * part);
+    seen.setAttribute("y", y - view.y * part);
+    seen.setAttribute("width", picture.clientWidth * part);
+    seen.setAttribute("height", picture.clientHeight * part);
+  }
+
+  // Brings the place that was pointed at on the map to the middle of the picture.
+  function goOnMap(event) {
+    if (!onMap) return;
+    const at = map.getBoundingClientRect();
+    view.x = picture.clientWidth / 2 - (view.scale * (event.clientX - at.left - onMap.x)) / onMap.scale;
+    view.y = picture.clientHeight / 2 - (view.scale * (event.clientY - at.top - onMap.y)) / onMap.scale;
+    move();
+  }
+
+  // --- pictures to keep ---------------------------------------------------------------------
+
+  const MOST_SIDE = 16000, MOST_PIXELS = 120e6;
+
+  // The whole picture as an SVG that needs no page around it.
+  function wholeSvg() {
+    const { left, right, bottom } = extent();
+    const width = right - left + 48, height = bottom + 72;
+    const made = document.createElementNS(SVG, "svg");
+    made.setAttribute("xmlns", SVG);
+    made.setAttribute("viewBox", `${left - 24} -48 ${width} ${height}`);
+    made.setAttribute("font-family", "sans-serif");
+    svg(made, "style", {}, document.querySelector("style").textContent);
+    svg(made, "rect", { x: left - 24, y: -48, width, height, fill: "#ffffff" });
+    svg(made, "text", { x: left, y: -24, "font-size": 16, fill: "#222222" }, data.title + (heat ? `: ${heat.name}` : ""));
+    const all = made.appendChild(document.getElementById("all").cloneNode(true));
+    all.removeAttribute("transform");
+    return { made, width, height };
+  }
+
+  function toPng(done) {
+    const { made, width, height } = wholeSvg();
+    const scale = Math.min(2, MOST_SIDE / width, MOST_SIDE / height, Math.sqrt(MOST_PIXELS / (width * height)));
+    made.setAttribute("width", Math.ceil(width * scale));
+    made.setAttribute("height", Math.ceil(height * scale));
+    const text = new XMLSerializer().serializeToString(made);
+    const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    const image = new Image();
+    image.addEventListener("load", () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = Math.ceil(width * scale);
+      canvas.height = Math.ceil(height * scale);
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      URL.revokeObjectURL(address);
+      canvas.toBlob(done, "image/png");
+    });
+    image.src = address;
+  }
+
+  function savePng() {
+    toPng((blob) => {
+      const anchor = document.createElement("a");
+      anchor.download = `${data.title.replace(/[^\w.-]+/g, "_") || "network"}.png`;
+      anchor.href = URL.createObjectURL(blob);
+      anchor.click();
+      setTimeout(() => URL.revokeObjectURL(anchor.href), 10000);
+      document.documentElement.dataset.saved = `${anchor.download} ${blob.size}`;
+    });
   }
 
   // --- moving about -------------------------------------------------------------------------
 
   function extent() {
-    const lefts = units.map((unit) => unit.x - unit.width / 2);
-    const rights = units.map((unit) => unit.x + unit.width / 2);
+    const all = [...units, ...bends.flat()];
+    const lefts = all.map((each) => each.x - each.width / 2);
+    const rights = all.map((each) => each.x + each.width / 2);
     const bottoms = units.map((unit) => tops[unit.row] + unit.height);
     const least = (numbers) => numbers.reduce((a, b) => Math.min(a, b), Infinity);
     const most = (numbers) => numbers.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -490,7 +627,9 @@
   function boxDetails(place) {
     const box = data.boxes[place];
     html(details, "h2", box.name);
-    rowsOf(details, [["op", box.op], ["kind", data.kinds[box.kind].name]]);
+    const heats = box.port ? [] : data.heats.map((each) => [each.name, `${amount(each.values[place])} ${each.unit}`]);
+    const full = box.full ? [["name", box.full]] : [];
+    rowsOf(details, [["op", box.op], ["kind", data.kinds[box.kind].name], ...heats, ...full]);
     section("attributes", box.attributes, (parent) => rowsOf(parent, box.attributes));
     section("inputs", box.inputs, (parent) => box.inputs.forEach((value) => valueLine(parent, value)));
     section("outputs", box.outputs, (parent) => box.outputs.forEach((value) => valueLine(parent, value)));
@@ -583,7 +722,7 @@
   // --- search -------------------------------------------------------------------------------
 
   const texts = data.boxes.map((box) =>
-    [box.name, box.op, data.kinds[box.kind].name, ...box.attributes.map((pair) => pair.join("=")),
+    [box.name, box.full, box.op, data.kinds[box.kind].name, ...box.attributes.map((pair) => pair.join("=")),
       ...box.inputs, ...box.outputs, ...box.sources, ...box.rules].join("\n").toLowerCase());
 
   let current = -1;
@@ -614,7 +753,9 @@
 
   function legend() {
     const parent = document.getElementById("legend");
-    data.kinds.forEach((kind) => {
+    parent.replaceChildren();
+    if (heat) heatLegend(parent);
+    else data.kinds.forEach((kind) => {
       const entry = html(parent, "span");
       html(entry, "i").style.background = kind.fill;
       entry.append(kind.name);
@@ -631,6 +772,22 @@
       html(entry, "i").style.borderColor = mark.colour;
       entry.append(`${mark.caption} (${mark.boxes.length})`);
     });
+  }
+
+  function heatLegend(parent) {
+    const entry = html(parent, "div");
+    entry.id = "scale";
+    html(entry, "span", `${heat.name}, a box: 0`);
+    const canvas = html(entry, "canvas");
+    canvas.width = 120;
+    canvas.height = 11;
+    const context = canvas.getContext("2d");
+    for (let x = 0; x < canvas.width; x += 1) {
+      context.fillStyle = warmth(Math.sqrt(x / (canvas.width - 1)));
+      context.fillRect(x, 0, 1, canvas.height);
+    }
+    html(entry, "span", `${amount(hottest)} ${heat.unit}`);
+    html(entry, "span", `${amount(heat.total)} in all`, "small");
   }
 
   function firstFolds() {
@@ -655,13 +812,24 @@
   document.getElementById("less").addEventListener("click", () => step(-1));
   document.getElementById("more").addEventListener("click", () => step(1));
   document.getElementById("fit").addEventListener("click", whole);
+  document.getElementById("png").addEventListener("click", savePng);
+  const choice = document.getElementById("heat");
+  data.heats.forEach((each) => { html(choice, "option", each.name).value = each.name; });
+  if (!data.heats.length) document.getElementById("colours").style.display = "none";
+  choice.addEventListener("change", () => colourBy(choice.value));
+  map.addEventListener("pointerdown", (event) => {
+    map.setPointerCapture(event.pointerId);
+    goOnMap(event);
+  });
+  map.addEventListener("pointermove", (event) => { if (event.buttons) goOnMap(event); });
+  window.addEventListener("resize", showSeen);
   search.addEventListener("input", find);
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") next();
     if (event.key === "Escape") { search.value = ""; find(); search.blur(); }
   });
   document.addEventListener("keydown", (event) => {
-    if (event.target === search) return;
+    if (event.target === search || event.target === choice) return;
     if (event.key === "/") { event.preventDefault(); search.focus(); }
     if (event.key === "f") whole();
     if (event.key === "Escape") select(null);

@@ -104,6 +104,8 @@ struct weft_pool {
     long rest;
     /* Nanoseconds that workers saved, less those that they cost. */
     long credit;
+    /* When the last fork ended. */
+    long end;
     /* The core of the caller, which workers stay away from. */
     int core;
     int cores;
@@ -122,9 +124,14 @@ static long nanoseconds(void)
     return (long)((unsigned long)now.tv_sec * 1000000000UL + (unsigned long)now.tv_nsec);
 }
 
+static long between(long start, long end)
+{
+    return (long)((unsigned long)end - (unsigned long)start);
+}
+
 static long since(long start)
 {
-    return (long)((unsigned long)nanoseconds() - (unsigned long)start);
+    return between(start, nanoseconds());
 }
 
 static void relax(void)
@@ -426,7 +433,7 @@ static void judge(weft_pool *pool, int parts, long gained)
         pool->limit = parts / 2;
         pool->rest = pool->credit > -MOST_REST / REST_FACTOR ? -pool->credit * REST_FACTOR
                                                              : MOST_REST;
-        pool->rest_since = nanoseconds();
+        pool->rest_since = pool->end;
         pool->credit = 0;
     }
 }
@@ -459,7 +466,10 @@ static void run_parts(weft_pool *pool, int parts, weft_task task, void *context)
 static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *context)
 {
     const unsigned long mode = float_mode();
-    long start;
+    const long start = nanoseconds();
+    /* Workers sleep after a pause, and are slow to begin: that says nothing about forks. */
+    const int paused = between(pool->end, start) > MOST_SPIN;
+    long called = start;
     long done;
     long most;
     long saved = 0;
@@ -469,11 +479,13 @@ static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *cont
     for (i = 0; i < parts - 1; ++i) {
         woken |= call(&pool->workers[i], parts, task, context, mode);
     }
-    start = nanoseconds();
+    if (woken) {
+        called = nanoseconds();
+    }
     run_parts(pool, parts, task, context);
     done = nanoseconds();
     /* Longer than that a worker was not at work. */
-    most = 2 * (done - start) + LEAST_GAIN;
+    most = 2 * between(called, done) + LEAST_GAIN;
     for (i = 0; i < parts - 1; ++i) {
         weft_worker *const worker = &pool->workers[i];
         if (worker->helps) {
@@ -481,8 +493,9 @@ static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *cont
             saved += worker->took < most ? worker->took : most;
         }
     }
-    if (!woken) {
-        judge(pool, parts, saved - since(done));
+    pool->end = nanoseconds();
+    if (!woken || !paused) {
+        judge(pool, parts, saved - between(start, called) - between(done, pool->end));
     }
 }
 
@@ -519,6 +532,7 @@ static void reset(weft_pool *pool, int workers)
     pool->rest_since = 0;
     pool->rest = 0;
     pool->credit = MOST_CREDIT;
+    pool->end = 0;
     pool->core = NO_CORE;
     for (i = 0; i < workers; ++i) {
         weft_worker *const worker = &pool->workers[i];
