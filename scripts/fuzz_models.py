@@ -31,7 +31,7 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.fuzz.growing import Grown, grown
+from tests.fuzz.growing import Grown, Unfit, grown
 from tests.fuzz.shrinking import Values, shrunk
 from tests.fuzz.templates import TEMPLATES
 from tests.fuzz.templates_windows import WINDOWS
@@ -51,7 +51,10 @@ def own(seed: int) -> Grown:
 
 def attempt(make: Make, seed: int, out: Path) -> Verdict:
     """The verdict on a seed's model; one that fails is written down."""
-    model = make(seed)
+    try:
+        model = make(seed)
+    except Unfit as error:
+        return Verdict("unfit", text=str(error))
     verdict = judged(model.model, model.feeds, turn=seed)
     if verdict.bad:
         write(out / str(seed), model, verdict, seed)
@@ -134,7 +137,7 @@ def run(make: Make, options: argparse.Namespace) -> int:
             seed += 1
         for which, verdict in crew.finished():
             counts[verdict.kind] += 1
-            if verdict.kind == "refused":
+            if verdict.kind in {"refused", "unfit"}:
                 refusals[verdict.text] += 1
             elif verdict.kind != "right":
                 print(f"seed {which}: {verdict.kind} {verdict.way}: {verdict.text}", flush=True)
