@@ -29,6 +29,7 @@ help:
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
 	@echo 'make peers       time whole networks beside other runtimes (long; see docs/benchmarks.md)'
 	@echo 'make stack       what toolkits take of the stack, painted, beside what they say (long)'
+	@echo 'make bursts      time calls with pauses and beside other threads, NAMES=(networks)'
 	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
@@ -69,8 +70,9 @@ fuzz-models: $(VENV)/.weft-test
 grid: $(VENV)/.weft-test
 	$(PYTEST) -n $(JOBS) -m slow tests/kernels
 
+# `make zoo-export NAMES=architectures` for those of transformers and timm.
 zoo-export: $(VENV)/.weft-zoo
-	$(PY) -m bench.zoo
+	$(PY) -m bench.zoo $(NAMES)
 
 # `make zoo NAMES='resnet18 lstm'` for these only.
 zoo: $(VENV)/.weft-test
@@ -87,6 +89,9 @@ peers: $(VENV)/.weft-peers
 # `make stack NAMES='digits kws_int8'` for these only.
 stack: $(VENV)/.weft-test
 	$(PY) -m bench.stack $(if $(NAMES),--names $(NAMES))
+
+bursts: $(VENV)/.weft-peers
+	$(PY) -m bench.bursts $(if $(NAMES),--names $(NAMES))
 
 growth: $(VENV)/.weft-test
 	$(PY) -m bench.growth

@@ -304,6 +304,16 @@ def report(found: Sequence[Found]) -> list[str]:
     return markdown(heads, rows)
 
 
+def write(folder: Path, machine: str, found: Sequence[Found]) -> str:
+    """Both files, anew after every network; returns the text of the one to read."""
+    text = "\n".join(["# Bursts", "", machine, "", *report(found)]) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bursts.md").write_text(text)
+    record = {"machine": machine, "found": [asdict(each) for each in found]}
+    (folder / "bursts.json").write_text(json.dumps(record, indent=1) + "\n")
+    return text
+
+
 def ratio(value: float | None, base: float | None) -> str:
     return "" if value is None or base is None else f"{value / base:.2f}"
 
@@ -325,6 +335,7 @@ def main() -> int:
     meter = Meter(target("host"), given.threads, find_compiler(), Cache())
     watch = Watch(meter, machine_limits)
     found: list[Found] = []
+    text = ""
     for name in given.names:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
@@ -333,12 +344,8 @@ def main() -> int:
         except Absent as error:
             parser.error(str(error))
         found += measure(name, stage, given.patterns, given.rounds, watch)
-    machine += f" {watch.repeated} turns were repeated because cores were missing."
-    text = "\n".join(["# Bursts", "", machine, "", *report(found)]) + "\n"
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "bursts.md").write_text(text)
-    record = {"machine": machine, "found": [asdict(each) for each in found]}
-    (given.out / "bursts.json").write_text(json.dumps(record, indent=1) + "\n")
+        note = f"{machine} {watch.repeated} turns were repeated because cores were missing."
+        text = write(given.out, note, found)
     print(text)
     return 0
 

@@ -244,10 +244,11 @@ def names() -> list[str]:
 def eaten(what: Architecture) -> Callable[[int], torch.Tensor]:
     """What an architecture of another library takes."""
     if what.eats == "tokens":
-        return token_ids(*what.sizes, VOCABULARY)
+        return token_ids(what.sizes[0], VOCABULARY)
     if what.eats == "image":
         return images(*what.sizes)
-    return lambda batch: torch.randn(batch, *what.sizes)
+    sizes = tuple(what.sizes)
+    return lambda batch: torch.randn((batch, *sizes))
 
 
 def entry(name: str) -> Entry:

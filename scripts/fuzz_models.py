@@ -25,13 +25,14 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.fuzz.growing import Grown, grown
+from tests.fuzz.growing import Grown, Unfit, grown
 from tests.fuzz.shrinking import Values, shrunk
 from tests.fuzz.templates import TEMPLATES
 from tests.fuzz.templates_windows import WINDOWS
@@ -51,18 +52,26 @@ def own(seed: int) -> Grown:
 
 def attempt(make: Make, seed: int, out: Path) -> Verdict:
     """The verdict on a seed's model; one that fails is written down."""
-    model = make(seed)
+    try:
+        model = make(seed)
+    except Unfit as error:
+        return Verdict("unfit", text=str(error))
     verdict = judged(model.model, model.feeds, turn=seed)
     if verdict.bad:
         write(out / str(seed), model, verdict, seed)
     return verdict
 
 
+def _save(path: Path, arrays: Values) -> None:
+    kept: dict[str, Any] = dict(arrays)
+    np.savez(path, **kept)
+
+
 def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
     """The model, its inputs, the smallest part that fails the same way, and the verdict."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model.model, folder / "model.onnx")
-    np.savez(folder / "inputs.npz", **model.feeds)
+    _save(folder / "inputs.npz", model.feeds)
     ways = [verdict.way] if verdict.way != "import" else []
 
     def fails(part: onnx.ModelProto, feeds: Values) -> bool:
@@ -71,7 +80,7 @@ def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
 
     small, feeds = shrunk(model.model, model.values, fails)
     onnx.save(small, folder / "small.onnx")
-    np.savez(folder / "small.npz", **feeds)
+    _save(folder / "small.npz", feeds)
     text = [f"{verdict.kind} ({verdict.way}): {verdict.text}", verdict.detail]
     (folder / "verdict.txt").write_text("\n".join([*text, onnx.printer.to_text(small)]))
 
@@ -134,7 +143,7 @@ def run(make: Make, options: argparse.Namespace) -> int:
             seed += 1
         for which, verdict in crew.finished():
             counts[verdict.kind] += 1
-            if verdict.kind == "refused":
+            if verdict.kind in {"refused", "unfit"}:
                 refusals[verdict.text] += 1
             elif verdict.kind != "right":
                 print(f"seed {which}: {verdict.kind} {verdict.way}: {verdict.text}", flush=True)

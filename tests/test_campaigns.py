@@ -9,6 +9,9 @@ import weft
 from tests.cli.commands import bad, good, record
 from weft import campaigns
 from weft.errors import UserError
+from weft.ir.graph import Graph
+from weft.rewrite.recipe import Recipe
+from weft.rewrite.rule import Exactness
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +125,16 @@ def test_the_command(digits, tmp_path):
     assert bad("campaign", digits, "palette", "prune") == (
         "error: a campaign is about one recipe\n  got: palette, prune\n"
     )
+
+
+def test_a_recipe_of_ones_own_and_its_faults(digits, samples):
+    def fails(graph: Graph, _: object) -> Graph:
+        assert graph.nodes[1 << 20]
+        return graph
+
+    mine = Recipe("mine", "Fails.", Exactness.BIT_EXACT, fails)
+    with pytest.raises(UserError) as caught:
+        weft.campaign(digits, mine, data=samples)
+    assert caught.value.rule == "recipe mine: `apply` failed"
+    assert caught.value.got == "IndexError: tuple index out of range"
+    assert caught.value.where.startswith(__file__)

@@ -27,7 +27,7 @@ from weft.explore.campaign import Campaign, Cell, Trial
 from weft.explore.trials import Samples, right
 from weft.ir.graph import Graph
 from weft.recipes import recipe_named
-from weft.rewrite.recipe import Recipe, parameters_of
+from weft.rewrite.recipe import Recipe, applied, parameters_of
 from weft.variants import samples_of
 
 Report = Callable[[float, str], None]
@@ -39,7 +39,7 @@ _CHOOSERS = ("tensors", "layers")
 
 def campaign(
     model: str | Path | Net,
-    recipe: str,
+    recipe: str | Recipe,
     *,
     grid: Mapping[str, Sequence[object]] | None = None,
     trials: int | None = None,
@@ -87,7 +87,13 @@ def campaign(
     seconds = time.perf_counter() - start - runner.building
     accuracy = None if samples.labels is None else runner.correct / samples.count
     return Campaign(
-        net.graph.name, recipe, accuracy, tuple(cells), tuple(alone), runner.builds, seconds
+        net.graph.name,
+        plan.recipe.name,
+        accuracy,
+        tuple(cells),
+        tuple(alone),
+        runner.builds,
+        seconds,
     )
 
 
@@ -186,7 +192,7 @@ def _cell(
     for number in range(plan.trials):
         seed = None if plan.seed is None else plan.seed + number
         numbered = given if seed is None else {**given, "seed": seed}
-        variant = plan.recipe.apply(runner.net.graph, parameters_of(plan.recipe, numbered))
+        variant = applied(runner.net.graph, plan.recipe, parameters_of(plan.recipe, numbered))
         found.append(runner.trial(variant, seed))
         watch.step(layer or "trials")
     told = {name: _text(value) for name, value in values.items()}

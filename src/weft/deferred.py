@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for (PEP 562).
+"""What is imported when it is first asked for (PEP 562), or only where it is installed.
 
 A package whose parts take long to import, and are not always needed, gives its interface so; who
 uses it says ``from weft.frontends import onnx`` and ``onnx.load(path)``.
@@ -7,7 +7,9 @@ uses it says ``from weft.frontends import onnx`` and ``onnx.load(path)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 
 
 def deferred(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
@@ -24,3 +26,9 @@ def deferred(package: str, modules: Mapping[str, str]) -> Callable[[str], object
         return getattr(import_module(modules[name]), name)
 
     return get
+
+
+@cache
+def installed(package: str) -> bool:
+    """Whether a package that Weft can do without is there; it is not imported."""
+    return find_spec(package) is not None

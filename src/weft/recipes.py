@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from typing import cast
 
 from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
 from weft.errors import UserError, nearest_or_all
@@ -44,8 +45,21 @@ ALL: Table[Recipe] = Table(Kind.RECIPES, {each.name: each for each in RECIPES}, 
 """Every recipe by name, those of plugins too."""
 
 
-def recipe_named(name: str) -> Recipe:
-    """A recipe of the table; a ``UserError`` names the nearest if there is none."""
+def recipe_named(name: str | Recipe) -> Recipe:
+    """A recipe of the table, or the one that is given.
+
+    Raises:
+        UserError: there is none of that name; names the nearest.
+    """
+    given = cast(object, name)
+    if isinstance(given, Recipe):
+        return given
+    if not isinstance(name, str):
+        raise UserError(
+            "a recipe is given by its name or as a Recipe",
+            got=type(given).__name__,
+            fix="Net.rewrite applies rules." if isinstance(given, Rule) else "",
+        )
     found = ALL.get(name)
     if found is None:
         fix = ALL.why_missing(name) or nearest_or_all(name, ALL)
@@ -64,14 +78,7 @@ def apply(graph: Graph, name: str | Recipe, values: Mapping[str, object] | None 
     Raises:
         UserError: there is no such recipe or parameter, or the precondition does not hold.
     """
-    recipe = recipe_named(name) if isinstance(name, str) else name
-    if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UserError(
-            "a recipe is given by its name or as a Recipe",
-            got=f"{type(recipe).__name__}",
-            fix="Net.rewrite applies rules." if isinstance(recipe, Rule) else "",
-        )
-    return apply_recipe(graph, recipe, values or {})
+    return apply_recipe(graph, recipe_named(name), values or {})
 
 
 def parse_steps(words: Sequence[str]) -> list[tuple[str, dict[str, str]]]:

@@ -119,7 +119,7 @@ def test_a_name_that_is_an_identifier_is_kept(digits):
         ),
         (
             lambda n: weft.trace(weft.layers.Conv(3, 1), "f32[1,3,4,4]", seed=-1),
-            "net: seed must not be negative; got -1",
+            "net: the seed must be a whole number, 0 or more; got -1",
         ),
     ],
 )

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of, write
+from tests.turns import in_turn
 from weft.codegen.emit import emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
@@ -123,9 +125,9 @@ def test_scan(flavour: str, tmp_path: Path) -> None:
     assert np.array_equal(count, wanted[1])
 
 
-@pytest.mark.parametrize("parts", [1, 2, 0])
-@pytest.mark.parametrize("weights", ["arrays", "blob"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("flavour", "weights", "parts"), in_turn(product(FLAVOURS, ["arrays", "blob"]), [1, 2, 0])
+)
 def test_compiles_without_warnings(flavour: str, weights: str, parts: int, tmp_path: Path) -> None:
     files = emit(program(), flavour, weights, parts)
     sources = write(files, tmp_path)

@@ -342,8 +342,8 @@ def session_of(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except _ERRORS:
-        raise Unfit from None
+    except _ERRORS as error:
+        raise Unfit(f"onnxruntime: {error}") from None
 
 
 def _run(

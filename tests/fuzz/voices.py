@@ -45,8 +45,9 @@ class Verdict:
     """What became of a model.
 
     Attributes:
-        kind: ``right``, ``refused`` (with a ``UserError``), ``other`` (only onnxruntime differs),
-            ``wrong``, or ``bug`` (an exception that no user should see).
+        kind: ``right``, ``unfit`` (onnxruntime cannot run it), ``refused`` (with a ``UserError``),
+            ``other`` (only onnxruntime differs), ``wrong``, or ``bug`` (an exception that no user
+            should see).
         way: of compiling it, where one is to blame.
         text: the first line of the error, or what differs by how much.
         detail: a trace.

@@ -9,6 +9,7 @@ import pytest
 from tests.match.test_matcher import graph_of
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.match import disjoint
 from weft.match.conditions import Subject
 from weft.match.describe import query_of
 from weft.match.query import Query, query
@@ -225,6 +226,17 @@ def test_faults_of_predicates_and_weights_are_theirs() -> None:
     assert str(caught.value) == (
         "query: `weight` failed; got TypeError: it must return a whole number; it returned None "
         f"({__file__}, line {line}, a match of v1)"
+    )
+
+
+def test_best_needs_ortools_only_where_matches_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disjoint, "installed", lambda package: False)
+    assert query(chain(6), "Relu -> Neg", overlaps="best").cut == ""
+    found = query(chain(6), "Relu -> Neg -> Relu?", overlaps="best")
+    assert [len(match.nodes) for match in found] == [3, 2]
+    assert found.cut == (
+        "the heaviest were taken first; to weigh all sets of matches against each other, "
+        "install OR-tools: pip install 'weft[solver]'"
     )
 
 

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.plan import memory
+from weft.plan import report as report_module
 from weft.plan.interval import Interval
 from weft.plan.memory import Placement, aligned, live_bytes, place
+from weft.plan.report import Report, summary
 
 
 @st.composite
@@ -69,8 +72,12 @@ def test_near_the_bound(count, mean, seed):
     assert placement.ratio <= 1.05
 
 
+SOLVED = (60, 10, 5)
+"""A network that repairs leave above the bound, and a solver does not."""
+
+
 def test_the_solver_closes_what_greedy_leaves_open():
-    intervals = network(60, 10, seed=3)
+    intervals = network(*SOLVED)
     greedy, solved = place(intervals, seconds=0), place(intervals, seconds=2)
     check(intervals, solved, 64)
     assert greedy.bytes > greedy.lower_bound
@@ -78,14 +85,25 @@ def test_the_solver_closes_what_greedy_leaves_open():
     assert place(intervals, seconds=2) == solved
 
 
-def test_empty_buffers_take_no_room():
-    intervals = [Interval("none", 0, 0, 5), Interval("some", 65, 0, 0)]
-    assert place(intervals) == Placement({"none": 0, "some": 0}, 128, 128, "greedy")
-    assert place([]) == Placement({}, 0, 0, "greedy")
-    assert place([Interval("none", 0, 0, 0)]).ratio == 1
+def test_without_a_solver_plans_are_made_and_say_what_would_help(monkeypatch: pytest.MonkeyPatch):
+    intervals = network(*SOLVED)
+    monkeypatch.setattr(memory, "is_installed", lambda: False)
+    found = place(intervals)
+    assert found == place(intervals, seconds=0)
+    assert found.method == "repaired"
+    report = Report("net", (), found.bytes, found.lower_bound, found.method, 0)
+    assert "OR-tools" not in summary(report)
+    monkeypatch.setattr(report_module, "is_installed", lambda: False)
+    assert summary(report) == (
+        f"0 steps; arena {found.bytes:,} bytes, lower bound {found.lower_bound:,} "
+        f"(ratio {found.ratio:.3f}, repaired; OR-tools may come closer: "
+        "pip install 'weft[solver]'); weights 0 bytes"
+    )
 
 
-def test_live_bytes():
-    intervals = [Interval("a", 60, 0, 1), Interval("b", 100, 1, 2), Interval("c", 1, 4, 4)]
-    assert live_bytes(intervals) == [64, 192, 128, 0, 64]
-    assert live_bytes(intervals, 1) == [60, 160, 100, 0, 1]
+@pytest.mark.parametrize(
+    ("count", "mean", "seed"), [(24, 6, 6), (24, 6, 7), (60, 10, 1), (60, 10, 2)]
+)
+def test_repairs_meet_the_bound_where_greedy_placement_does_not(count: int, mean: int, seed: int):
+    placement = place(network(count, mean, seed), seconds=0)
+    assert (placement.method, placement.bytes) == ("repaired", placement.lower_bound)

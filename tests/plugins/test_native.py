@@ -246,6 +246,13 @@ def test_generators_of_plugins_compete(install: Install) -> None:
     [
         (GENERATOR.format(name="nest"), "with names of their own; got nest"),
         ("def propose(task):\n    yield 1 / 0", "must not fail; got ZeroDivisionError"),
+        ("def propose(task):\n    yield 3", "must propose objects of the class Alternative; got 3"),
+        (
+            "from weft.kernels.alternatives import Alternative, Sums\n"
+            "def propose(task):\n"
+            "    yield Alternative('mine', 0.0, Sums('mine'), lambda: 1 / 0)",
+            "must not fail; got ZeroDivisionError: division by zero (mine.py, line 3)",
+        ),
     ],
 )
 def test_a_generator_that_is_wrong(install: Install, text: str, told: str) -> None:

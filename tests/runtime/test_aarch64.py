@@ -54,6 +54,8 @@ def usual() -> list[tuple[Net, str]]:
     return found
 
 
+# zig builds the C library of the machine first, which takes a minute where nothing is cached.
+@pytest.mark.thorough
 def test_usual_kernels(arm: tuple[Sequence[str], Sequence[str]], tmp_path: Path) -> None:
     assert_right(usual(), arm, tmp_path, of=100)
 
@@ -85,6 +87,7 @@ def assert_right(
     assert found
 
 
+@pytest.mark.thorough
 def test_the_digits_network(arm: tuple[Sequence[str], Sequence[str]], tmp_path: Path) -> None:
     net = weft.load(networks.path_of("digits"))
     program = net.program(MACHINE, "digits")

@@ -14,7 +14,16 @@ from weft.ops.table import OPS
 from weft.plan.lower import lower
 from weft.plan.plan import make
 from weft.runtime.library import build
-from weft.runtime.timing import Loop, Timer, from_c, from_python, loop_over, measure, summary
+from weft.runtime.timing import (
+    Loop,
+    Timer,
+    from_c,
+    from_python,
+    loop_over,
+    measure,
+    microseconds,
+    summary,
+)
 from weft.targets.table import target
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -88,3 +97,14 @@ def test_from_c_and_from_python(doubling):
         assert found.runs >= 5
         assert 0 < found.least <= found.median <= found.most
     assert len(calls) >= found.runs
+
+
+def test_times_have_decimals_that_say_something():
+    assert [microseconds(value) for value in (0.0073, 0.41, 6.84, 153.42, 30_000.0)] == [
+        "0.007",
+        "0.410",
+        "6.84",
+        "153.4",
+        "30,000.0",
+    ]
+    assert microseconds(0.05, 153.0) == "0.1"

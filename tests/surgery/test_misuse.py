@@ -25,6 +25,11 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
     [
         (lambda: X.named(3), "the name of a value must be a string; got 3"),
         (
+            lambda: X == 0,
+            "`==` tells whether two values are one, not whether their elements are equal; "
+            "got Value(x: f32[1,3,8,8]). Use weft.ops.equal.",
+        ),
+        (
             lambda: np.array(X),
             "a value of a network in the making has no elements yet; "
             "got Value(x: f32[1,3,8,8]). Functions of weft.ops take values; compile() gives "

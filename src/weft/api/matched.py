@@ -75,9 +75,10 @@ def highlighted(
         return {caption: node_names(graph, each, "draw") for caption, each in marked.items()}
     if isinstance(given, str | Node | HasNodes):
         return {"marked": node_names(graph, given, "draw")}
-    listed = list(cast(Iterable[Any], given)) if isinstance(given, Iterable) else given
+    listed = cast(Any, given)
     if isinstance(given, Matches) and len(given) <= MOST_MARKS:
         named = {f"match {n}": node_names(graph, each, "draw") for n, each in enumerate(given, 1)}
         return {caption: names for caption, names in named.items() if names}
+    listed = list(cast(Iterable[Any], listed)) if isinstance(listed, Iterable) else listed
     names = node_names(graph, listed, "draw")
     return {"matches" if isinstance(given, Matches) else "marked": names} if names else None

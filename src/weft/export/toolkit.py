@@ -27,6 +27,7 @@ from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
 from weft.plan.report import Report, Row, Span, size, summary
+from weft.plan.solver import solver_name
 from weft.runtime.threads import pool_texts
 from weft.screen import Screen, Shown
 
@@ -287,6 +288,8 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "flavour": files.flavour.name,
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
+        "placement": report.method,
+        "solver": solver_name() if report.method == "solver" else "",
         "stack_bytes": files.stack_bytes,
         "stack_measured": files.stack.compiler,
         "flash_bytes": toolkit.flash_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weft.deferred import installed
 from weft.match.ways import Deadline
 
 # How often the clock is looked at.
@@ -39,16 +40,33 @@ def heaviest(
             f"matches have {sum(sizes):,} nodes in all, too many to weigh against each other: "
             "the heaviest were taken first"
         )
+    if len(first) == len(sizes):
+        return first, ""
+    if not installed("ortools"):
+        return first, (
+            "the heaviest were taken first; to weigh all sets of matches against each other, "
+            "install OR-tools: pip install 'weft[solver]'"
+        )
+    return _by_solver(members, weights, first, deadline) or (first, late)
+
+
+def _by_solver(
+    members: Callable[[int], set[str]],
+    weights: Sequence[int],
+    first: Sequence[int],
+    deadline: Deadline,
+) -> tuple[list[int], str] | None:
+    """The numbers that CP-SAT finds, beginning with the first ones; nothing if time runs out."""
     # OR-tools takes 0.6 s to import, which nothing else that uses queries should pay.
     from ortools.sat.python import cp_model  # noqa: PLC0415
 
     model = cp_model.CpModel()
-    taken = [model.new_bool_var("") for _ in sizes]
+    taken = [model.new_bool_var("") for _ in weights]
     sharing: dict[str, list[cp_model.IntVar]] = {}
     begin = set(first)
     for number, variable in enumerate(taken):
         if number % _SETS_PER_LOOK == 0 and not deadline.left:
-            return first, late
+            return None
         model.add_hint(variable, number in begin)
         for name in members(number):
             sharing.setdefault(name, []).append(variable)
@@ -60,7 +78,7 @@ def heaviest(
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return first, late
+        return None
     chosen = [number for number, variable in enumerate(taken) if solver.boolean_value(variable)]
     if status == cp_model.OPTIMAL:
         return chosen, ""

@@ -246,7 +246,7 @@ def query(
 
 def _checked(seconds: float) -> float:
     """A time limit that is a number of seconds."""
-    given: object = seconds
+    given = cast(object, seconds)
     if isinstance(given, int | float) and not isinstance(given, bool) and given >= 0:
         return seconds
     raise UserError("seconds must be a number, 0 or more", got=repr(given))

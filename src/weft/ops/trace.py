@@ -144,8 +144,6 @@ def graph_of(
     if type(seed) is not int or seed < 0:
         raise UserError("net: the seed must be a whole number, 0 or more", got=repr(seed))
     _check_ends(inputs, outputs)
-    if seed < 0:
-        raise UserError("net: seed must not be negative", got=str(seed))
     work = _Work(GraphBuilder(OPS, name), seed)
     for each in inputs:
         assert isinstance(each.maker, Given)

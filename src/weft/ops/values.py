@@ -181,6 +181,18 @@ class Value:
     def __neg__(self) -> Value:
         return apply(OPS["Neg"], (self,))[0]
 
+    def __eq__(self, other: object) -> bool:
+        # The same object, as containers need it; elements are compared by an op.
+        if isinstance(other, int | float | np.ndarray):
+            raise UserError(
+                "`==` tells whether two values are one, not whether their elements are equal",
+                got=repr(self),
+                fix="Use weft.ops.equal.",
+            )
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __lt__(self, other: Input) -> Value:
         return binary("Less", self, other)
 

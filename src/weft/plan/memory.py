@@ -2,22 +2,26 @@
 
 Two intervals that are live at one step may not overlap in memory.  The lower bound is
 what is live at the worst step.  Greedy placement in several orders, repaired by moving
-what stands highest to the front, usually meets it; where it does not, a solver tries.
+what reaches the top ahead, meets it on every known network; where it does not, a solver
+tries, if there is one.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.plan.interval import Interval
-from weft.plan.solver import improve
+from weft.plan.solver import improve, is_installed
 
-REPAIRS = 400
+REPAIRS = 2000
 """Attempts to repair the best greedy placement; fewer where there is much to place."""
-REPAIR_BUDGET = 2_000_000
+REPAIR_BUDGET = 3_000_000
 """Pairs of intervals live together that repairs may look at; about a second."""
+SWAPS = 0.3
+"""Share of the attempts that exchange two others as well."""
 SOLVER_PAIRS = 2_000
 """Where more are live together, a solver is worth its time only if much is to be gained."""
 MUCH = 1.05
@@ -158,26 +162,32 @@ def _greedy(table: _Table, bound: int) -> Candidate:
 
 
 def _repair(table: _Table, start: Candidate, bound: int) -> Candidate:
-    """Moves what reaches the top ahead in the order, further with every failure in a row."""
-    found = start
-    _, order, offsets, best = start
-    failures = 0
+    """Moves what reaches the top ahead of something that is live with it, over and over.
+
+    What needs no more memory is gone on with, so that plateaus are left; what is drawn is the
+    same in every run.
+    """
+    chance = random.Random(0)
+
+    def draw(count: int) -> int:
+        return int(chance.random() * count)
+
+    height, order, offsets, best = start
     for _ in range(min(REPAIRS, REPAIR_BUDGET // (1 + table.pairs))):
-        top = max(range(len(order)), key=lambda n: (offsets[n] + table.sizes[n], n))
-        place = order.index(top)
-        ahead = place - 1 - failures * failures if place else len(order) // 2
-        moved = [number for number in order if number != top]
-        moved.insert(max(0, ahead), top)
-        trial = table.fit(moved, best)
-        height = table.height(trial)
-        failures = 0 if height < found[0] else failures + 1
-        if height < found[0]:
-            found = (height, moved, trial, best)
         if height <= bound:
             break
-        # Sideways steps leave plateaus; a bad one goes back to the best.
-        order, offsets = (moved, trial) if height <= found[0] * 1.05 else (found[1], found[2])
-    return found
+        top = max(range(len(order)), key=lambda n: (offsets[n] + table.sizes[n], n))
+        moved = [number for number in order if number != top]
+        around = table.together[top]
+        moved.insert(moved.index(around[draw(len(around))]) if around else 0, top)
+        if chance.random() < SWAPS:
+            one, other = draw(len(moved)), draw(len(moved))
+            moved[one], moved[other] = moved[other], moved[one]
+        trial = table.fit(moved, best)
+        found = table.height(trial)
+        if found <= height:
+            height, order, offsets = found, moved, trial
+    return height, order, offsets, best
 
 
 # --- everything -----------------------------------------------------------------------------
@@ -191,10 +201,11 @@ def place(intervals: Sequence[Interval], alignment: int = 64, seconds: float = 0
         alignment: of every offset.
         seconds: about how long a solver may try where greedy placement misses the lower
             bound; counted in the solver's own work, so that results do not depend on
-            the machine.  0 for no solver.
+            the machine.  0 for no solver; nor is there one where OR-tools is not installed.
 
     Returns:
-        Offsets and the lower bound.  Equal arguments give equal results.
+        Offsets and the lower bound.  Equal arguments give equal results, with a solver and
+        without.
     """
     bound = max(live_bytes(intervals, alignment), default=0)
     real = [each for each in intervals if each.bytes > 0]
@@ -210,7 +221,7 @@ def place(intervals: Sequence[Interval], alignment: int = 64, seconds: float = 0
             candidate, method = repaired, "repaired"
     height, _, found, _ = candidate
     small = table.pairs <= SOLVER_PAIRS
-    if height > (bound if small else bound * MUCH) and seconds > 0:
+    if height > (bound if small else bound * MUCH) and seconds > 0 and is_installed():
         solved = improve(real, table.sizes, found, bound, alignment, seconds)
         if solved is not None and table.height(solved) < height:
             found, height, method = solved, table.height(solved), "solver"

@@ -95,6 +95,8 @@ class Plan(Shown):
         scratch: arena offsets of the steps' scratch memory, by step.
         arena_bytes: size of the arena; lower_bound: what no placement could beat.
         types: of all values, those that the plan added included.
+        method: what found the offsets: ``greedy``, ``repaired``, or ``solver`` where one was used
+            for the arena or within a step.
         threads: that there is scratch memory for.
     """
 
@@ -190,6 +192,7 @@ class _Planner:
         sequence = order.best_order(raw, sizes)
         lives = liveness.lifetimes(sequence, raw, sizes)
         placed = memory.place(lives.intervals, ALIGNMENT)
+        inner = [step.nested.method for step in steps if step.nested]
         return Plan(
             graph=self.graph,
             steps=tuple(
@@ -207,7 +210,7 @@ class _Planner:
             lower_bound=placed.lower_bound,
             types=self.storage.types,
             intervals=lives.intervals,
-            method=placed.method,
+            method="solver" if "solver" in inner else placed.method,
             threads=self.threads,
         )
 

@@ -9,6 +9,7 @@ from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Region
+from weft.plan.solver import ADVICE, is_installed
 from weft.screen import Screen, Shown
 
 
@@ -219,9 +220,11 @@ def _at(place: Place) -> str:
 
 def summary(report: Report) -> str:
     """The totals, in one line."""
+    missed = report.arena_bytes > report.lower_bound
+    advice = f"; {ADVICE}" if missed and not is_installed() else ""
     return (
         f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes, lower bound "
-        f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}); "
+        f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}{advice}); "
         f"weights {report.weight_bytes:,} bytes"
     )
 

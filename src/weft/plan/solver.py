@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 
+from weft.deferred import installed
 from weft.plan.interval import Interval
+
+ADVICE = "OR-tools may come closer: pip install 'weft[solver]'"
+
+
+def is_installed() -> bool:
+    """Whether OR-tools, which nothing but this needs, is there."""
+    return installed("ortools")
+
+
+def solver_name() -> str:
+    """OR-tools and its version, on which placements depend."""
+    return f"ortools {version('ortools')}"
 
 
 def improve(

@@ -31,14 +31,15 @@ def rules_of(given: RuleLike | Iterable[RuleLike]) -> tuple[Rule, ...]:
             fix = nearest_or_all(given, known)
             raise UserError("there must be a rule of that name", got=given, fix=fix)
         return (known[given],)
-    if isinstance(given, Iterable):
-        found = [rule for each in cast(Iterable[RuleLike], given) for rule in rules_of(each)]
+    several = cast(object, given)
+    if isinstance(several, Iterable):
+        found = [rule for each in cast(Iterable[RuleLike], several) for rule in rules_of(each)]
         _check_names(found)
         return tuple(found)
     raise UserError(
         "rules are given as rules or by their names",
-        got=type(given).__name__,
-        fix="Net.apply applies recipes." if isinstance(given, Recipe) else "",
+        got=type(several).__name__,
+        fix="Net.apply applies recipes." if isinstance(several, Recipe) else "",
     )
 
 

@@ -56,8 +56,9 @@ class Recipe:
     def __post_init__(self) -> None:
         if not callable(self.apply):
             raise UserError(f"recipe {self.name}: `apply` must be a function", got=repr(self.apply))
-        if not (isinstance(self.parameters, type) and is_dataclass(self.parameters)):
-            got = repr(self.parameters)
+        parameters = cast(object, self.parameters)
+        if not (isinstance(parameters, type) and is_dataclass(parameters)):
+            got = repr(cast(object, parameters))
             raise UserError(f"recipe {self.name}: `parameters` must be a dataclass", got=got)
         object.__setattr__(self, "exactness", exactness_of(self.exactness))
 
@@ -95,14 +96,20 @@ def apply_recipe(graph: Graph, recipe: Recipe, values: Mapping[str, object]) -> 
         UserError: a parameter is wrong, or the precondition of the recipe does not hold.
     """
     parameters = parameters_of(recipe, values)
-    done = _applied(graph, recipe, parameters)
+    done = applied(graph, recipe, parameters)
     if done is graph:
         return graph
     return noted(resolved(_without_unused(done)), recipe.name, given_text(recipe, parameters))
 
 
-def _applied(graph: Graph, recipe: Recipe, parameters: Any) -> Graph:
-    """What a recipe gives; faults of one that is not Weft's are told as its own."""
+def applied(graph: Graph, recipe: Recipe, parameters: Any) -> Graph:
+    """What a recipe gives; faults of one that is not Weft's are told as its own.
+
+    Args:
+        graph: the graph.
+        recipe: what to do.
+        parameters: of the recipe, as ``parameters_of`` gives them.
+    """
     if is_weft(recipe.apply):
         return recipe.apply(graph, parameters)
     try:

@@ -53,7 +53,8 @@ class Timing:
 
 def microseconds(value: float, whole: float | None = None) -> str:
     """A time for people, with decimals that say something beside a whole."""
-    return f"{value:,.{1 if (value if whole is None else whole) >= 100 else 2}f}"
+    beside = value if whole is None else whole
+    return f"{value:,.{1 if beside >= 100 else 2 if beside >= 1 else 3}f}"
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ from weft.ir.graph import Graph, Node
 class HasNodes(Protocol):
     """A view, or a match of a query."""
 
+    # Any, since neither type checker nor Python take a cached property for a property.
     @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes."""
+    def nodes(self) -> Any:
+        """The nodes, in a tuple."""
         ...
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """Values that they make for others."""
+    def outputs(self) -> Any:
+        """Names of values that they make for others, in a tuple."""
         ...
 
 
@@ -93,4 +94,4 @@ def _each(given: object, rule: str) -> list[str | Node | HasNodes]:
         return [given]
     if isinstance(given, Iterable) and not isinstance(given, Mapping | bytes):
         return [inner for each in cast(Iterable[Any], given) for inner in _each(each, rule)]
-    raise UserError(rule, got=f"{type(given).__name__} {given!r}"[:80])
+    raise UserError(rule, got=f"{type(cast(object, given)).__name__} {cast(object, given)!r}"[:80])

@@ -33,7 +33,8 @@ typedef struct weft_pool weft_pool;
 
 /* A pool of at most so many threads, the caller's among them; a null pointer if there is no
  * memory for it.  Threads are started when they are first needed.  They wait for work by
- * spinning for a moment, then sleep.
+ * spinning for a moment, then sleep.  They stay away from the core of the caller if there are
+ * enough others; on Linux, their affinity follows the caller's.
  *   pin: whether each thread is bound to a core of its own, of those that this process may
  *     use; the caller's thread, which is left alone, should then be bound to the first of them
  */
@@ -41,9 +42,10 @@ weft_pool *weft_pool_new(int most, int pin);
 
 /* Runs a task in parts: what `run` of weft_threads asks for.  Part 0 is the caller's and each
  * other part always the same thread's, or the caller's where that thread has not begun when the
- * caller's own part is done.  Where the pool is at work already, for another thread or for the
- * task that calls, the caller does all of the task by itself.  Where other processes take the
- * cores, so that parts do not pay, there are fewer of them for a while.
+ * caller's own part is done.  Workers yield to other threads between parts.  Where the pool is at
+ * work already, for another thread or for the task that calls, the caller does all of the task by
+ * itself.  Where other processes take the cores, so that parts do not pay, there are fewer of them
+ * for a while.
  */
 void weft_pool_run(void *pool, int parts, void (*task)(void *context, int part, int parts),
                    void *context);
