@@ -11,6 +11,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -37,12 +38,12 @@ def published() -> Callable[[int], Grown]:
 
     kind = Model.init("onnx", backend_target="cpu")
     kind.add_seed_setter()
-    opset = auto_opset(kind, None, vulops=False)
+    opset: Any = auto_opset(kind, None, vulops=False)
     activate_ext(opset=opset, factory=None)
 
     def make(seed: int) -> Grown:
         made = model_gen(
-            opset=opset,  # pyright: ignore[reportArgumentType] (it wants a list)
+            opset=opset,
             method="symbolic-cinit",
             seed=seed,
             max_elem_per_tensor=ELEMENTS,
@@ -86,7 +87,7 @@ def with_values(model: onnx.ModelProto, seed: int) -> Grown:
     for node in model.graph.node:
         whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
     names = [each.name for each in whole.graph.output]
-    made = map(np.asarray, session_of(whole).run(names, feeds))
-    values = dict(zip(names, made, strict=True))
+    found: list[Any] = list(session_of(whole).run(names, feeds))
+    values = dict(zip(names, found, strict=True))
     constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     return Grown(model, feeds, {**feeds, **constants, **values})

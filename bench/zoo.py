@@ -247,7 +247,8 @@ def eaten(what: Architecture) -> Callable[[int], torch.Tensor]:
         return token_ids(what.sizes[0], VOCABULARY)
     if what.eats == "image":
         return images(*what.sizes)
-    return lambda batch: torch.randn(batch, *what.sizes)
+    sizes = tuple(what.sizes)
+    return lambda batch: torch.randn((batch, *sizes))
 
 
 def entry(name: str) -> Entry:

@@ -25,6 +25,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -61,11 +62,16 @@ def attempt(make: Make, seed: int, out: Path) -> Verdict:
     return verdict
 
 
+def _save(path: Path, arrays: Values) -> None:
+    kept: dict[str, Any] = dict(arrays)
+    np.savez(path, **kept)
+
+
 def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
     """The model, its inputs, the smallest part that fails the same way, and the verdict."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model.model, folder / "model.onnx")
-    np.savez(folder / "inputs.npz", **model.feeds)  # pyright: ignore[reportArgumentType]
+    _save(folder / "inputs.npz", model.feeds)
     ways = [verdict.way] if verdict.way != "import" else []
 
     def fails(part: onnx.ModelProto, feeds: Values) -> bool:
@@ -74,7 +80,7 @@ def write(folder: Path, model: Grown, verdict: Verdict, seed: int) -> None:
 
     small, feeds = shrunk(model.model, model.values, fails)
     onnx.save(small, folder / "small.onnx")
-    np.savez(folder / "small.npz", **feeds)  # pyright: ignore[reportArgumentType]
+    _save(folder / "small.npz", feeds)
     text = [f"{verdict.kind} ({verdict.way}): {verdict.text}", verdict.detail]
     (folder / "verdict.txt").write_text("\n".join([*text, onnx.printer.to_text(small)]))
 

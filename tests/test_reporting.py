@@ -32,16 +32,12 @@ def test_steps_of_a_build(digits: Path, tmp_path: Path, monkeypatch: pytest.Monk
     steps: list[str] = []
     with weft.progress(lambda step: steps.append(str(step))):
         net.compile(threads=1)
-    assert steps == [
-        "simplifying",
-        "planning",
-        "writing C",
-        "compiling digits.c (1 of 3)",
-        "compiling digits_1.c (2 of 3)",
-        "compiling digits_2.c (3 of 3)",
-        "linking",
-        "packing weights",
-    ]
+    assert steps[:3] == ["simplifying", "planning", "writing C"]
+    assert steps[-2:] == ["linking", "packing weights"]
+    compiled = steps[3:-2]
+    whole = f" (1 of {len(compiled)})" if len(compiled) > 1 else ""
+    assert compiled[0] == f"compiling digits.c{whole}"
+    assert all(each.startswith("compiling digits") for each in compiled)
     steps.clear()
     with weft.progress(lambda step: steps.append(str(step))):
         net.compile(threads=1)  # from the cache: nothing takes long

@@ -74,6 +74,9 @@ CASES = (
     Case("run --output", "new.npz", "run % --random -o @"),
     Case("bench --svg", "new.svg", "bench % --layers --seconds 0.01 --svg @"),
     Case("compare --svg", "new.svg", "compare % % --seconds 0.01 --cost flash --svg @"),
+    Case(
+        "campaign --svg", "new.svg", "campaign % fault-weights bits=30 count=1 --trials 2 --svg @"
+    ),
     Case("plugin new --output", "plugin", "plugin new my-op --kind op -o @"),
     Case("save", MODEL, call=lambda path: weft.load(path).save(path)),
     Case("save", "new.weft", call=lambda path: weft.load(path.with_name(MODEL)).save(path)),

@@ -57,7 +57,7 @@ def test_an_interrupt_while_compiling(digits: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    started = wait_for(tmp_path / "started", 2)
+    started = wait_for(tmp_path / "started", 1)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate()
     assert (process.returncode, out, errors) == (130, "", "interrupted\n")

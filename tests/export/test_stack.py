@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -48,6 +49,16 @@ def test_painted(lively, name, standard, level, tmp_path):
     used, measured = painted(files, tmp_path / "net", machine(name), level)
     assert measured is not None
     assert 0 < used <= measured <= files.stack_bytes
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86")
+@pytest.mark.parametrize("level", ["0", "2"])
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_vectors(lively, name, level, tmp_path):
+    made = lively.export(tmp_path / "net", "x86-sse2", name="net")
+    used, measured = painted(made.files, tmp_path / "net", machine(name), level)
+    assert measured is not None
+    assert 0 < used <= min(measured, made.files.stack_bytes)
 
 
 def test_a_run_that_takes_more_than_is_said(tmp_path):

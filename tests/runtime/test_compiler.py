@@ -14,7 +14,7 @@ import pytest
 import weft
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import InternalError, UserError
-from weft.runtime import compiler
+from weft.runtime import compiler, threads
 from weft.runtime.compiler import (
     compile_object,
     find_compiler,
@@ -172,6 +172,8 @@ def test_vectors_are_refused_where_there_are_none(less: Path) -> None:
 def test_tcc_runs_plain_c(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "tcc")
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    # An earlier test may have loaded a pool that another compiler built.
+    monkeypatch.setattr(threads, "_shared_pool", threads._shared_pool.__wrapped__)
     net, image = weft.load(digits), np.ones((1, 1, 8, 8), np.float32)
     with pytest.raises(UserError, match="the flavour gnu needs gcc or clang"):
         net.compile()

@@ -79,6 +79,6 @@ def highlighted(
     if isinstance(given, Matches) and len(given) <= MOST_MARKS:
         named = {f"match {n}": node_names(graph, each, "draw") for n, each in enumerate(given, 1)}
         return {caption: names for caption, names in named.items() if names}
-    listed = list(listed) if isinstance(listed, Iterable) else listed
+    listed = list(cast(Iterable[Any], listed)) if isinstance(listed, Iterable) else listed
     names = node_names(graph, listed, "draw")
     return {"matches" if isinstance(given, Matches) else "marked": names} if names else None

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft import export as toolkits
 from weft.errors import UserError
-from weft.export.limits import ram_needed
-from weft.export.toolkit import Toolkit
 from weft.ir.graph import Graph
 from weft.plan.plan import Plan
 from weft.plan.report import Row, report
 
 if TYPE_CHECKING:
     from weft.api.planned import Planned
+    from weft.export import Toolkit
 
 _REACH = 2
 """Steps before and after the one that needs most, at which chains begin and end."""
@@ -55,7 +55,7 @@ def tiles_that_fit(
         plan: plans a network as the toolkit was.
         make: makes its toolkit.
     """
-    needed, _ = ram_needed(made)
+    needed, _ = toolkits.ram_needed(made)
     beside = needed - made.report.arena_bytes
     best, tries = _Tiled(net, (), plan(net)), 0
     for _ in range(_ROUNDS):
@@ -66,7 +66,7 @@ def tiles_that_fit(
                 best = tiled
             if tiled.plan.arena_bytes + beside <= ram:
                 found = make(tiled.net)
-                if ram_needed(found)[0] <= ram:
+                if toolkits.ram_needed(found)[0] <= ram:
                     return f"{_told(tiled, made)} gives a network that fits: {_figures(found)}"
         if best is start:
             break
@@ -74,7 +74,10 @@ def tiles_that_fit(
     texts = [_OTHERWISE]
     if best.steps:
         texts = [f"{_told(best, made)} is not enough: {_figures(found)}", *texts]
-    if not found.files.stack.compiler and ram_needed(found)[0] - ram < found.files.stack_bytes:
+    if (
+        not found.files.stack.compiler
+        and toolkits.ram_needed(found)[0] - ram < found.files.stack_bytes
+    ):
         texts.append("The stack is an estimate; --compiler measures it")
     return ". ".join(texts)
 
@@ -85,8 +88,8 @@ def _told(tiled: _Tiled, made: Toolkit) -> str:
 
 def _figures(found: Toolkit) -> str:
     return (
-        f"{ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} and stack "
-        f"{found.files.stack_bytes:,}"
+        f"{toolkits.ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} "
+        f"and stack {found.files.stack_bytes:,}"
     )
 
 

@@ -215,5 +215,7 @@ def parse_bytes(text: str) -> int:
     """``500``, ``64K``, ``200M`` or ``1.5G``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise UserError("a size must be a number, with K, M or G if need be", got=repr(text))
+        raise UserError(
+            "a size must be a number, with K, M or G if need be", got=text or repr(text)
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])

@@ -133,7 +133,7 @@ class _Emission:
         calls = call_graph(
             self._units, tasks, (self._interface.function, "\n".join(run)), self._flavour
         )
-        stack = estimate(self._units, tasks, calls)
+        stack = estimate(self._units, tasks, calls, self._flavour.vectors)
         header = header_text(self._program, self._interface, self._flavour, self._blob, stack)
         single = self._parts == 1
         sources = (self._single(run),) if single else tuple(self._split(run))

@@ -25,8 +25,8 @@ ROUND = 16
 _LEVEL, _VECTORS = 16, 64
 # Compilers keep in memory what they have no register for: at the most 3.1 times the locals among
 # the kernels of the networks of `bench.stack`. Those that do not optimize give each variable a
-# place of its own.
-_SPILLS, _FRAMES = 3, 512
+# place of its own, and each step of an expression on vectors, too.
+_SPILLS, _STEPS, _FRAMES = 3, 2, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,23 @@ def _outside(text: str) -> int:
     return LIBRARY if MATH_CALL.search(text) else RUNTIME
 
 
-def estimate(units: Sequence[Unit], tasks: Iterable[Task], graph: CallGraph) -> Stack:
-    """What a run takes if a compiler keeps in memory what those that were tried did."""
+def estimate(
+    units: Sequence[Unit], tasks: Iterable[Task], graph: CallGraph, vectors: bool
+) -> Stack:
+    """What a run takes if a compiler keeps in memory what those that were tried did.
+
+    Args:
+        units: its kernels.
+        tasks: what threads call.
+        graph: all functions.
+        vectors: whether the kernels have vector types.
+    """
+    steps = _STEPS if vectors else 1
     deepest = max(
         (
             unit.stack_bytes
             if unit.extern
-            else max(_SPILLS * unit.stack_bytes, unit.declared_bytes)
+            else steps * max(_SPILLS * unit.stack_bytes, unit.declared_bytes)
             for unit in units
         ),
         default=0,

@@ -10,10 +10,10 @@ from weft.deferred import deferred
 if TYPE_CHECKING:
     from weft.export.build import built
     from weft.export.exports import export_named
-    from weft.export.limits import check_room
+    from weft.export.limits import check_room, ram_needed
     from weft.export.toolkit import Toolkit, write
 
-__all__ = ["Toolkit", "built", "check_room", "export_named", "write"]
+__all__ = ["Toolkit", "built", "check_room", "export_named", "ram_needed", "write"]
 
 __getattr__ = deferred(
     __name__,
@@ -22,6 +22,7 @@ __getattr__ = deferred(
         "built": "weft.export.build",
         "check_room": "weft.export.limits",
         "export_named": "weft.export.exports",
+        "ram_needed": "weft.export.limits",
         "write": "weft.export.toolkit",
     },
 )

@@ -11,9 +11,11 @@ is damaged in one would hide entries.  A file that SQLite cannot read is begun a
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -105,11 +107,10 @@ class Choices:
         try:
             try:
                 return self._answer(question)
-            except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorcode", None) not in _UNREADABLE:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if not self._unreadable(error):
                     raise
-                for path in (self.path, *map(self.path.with_name, _BESIDE)):
-                    path.unlink(missing_ok=True)
+                self._remove()
                 return self._answer(question)
         except (OSError, sqlite3.Error) as error:
             raise UserError(
@@ -117,6 +118,17 @@ class Choices:
                 got=f"{self.path}: {error}",
                 fix="Remove it, or set WEFT_CACHE to another folder.",
             ) from error
+
+    def _remove(self) -> None:
+        for path in (self.path, *map(self.path.with_name, _BESIDE)):
+            path.unlink(missing_ok=True)
+
+    def _unreadable(self, error: Exception) -> bool:
+        """Whether the file is to blame for an error."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code == sqlite3.SQLITE_READONLY:  # so says a file, too, whose first bytes are damaged
+            return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        return code in _UNREADABLE
 
     def _answer(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +138,8 @@ class Choices:
         try:
             with connection:
                 connection.execute(_TABLE)
+                if _schema(connection) != _own_schema():
+                    raise sqlite3.DatabaseError("its table is another one")
                 return question(connection)
         finally:
             connection.close()
@@ -153,6 +167,10 @@ class Choices:
             )
 
         self._ask(write)
+        # Damage that SQLite does not notice may hide what was just written.
+        if not {row[1] for row in rows} <= self.known(context).keys():
+            self._remove()
+            self._ask(write)
 
     def all(self, context: str = "") -> list[Choice]:
         """All choices, or those of a context, the latest last."""
@@ -178,6 +196,17 @@ class Choices:
         return self._ask(
             lambda connection: connection.execute(f"DELETE FROM measured{where}", values).rowcount
         )
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str]]:
+    return connection.execute("SELECT sql FROM sqlite_master WHERE name = 'measured'").fetchall()
+
+
+@lru_cache(maxsize=1)
+def _own_schema() -> list[tuple[str]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(_TABLE)
+        return _schema(connection)
 
 
 def _digest(row: Sequence[object]) -> str:

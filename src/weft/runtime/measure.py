@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.atomic import write_files
 from weft.codegen.emit import Files
 from weft.codegen.stack import RED_ZONE, Stack, frames_of, rounded
 from weft.errors import UserError
@@ -75,8 +76,8 @@ def measure(files: Files, compiler: Compiler, flags: Sequence[str]) -> Built:
     usage = ["-fstack-usage"] if compiler.kind in ("gcc", "clang") else []
     with tempfile.TemporaryDirectory(prefix="weft-measure-") as parent:
         folder = Path(parent)
-        for name, text in (files.header, *files.private, *files.sources):
-            (folder / name).write_text(text)
+        texts = (files.header, *files.private, *files.sources)
+        write_files(folder, [(name, text.encode()) for name, text in texts])
         objects: list[Path] = []
         for name, _ in files.sources:
             objects.append((folder / name).with_suffix(".o"))
