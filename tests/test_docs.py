@@ -81,6 +81,7 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("page", "least"), [("tutorial.md", 8), ("graphs.md", 10), ("compression.md", 7)]
 )

@@ -62,6 +62,7 @@ def test_the_example_is_short() -> None:
     assert sum(len(path.read_text().splitlines()) for path in files) < 200
 
 
+@pytest.mark.thorough
 def test_the_example_works_where_it_is_installed(python: Path, tmp_path) -> None:
     cache = str(tmp_path / "cache")
     assert "env/lib" in run(python, "-c", "import weft; print(weft.__file__)")

@@ -45,6 +45,7 @@ def environment(site: Path, tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "WEFT_CACHE": str(tmp_path / "cache")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", SKELETONS)
 def test_a_skeleton_passes_its_tests(kind: str, tmp_path) -> None:
     name, folder, site = f"my-{kind}", tmp_path / "project", tmp_path / "site"

@@ -49,6 +49,7 @@ def test_hash_seeds_change_nothing(name: str) -> None:
     assert len(hashes(networks.path_of(name), "host", "gnu", "blob")) == 1
 
 
+@pytest.mark.thorough
 def test_hash_seeds_change_nothing_of_plain_c() -> None:
     path = networks.path_of("digits")
     plain = hashes(path, "generic", "c89", "arrays")
