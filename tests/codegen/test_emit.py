@@ -472,3 +472,5 @@ def test_short_loops_over_lanes_wait_for_the_vectorizer(
     marked = "WEFT_LANES for (" in text
     assert marked == (kept and flavour != "gnu")
     assert ("#define WEFT_LANES _Pragma" in text) == marked
+    # Longer ones stay loops, which machines without vectors unroll in part.
+    assert ("WEFT_SUMS for (" in text) == (count > 16 and flavour != "gnu")

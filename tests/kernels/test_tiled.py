@@ -280,6 +280,16 @@ def test_tiles_fit_the_registers():
             assert registers // 2 <= positions * max(vectors, 2) < registers
 
 
+@pytest.mark.parametrize(("channels", "kind"), [(16, Kind.UNROLL), (64, Kind.SERIAL)])
+def test_tiles_are_unrolled_where_registers_hold_them(channels, kind):
+    net = Net()
+    x = net.input(1, 8, 12, 12)
+    (made, _) = tiled_ones(net, net.conv(x, channels), machine="generic")
+    loops = [each for each in walk_stmts(made.kernel.body) if isinstance(each, For)]
+    kinds = {each.kind for each in loops if each.var == "p"}
+    assert kinds == {kind}
+
+
 def test_vectors_have_constant_extents():
     net = Net()
     for made in tiled_ones(net, net.conv(net.input(1, 3, 7, 7), 13)):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 BARRIER = '__asm__ volatile("" ::: "memory");'
 LANES = "WEFT_LANES"
 """What stands before a short loop over lanes that compilers are to make vectors of."""
+SUMS = "WEFT_SUMS"
+"""What stands before a long loop over lanes that adds to sums in memory."""
 APART = "WEFT_APART"
 """What stands before a function that compilers are to keep apart from those that call it."""
 _ELEMENT = re.compile(r"\w+\[")
@@ -73,5 +75,5 @@ class Block:
 def boundary(line: str) -> bool:
     """Whether memory may change here, or other statements begin or end."""
     text = line.lstrip()
-    stores = text.startswith(("\x02", "*", "for ", "if ", "{", "}", LANES)) or _ELEMENT.match(text)
-    return bool(stores) or text.endswith(BARRIER)
+    stores = text.startswith(("\x02", "*", "for ", "if ", "{", "}", LANES, SUMS))
+    return bool(stores or _ELEMENT.match(text)) or text.endswith(BARRIER)

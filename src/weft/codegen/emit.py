@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.codegen.blob import Blob, pack
-from weft.codegen.block import APART, LANES
+from weft.codegen.block import APART, LANES, SUMS
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.codegen.foreign import foreign_of
@@ -30,7 +30,7 @@ from weft.screen import Screen, Shown
 # Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
 _CHARACTERS = 2
 _NUMERIC = tuple("0123456789.-")
-_HELPER = re.compile(rf"{HELPER.pattern}|\b(?:{LANES}|{APART})\b")
+_HELPER = re.compile(rf"{HELPER.pattern}|\b(?:{LANES}|{SUMS}|{APART})\b")
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.codegen.block import APART, LANES
+from weft.codegen.block import APART, LANES, SUMS
 from weft.codegen.flavours import Flavour
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.helpers_float import FLOAT_HELPERS, Text
@@ -40,6 +40,17 @@ _LANES = """\
 #endif
 """
 
+# By gcc 12 -O2, a fifth fewer instructions of a keyword spotter on a Cortex-M4.
+_SUMS = """\
+/* Where no vectors shorten a loop over many sums, this unrolls it. */
+#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \\
+        && !defined(__SSE2__) && !defined(__ARM_NEON) && !defined(__ALTIVEC__)
+#define WEFT_SUMS _Pragma("GCC unroll 8")
+#else
+#define WEFT_SUMS
+#endif
+"""
+
 # clang would put functions that are called once into their callers, and their locals with them:
 # 5.5 KB of stack for the run function of a quantized image classifier, 2.2 KB without.
 _APART = """\
@@ -55,6 +66,7 @@ RUN_HELPERS: dict[str, Text] = {
     **FORK_HELPERS,
     "fetch": (_FETCH, ()),
     LANES: (_LANES, ()),
+    SUMS: (_SUMS, ()),
     APART: (_APART, ()),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from weft.codegen.block import BARRIER, LANES, Block, boundary
+from weft.codegen.block import BARRIER, LANES, SUMS, Block, boundary
 from weft.codegen.flavours import Flavour
 from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
@@ -34,7 +34,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
 )
-from weft.loops.walk import walk_stmts
+from weft.loops.walk import loads, walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
@@ -46,6 +46,17 @@ _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 def _holds_local(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(stmt, Local) for stmt in walk_stmts(stmts))
+
+
+def _accumulates(loop: For) -> bool:
+    """Whether some store in a loop adds to what it replaces."""
+    return any(
+        isinstance(stmt, Store)
+        and any(
+            node.buffer == stmt.buffer and node.index == stmt.index for node in loads(stmt.value)
+        )
+        for stmt in walk_stmts(loop.body)
+    )
 
 
 class Writer:
@@ -191,18 +202,22 @@ class Writer:
         if not inner.lines and not inner.pending:
             self._names.release(name)
             return
-        lanes = f"{LANES} " if self._is_of_lanes(loop, first, last) else ""
-        self._close(inner, block, f"{lanes}for ({declared}{name} = {begin}; {test}; ++{name}) {{")
+        hint = self._hint(loop, first, last)
+        self._close(inner, block, f"{hint}for ({declared}{name} = {begin}; {test}; ++{name}) {{")
         block.inner.add(name)
         self.declared += 4
         if self._flavour.loop_declarations:
             self._names.release(name)
 
-    def _is_of_lanes(self, loop: For, first: Value, last: Value) -> bool:
-        """Whether compilers would unroll a loop that is meant for vectors too early."""
-        if loop.kind is not Kind.VECTOR or self._flavour.vectors:
-            return False
-        return last.low == last.high and _UNROLLED_LAST < last.low - first.low <= _UNROLLED_EARLY
+    def _hint(self, loop: For, first: Value, last: Value) -> str:
+        """What tells compilers how far to unroll a loop over lanes."""
+        if loop.kind is not Kind.VECTOR or self._flavour.vectors or last.low != last.high:
+            return ""
+        lanes = last.low - first.low
+        if lanes > _UNROLLED_EARLY:
+            return f"{SUMS} " if _accumulates(loop) else ""
+        # Compilers would unroll it before they look for vectors.
+        return f"{LANES} " if lanes > _UNROLLED_LAST else ""
 
     def _loop_variable(self, var: str, kind: str) -> str:
         if self._flavour.loop_declarations:

@@ -88,10 +88,21 @@ class Cell:
         )
 
     def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Statements for every position of the tile, written out."""
-        if self.size == 1:
-            return body
-        return (For("p", integer(0), integer(self.size), body, Kind.UNROLL),)
+        """Statements for every position of the tile."""
+        return body if self.size == 1 else (self.over(0, self.size, body),)
+
+    def over(self, first: int, stop: int, body: tuple[Stmt, ...]) -> Stmt:
+        """A loop over some positions: unrolled if that keeps the tile in registers."""
+        kind = Kind.UNROLL if self.held else Kind.SERIAL
+        return For("p", integer(first), integer(stop), body, kind)
+
+    @property
+    def held(self) -> bool:
+        """Whether the accumulators can stay in registers."""
+        if self.parts.reduce is None:
+            return True
+        dtype = dtype_of(self.parts.reduce.value)
+        return self.parts.task.target.holds(max(self.block.widths), dtype)
 
     def written_out(self, updates: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The updates of all vectors, for every position.
@@ -174,7 +185,7 @@ class Cell:
         if not order:
             return self.updates(fixed)
         var, rest = order[0], order[1:]
-        if self.parts.slide and var == self.parts.slide.tap:
+        if self.parts.slide and var == self.parts.slide.tap and self.held:
             return self.sliding(self.parts.slide, extents[var], fixed)
         if var in static:
             found: list[Stmt] = []
@@ -245,7 +256,7 @@ class Cell:
             return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
         # Guards are affine, so they hold on a run of positions.
         body = self.update(Var("p"), taps)
-        return (For("p", integer(live[0]), integer(live[-1] + 1), body, Kind.UNROLL),)
+        return (self.over(live[0], live[-1] + 1, body),)
 
     def prefetches(self, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
         """Hints for the weights that come after those of this tile, as far into them."""

@@ -47,6 +47,7 @@ def read(name: str, file: Traversable) -> Target:
             str(row["doc"]),
             tuple(int(size) for size in row.get("caches", ())),
             bool(row.get("fused", True)),
+            int(row.get("held", 0)),
         )
     except KeyError as error:
         raise Unusable(f"{file.name} lacks {error.args[0]}") from error

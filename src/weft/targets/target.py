@@ -21,6 +21,8 @@ class Target:
         caches: bytes that one core has of every level of data cache, nearest first.
         fused: whether one instruction multiplies and adds, and another loads one element
             into all lanes; without, a product takes a register and a scalar a shuffle.
+        held: bytes of the longest vector that compilers keep in registers, where vectors are
+            loops to them; 0 where all are registers.
     """
 
     name: str
@@ -31,7 +33,12 @@ class Target:
     doc: str
     caches: tuple[int, ...] = ()
     fused: bool = True
+    held: int = 0
 
     def lanes(self, dtype: DType) -> int:
         """Elements of ``dtype`` in a vector register; 1 without vectors."""
         return max(1, self.vector_bytes // dtype.bytes)
+
+    def holds(self, lanes: int, dtype: DType) -> bool:
+        """Whether vectors of so many lanes stay in registers: tiles of others are not unrolled."""
+        return not self.held or lanes * dtype.bytes <= self.held
