@@ -17,8 +17,7 @@ from weft.frontends import onnx
 from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
 from weft.ir.diff import GraphDiff, diff
-from weft.ir.graph import Graph, counted, facts_of
-from weft.ir.history import noted
+from weft.ir.graph import Graph, counted, facts_of, noted
 from weft.ir.native import save as save_native
 from weft.ir.types import Symbol, TensorType
 from weft.ops.evaluate import evaluate, fitting

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Generic, Protocol, Self, TypeVar
 
 from weft import export as toolkits
 from weft.errors import UserError
+from weft.export import Toolkit
 from weft.ir.graph import Graph
 from weft.plan.plan import Plan
 from weft.plan.report import Row, report
-
-if TYPE_CHECKING:
-    from weft.api.planned import Planned
-    from weft.export import Toolkit
 
 _REACH = 2
 """Steps before and after the one that needs most, at which chains begin and end."""
@@ -24,8 +22,24 @@ _ROUNDS, _TRIES = 2, 12
 _OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
 
 
+class Editable(Protocol):
+    """A network that recipes change."""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What it computes."""
+        ...
+
+    def apply(self, recipe: str, **parameters: object) -> Self:
+        """It after a recipe."""
+        ...
+
+
+N = TypeVar("N", bound=Editable)
+
+
 @dataclass(frozen=True)
-class _Tiled:
+class _Tiled(Generic[N]):
     """A network with chains of layers in parts.
 
     Attributes:
@@ -34,17 +48,17 @@ class _Tiled:
         plan: of it.
     """
 
-    net: Planned
+    net: N
     steps: tuple[str, ...]
     plan: Plan
 
 
 def tiles_that_fit(
-    net: Planned,
+    net: N,
     made: Toolkit,
     ram: int,
-    plan: Callable[[Planned], Plan],
-    make: Callable[[Planned], Toolkit],
+    plan: Callable[[N], Plan],
+    make: Callable[[N], Toolkit],
 ) -> str:
     """What to do about a network that needs too much RAM; ``tile-chain`` is tried.
 
@@ -82,7 +96,7 @@ def tiles_that_fit(
     return ". ".join(texts)
 
 
-def _told(tiled: _Tiled, made: Toolkit) -> str:
+def _told(tiled: _Tiled[N], made: Toolkit) -> str:
     return f"`weft apply {shlex.quote(made.model)} {' '.join(tiled.steps)} -o tiled.onnx`"
 
 
@@ -93,7 +107,7 @@ def _figures(found: Toolkit) -> str:
     )
 
 
-def _candidates(start: _Tiled, plan: Callable[[Planned], Plan], most: int) -> Iterator[_Tiled]:
+def _candidates(start: _Tiled[N], plan: Callable[[N], Plan], most: int) -> Iterator[_Tiled[N]]:
     """The network with one more chain in parts, around the step that needs most."""
     tried = 0
     for first, last in _chains(start.net.graph, report(start.plan).rows):

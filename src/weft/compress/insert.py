@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
 from typing import TypeAlias
 
-from weft.ir.graph import Graph, Node, Origin
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, Origin, noted
 from weft.ir.naming import listed, making, reading
 from weft.ir.order import topological
 from weft.ops.build import GraphBuilder

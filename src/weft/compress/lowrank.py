@@ -13,8 +13,7 @@ from weft.compress.sparsity import share_of
 from weft.compress.weights import weights_of
 from weft.errors import UserError
 from weft.ir.edit import prune
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.naming import listed
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS

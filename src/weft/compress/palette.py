@@ -13,8 +13,7 @@ from weft.compress.weights import Weight, weights_of
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.edit import prune, set_constants
-from weft.ir.graph import Graph, Origin
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Origin, noted
 from weft.ir.naming import listed
 from weft.ir.order import topological
 from weft.ops.build import GraphBuilder

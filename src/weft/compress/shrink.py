@@ -14,8 +14,7 @@ import numpy as np
 from weft.compress.families import Analysis
 from weft.errors import InternalError, UserError
 from weft.ir.edit import prune, read_only
-from weft.ir.graph import Graph, Node, Origin
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, Origin, noted
 from weft.ir.naming import fresh, type_of
 from weft.ir.order import topological
 from weft.ir.types import Symbol, TensorType

@@ -9,8 +9,8 @@ from typing import Any, TypeGuard, cast
 
 from weft.errors import UserError, nearest
 from weft.ir.edit import rename_nodes, rename_values
-from weft.ir.graph import Graph, Node
-from weft.ir.history import Entry, noted
+from weft.ir.graph import Graph, Node, noted
+from weft.ir.history import Entry
 from weft.ir.naming import listed, making, reading, refuse_duplicates, require_values
 from weft.ir.order import topological
 from weft.ir.types import Dim, Symbol, TensorType

@@ -13,8 +13,7 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.errors import UserError, nearest
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.naming import (
     fresh,
     listed,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -206,3 +206,8 @@ def facts_of(graph: Graph) -> list[tuple[str, str]]:
         latest = (f"{each.name} {each.what}".strip() for each in reversed(graph.history))
         found.append(("history", f"{some(latest, 2)} (latest first)"))
     return found
+
+
+def noted(graph: Graph, name: str, what: str = "") -> Graph:
+    """The graph with one more entry in its history: the one way to add to it."""
+    return replace(graph, history=(*graph.history, Entry(name, what)))

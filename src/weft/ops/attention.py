@@ -14,8 +14,7 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import Dim, TensorType
 from weft.ops.accumulate import exact, floating
-from weft.ops.build import GraphBuilder
-from weft.ops.record import Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
 
@@ -233,9 +232,7 @@ def _softmax(steps: Steps, scores: str, guarded: bool) -> str:
     return steps.div(powers, total)
 
 
-def _expand_attention(
-    call: Call, builder: GraphBuilder, inputs: tuple[str, ...]
-) -> tuple[str, ...]:
+def _expand_attention(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps, sizes = Steps(builder), _sizes(call)
     a: AttentionAttributes = call.attributes
     given = (*inputs, *("",) * (7 - len(inputs)))

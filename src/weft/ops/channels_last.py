@@ -13,9 +13,8 @@ import numpy as np
 
 from weft.ir.types import TensorType
 from weft.ops import convolution, global_pooling, normalization, ordering, pooling
-from weft.ops.build import GraphBuilder
 from weft.ops.ordering import TransposeAttributes
-from weft.ops.record import Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
 
 DOMAIN = "weft.channels_last"
 """The operator set of these ops in ONNX files, where they have their usual names."""
@@ -52,7 +51,7 @@ def _channels_last(base: Op) -> Op:
         found = base.reference(usual(call), np.moveaxis(x, -1, 1), *rest)[0]
         return (np.moveaxis(found, 1, -1),)
 
-    def expand(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    def expand(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
         rank = len(call.type(0).shape)
         first = TransposeAttributes(to_first(rank))
         x = build.op("Transpose", inputs[0], attributes=first)

@@ -17,11 +17,10 @@ from weft.errors import UserError
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.shapes import row_major
-from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.ctext import C_TYPES, block, count
 from weft.ops.indexing import GatherAttributes
-from weft.ops.record import Call, Expand, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import SplitAttributes
 from weft.ops.support import axis_of, concrete, known
@@ -202,7 +201,7 @@ def _groups_body(call: Call) -> ExternBody:
     )
 
 
-def _expand_unique(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_unique(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     rows, room, x = _rows(call)[0], room_of(call), inputs[0]
     axis: int | None = call.attributes.axis
     compared = x

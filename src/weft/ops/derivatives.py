@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.ops.build import GraphBuilder
-from weft.ops.record import Call
+from weft.ops.record import Builder, Call
 from weft.ops.steps import Steps
 
 
@@ -29,7 +28,7 @@ def reduced_to(steps: Steps, value: str, like: str) -> str:
 
 def add_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -41,7 +40,7 @@ def add_grad(
 
 def sub_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -57,7 +56,7 @@ def sub_grad(
 
 def mul_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -73,7 +72,7 @@ def mul_grad(
 
 def div_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -90,7 +89,7 @@ def div_grad(
 
 def neg_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -101,7 +100,7 @@ def neg_grad(
 
 def exp_grad(
     call: Call,
-    builder: GraphBuilder,
+    builder: Builder,
     inputs: Sequence[str],
     outputs: Sequence[str],
     gradients: Sequence[str],

@@ -17,10 +17,9 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.build import GraphBuilder
 from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, checked
 from weft.ops.expr import axes, binary, cast, clamp, const, select, total, unary, variables
-from weft.ops.record import Call, Define, Expand, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -151,9 +150,7 @@ def _cross_entropy(
     return loss.astype(x.dtype), log_prob.astype(x.dtype)
 
 
-def _expand_cross_entropy(
-    call: Call, builder: GraphBuilder, inputs: tuple[str, ...]
-) -> tuple[str, ...]:
+def _expand_cross_entropy(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     by_class = builder.ops["LogSoftmax"].attributes(axis=1)
     log_prob = builder.op("LogSoftmax", inputs[0], attributes=by_class)
     loss = builder.op(

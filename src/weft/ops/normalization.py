@@ -15,8 +15,7 @@ import numpy as np
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.accumulate import accumulator, exact, floating
-from weft.ops.build import GraphBuilder
-from weft.ops.record import Call, Expand, Op, Param
+from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import WITH_AUTODIFF, axis_of, known
 
@@ -141,7 +140,7 @@ def _scaled(steps: Steps, x: str, scale: str, bias: str = "") -> str:
     return steps.add(found, steps.wide(bias)) if bias else found
 
 
-def _expand_layer(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_layer(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     x, scale, bias = (*inputs, "")[:3]
     axes = _normalized_axes(call)
@@ -179,7 +178,7 @@ def _infer_rms(call: Call) -> tuple[TensorType, ...]:
     return (x,)
 
 
-def _expand_rms(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_rms(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     x = steps.wide(inputs[0])
     square = steps.reduce("ReduceMean", steps.mul(x, x), _normalized_axes(call))
@@ -209,7 +208,7 @@ def _infer_batch(call: Call) -> tuple[TensorType, ...]:
     return (x, statistics, statistics)[: max(1, call.outputs)]
 
 
-def _expand_batch(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_batch(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps, a = Steps(builder), call.attributes
     x, scale, bias, mean, variance = (steps.wide(value) for value in inputs)
     rank = len(call.type(0).shape)
@@ -285,7 +284,7 @@ def _infer_instance(call: Call) -> tuple[TensorType, ...]:
     return (call.type(0),)
 
 
-def _expand_instance(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_instance(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     rank = len(call.type(0).shape)
     x = steps.wide(inputs[0])
@@ -302,7 +301,7 @@ def _infer_group(call: Call) -> tuple[TensorType, ...]:
     return (call.type(0),)
 
 
-def _expand_group(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_group(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     shape = call.type(0).shape
     groups = call.attributes.num_groups

@@ -11,9 +11,8 @@ from weft.ir.graph import Attributes
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
-from weft.ops.build import GraphBuilder
 from weft.ops.expr import binary, broadcast, index
-from weft.ops.record import Call, Define, Expand, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import WITH_AUTODIFF, at_rank, each_point, known, leading, not_concrete
 
@@ -209,7 +208,7 @@ def _block_op(name: str, blocks: Callable[[Call], _Blocks], doc: str) -> Op:
         parted = x.reshape(len(x), *steps.split[1:]).transpose(steps.perm)
         return (parted.reshape(len(x), *steps.merged[1:]),)
 
-    def expand(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    def expand(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
         steps = blocks(call)
         parted = build.op("Reshape", inputs[0], attributes=ReshapeAttributes(steps.split))
         moved = build.op("Transpose", parted, attributes=TransposeAttributes(steps.perm))

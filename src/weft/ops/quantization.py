@@ -19,11 +19,10 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
-from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, Domain, checked, fitted
 from weft.ops.expr import axes, binary, cast, const, index, unary, variables
-from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.reduction import ReduceAttributes
 from weft.ops.support import axis_of
 
@@ -250,7 +249,7 @@ def _dynamic(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return saturated(np.rint(x / scale), zero_point, DType.U8), scale, zero_point
 
 
-def _expand_dynamic(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_dynamic(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     whole = ReduceAttributes(keepdims=0)
     zero = builder.constant(np.array(0, np.float32))
     low = builder.op("Min", builder.op("ReduceMin", inputs[0], attributes=whole), zero)

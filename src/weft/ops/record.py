@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from weft.errors import UserError
-from weft.ir.graph import Attributes
+from weft.ir.graph import Attributes, Graph
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr, Load
-
-if TYPE_CHECKING:
-    from weft.ops.build import GraphBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +87,43 @@ class Define:
     function: Callable[[Call], tuple[Compute, ...]]
 
 
+class Builder(Protocol):
+    """What an expansion adds nodes to; ``GraphBuilder`` describes its members."""
+
+    ops: Mapping[str, Op]
+    types: dict[str, TensorType]
+    constants: dict[str, np.ndarray]
+
+    def input(self, name: str, type: TensorType) -> str:
+        """Adds an input of the graph."""
+        ...
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> str:
+        """Adds a constant."""
+        ...
+
+    def op(
+        self, op: str, *inputs: str, attributes: Any = None, output: str = "", name: str = ""
+    ) -> str:
+        """Adds a node with one output."""
+        ...
+
+    def nodes_of(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attributes: Any = None,
+        *,
+        outputs: Sequence[str] | int = 1,
+    ) -> tuple[str, ...]:
+        """Adds a node with any number of outputs."""
+        ...
+
+    def graph(self, outputs: Sequence[str]) -> Graph:
+        """What was built so far, with these outputs."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Expand:
     """Computed by other ops: adds nodes to the builder, returns the outputs' names.
@@ -97,7 +131,7 @@ class Expand:
     The inputs are value names of the builder's graph, ``""`` where absent.
     """
 
-    function: Callable[[Call, GraphBuilder, tuple[str, ...]], tuple[str, ...]]
+    function: Callable[[Call, Builder, tuple[str, ...]], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from weft.ops.accumulate import exact, floating
 from weft.ops.build import GraphBuilder
 from weft.ops.cells import Cell, Step, activations_of, gru, lstm, rnn
 from weft.ops.control import ScanAttributes
-from weft.ops.record import Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
 from weft.ops.recurrent_reference import run_layer
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
@@ -137,7 +137,7 @@ class _Layer:
     states: tuple[str, ...]
 
 
-def _prepare(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> _Layer:
+def _prepare(call: Call, builder: Builder, inputs: tuple[str, ...]) -> _Layer:
     steps = Steps(builder)
     given = (*inputs, *("",) * (8 - len(inputs)))
     wide = [
@@ -249,7 +249,7 @@ def _scan(layer: _Layer, place: int, backward: int) -> tuple[str, ...]:
     return (every, *last)
 
 
-def _expand(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     layer = _prepare(call, builder, inputs)
     steps, layout = layer.steps, call.attributes.layout
     results = [

@@ -16,7 +16,6 @@ from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.arithmetic import ClipAttributes
-from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.expr import binary, cast, clamp, total
 from weft.ops.indexing import GatherAttributes
@@ -32,7 +31,7 @@ from weft.ops.interpolation import (
     taps,
 )
 from weft.ops.ordering import ExpandAttributes
-from weft.ops.record import Call, Define, Expand, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import (
     WITH_AUTODIFF,
@@ -192,7 +191,7 @@ def _fitted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 # --- resize by other ops ------------------------------------------------------------------
 
 
-def _expand_resize(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_resize(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     asked: ResizeAttributes = call.attributes
     interpolate = _copy if asked.mode == "nearest" else _mixed
     y = interpolate(call, build, inputs[0])
@@ -204,7 +203,7 @@ def _expand_resize(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> 
     return (y,)
 
 
-def _copy(call: Call, build: GraphBuilder, x: str) -> str:
+def _copy(call: Call, build: Builder, x: str) -> str:
     """Nearest: whole repetitions by a view that is expanded, the rest by tables."""
     asked: ResizeAttributes = call.attributes
     repeats: dict[int, int] = {}
@@ -219,7 +218,7 @@ def _copy(call: Call, build: GraphBuilder, x: str) -> str:
     return _repeat(build, x, repeats) if repeats else x
 
 
-def _repeat(build: GraphBuilder, x: str, repeats: dict[int, int]) -> str:
+def _repeat(build: Builder, x: str, repeats: dict[int, int]) -> str:
     parted: list[int] = []
     wide: list[int] = []
     merged: list[int] = []
@@ -234,7 +233,7 @@ def _repeat(build: GraphBuilder, x: str, repeats: dict[int, int]) -> str:
     return build.op("Reshape", y, attributes=ReshapeAttributes(tuple(merged)))
 
 
-def _mixed(call: Call, build: GraphBuilder, x: str) -> str:
+def _mixed(call: Call, build: Builder, x: str) -> str:
     """Linear and cubic: one axis after the other, in a precision that holds the type."""
     dtype = call.type(0).dtype
     exact = dtype in (DType.F64, DType.I32, DType.I64, DType.U32, DType.U64)

@@ -11,9 +11,8 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Reduce, Var
 from weft.ops.accumulate import accumulator, exact, floating, narrowed, widened
-from weft.ops.build import GraphBuilder
 from weft.ops.expr import add, axes, binary, const, inside, select, variables
-from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import axes_of, axis_of, known
 
@@ -83,7 +82,7 @@ def _infer_lp(call: Call) -> tuple[TensorType, ...]:
     return (x,)
 
 
-def _expand_lp(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_lp(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
     x = steps.wide(inputs[0])
@@ -118,7 +117,7 @@ TINY = 1e-9
 """What ``MeanVarianceNormalization`` adds to the deviation."""
 
 
-def _expand_moments(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_moments(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
     over = axes_of(call, call.attributes.axes, len(call.type(0).shape))
     x = steps.wide(inputs[0])

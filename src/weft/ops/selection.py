@@ -14,12 +14,11 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
-from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.ctext import C_TYPES, block, count
 from weft.ops.expr import binary, const, index, select, total
 from weft.ops.indexing import GatherAttributes
-from weft.ops.record import Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.support import WITH_AUTODIFF, axis_of, each_point, known
 
 
@@ -65,7 +64,7 @@ def _infer_top_k(call: Call) -> tuple[TensorType, ...]:
     return TensorType(call.type(0).dtype, places.shape), places
 
 
-def _expand_top_k(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_top_k(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     dtype, x = call.type(0).dtype, inputs[0]
     if dtype not in C_TYPES:
         x = build.op("Cast", x, attributes=CastAttributes(DType.F32))

@@ -12,11 +12,10 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
-from weft.ops.build import GraphBuilder
 from weft.ops.expr import binary, cast, const, unary
 from weft.ops.indexing import GatherAttributes
 from weft.ops.ordering import TransposeAttributes
-from weft.ops.record import Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import WITH_AUTODIFF, axis_of, check_table, each_point, known
 
@@ -111,7 +110,7 @@ def _reference_dft(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     return (_transform(call, x, call.attributes.axis % x.ndim).astype(x.dtype),)
 
 
-def _expand_dft(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_dft(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     """A product with the matrix of the transform: its columns are transformed unit vectors."""
     dims, target = call.type(0).dims, _infer_dft(call)[0].dims
     rank = len(dims)
@@ -197,7 +196,7 @@ def _reference_stft(
     return (np.stack([found.real, found.imag], -1).astype(x.dtype),)
 
 
-def _expand_stft(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_stft(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     check_table(call, _frames(call).count * _frames(call).length)
     places = build.constant(_frame_places(call).astype(np.int64), "places")
     framed = build.op("Gather", inputs[0], places, attributes=GatherAttributes(1))
@@ -295,7 +294,7 @@ def _reference_mel(call: Call) -> tuple[np.ndarray, ...]:
     return (found.astype(asked.output_datatype.numpy),)
 
 
-def _expand_mel(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_mel(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     return (build.constant(_reference_mel(call)[0], "filters"),)
 
 

@@ -12,10 +12,9 @@ from weft.ir.graph import Attributes
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
-from weft.ops.build import GraphBuilder
 from weft.ops.expr import add, axes, binary, cast, clamp, mul, select, variables
 from weft.ops.indexing import GatherAttributes
-from weft.ops.record import Call, Define, Expand, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import (
     WITH_AUTODIFF,
@@ -265,7 +264,7 @@ def _infer_compress(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(source.dtype, shape),)
 
 
-def _expand_compress(call: Call, build: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _expand_compress(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     axis, places = _kept(call)
     source = inputs[0]
     if axis is None:

@@ -9,8 +9,7 @@ import numpy as np
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.accumulate import exact, floating
-from weft.ops.build import GraphBuilder
-from weft.ops.record import Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import axis_of, known
 
@@ -37,7 +36,7 @@ def softmax(steps: Steps, x: str, axis: int, *, logarithm: bool = False) -> str:
 
 
 def _expand_softmax(logarithm: bool) -> Expand:
-    def function(call: Call, builder: GraphBuilder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    def function(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
         steps = Steps(builder)
         axis = axis_of(call, call.attributes.axis, len(call.type(0).shape))
         found = softmax(steps, steps.wide(inputs[0]), axis, logarithm=logarithm)

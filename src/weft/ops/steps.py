@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.ops.accumulate import accumulator
-from weft.ops.build import GraphBuilder
+from weft.ops.record import Builder
 
 Operand = str | float
 """A value's name, or a number that takes the other operand's type."""
@@ -24,7 +24,7 @@ class Steps:
         builder: what the nodes are added to.
     """
 
-    builder: GraphBuilder
+    builder: Builder
 
     def op(self, op: str, *inputs: str, **attributes: Any) -> str:
         """One node with one output; the attributes are its record's fields."""

@@ -12,8 +12,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.ir.compose import bind_symbols, symbols
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.types import Symbol, TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op

@@ -8,8 +8,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.ir.edit import prune
-from weft.ir.graph import Graph, Node, same_array
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted, same_array
 from weft.ir.types import TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder

@@ -9,8 +9,8 @@ from dataclasses import replace as changed
 from typing import cast
 
 from weft.errors import InternalError, UserError, WeftError, is_weft, placed
-from weft.ir.graph import Graph, Node, Origin
-from weft.ir.history import Entry, noted
+from weft.ir.graph import Graph, Node, Origin, noted
+from weft.ir.history import Entry
 from weft.ir.text import show
 from weft.match.rules import matches_at
 from weft.match.view import Match

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.verify import bodies
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import call_of

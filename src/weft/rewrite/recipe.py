@@ -13,8 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from weft.errors import UserError, fault, is_weft, nearest_or_all
-from weft.ir.graph import Graph
-from weft.ir.history import noted
+from weft.ir.graph import Graph, noted
 from weft.ops.resolve import resolved
 from weft.rewrite.rule import Exactness, exactness_of
 from weft.surgery.part import sound

@@ -12,8 +12,7 @@ from weft.errors import UserError, nearest
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.compose import bind_symbols, extract
 from weft.ir.edit import read_only
-from weft.ir.graph import Graph
-from weft.ir.history import noted
+from weft.ir.graph import Graph, noted
 from weft.ir.naming import listed, refuse_duplicates, require_values, type_of
 from weft.ir.types import Symbol, TensorType
 

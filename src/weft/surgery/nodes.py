@@ -7,8 +7,7 @@ from dataclasses import replace as changed
 
 from weft.errors import UserError, nearest
 from weft.ir.edit import insert_on_edge, prune, rename_nodes, rename_values, replace_all
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.naming import listed, require_nodes
 from weft.ir.substitute import Replacement, substitute
 from weft.ops.evaluate import call_of

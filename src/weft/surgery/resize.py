@@ -11,8 +11,7 @@ import numpy as np
 
 from weft.errors import UserError, nearest
 from weft.ir.compose import bind_symbols, symbols
-from weft.ir.graph import Graph, Node
-from weft.ir.history import noted
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.naming import fresh, listed
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.evaluate import call_of

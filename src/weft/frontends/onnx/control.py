@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import GraphProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import NeedsValue, Request
 from weft.frontends.onnx.tensors import ONNX_TYPES
 from weft.frontends.onnx.values import Known, Tensor, Unknown, Value, known
 from weft.ir.types import Symbol
-
-if TYPE_CHECKING:
-    from weft.frontends.onnx.importer import Importer
 
 UNROLLED = 4
 """Loops this short are unrolled even if a ``Scan`` could run them."""
@@ -347,15 +344,3 @@ def _scan_8(request: Request, importer: Importer) -> tuple[Value, ...]:
         _stacked(request, importer, [row[place] for row in rows], wish)
         for place, wish in enumerate(request.outputs)
     )
-
-
-def check_states(request: Request, before: Sequence[Value], after: Sequence[Value]) -> None:
-    """Carried values keep their types."""
-    for place, (old, new) in enumerate(zip(before, after, strict=False)):
-        was, now = request.type_of(old), request.type_of(new)
-        if was != now:
-            raise UserError(
-                f"{request.op.lower()}: carried value {place} must keep its type",
-                got=f"{was}, then {now}",
-                where=request.where,
-            )

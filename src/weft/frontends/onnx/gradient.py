@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.values import Tensor, Unknown, Value
 from weft.train.reverse import gradients
-
-if TYPE_CHECKING:
-    from weft.frontends.onnx.importer import Importer
 
 
 def gradient(request: Request, importer: Importer) -> tuple[Value, ...]:

@@ -6,9 +6,10 @@ goes on, so that one refusal tells of every such node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -16,15 +17,13 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from weft.errors import UserError
 from weft.frontends.onnx.adapters import ADAPTERS, adapt
 from weft.frontends.onnx.attributes import node_attributes
-from weft.frontends.onnx.control import check_states
 from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
 from weft.frontends.onnx.functions import bindings_of, body_of
 from weft.frontends.onnx.lowering import Lowering
 from weft.frontends.onnx.order import in_order
-from weft.frontends.onnx.request import NeedsValue, Request
+from weft.frontends.onnx.request import NeedsValue, Request, check_states
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
 from weft.frontends.onnx.scope import Frame, Scope
-from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, array_of, check_text, dense_of
 from weft.frontends.onnx.values import Known, Nothing, Symbols, Tensor, Unknown, Value
 from weft.ir.graph import Origin
@@ -58,6 +57,10 @@ class Refusal:
     needs: str = ""
 
 
+Special: TypeAlias = "Callable[[Request, Importer], tuple[Value, ...] | None]"
+"""Gives the outputs, or ``None`` to have the node treated like any other."""
+
+
 class Importer:
     """State of one import.
 
@@ -66,12 +69,19 @@ class Importer:
         model: the model; its functions are looked up here.
         external: where external data are found.
         symbols: the symbols of the graph's inputs.
+        special: what imports nodes that no op of the table stands for, by op type.
     """
 
     def __init__(
-        self, ops: Mapping[str, Op], model: ModelProto, external: ExternalData, symbols: Symbols
+        self,
+        ops: Mapping[str, Op],
+        model: ModelProto,
+        external: ExternalData,
+        symbols: Symbols,
+        special: Mapping[str, Special],
     ) -> None:
         self.ops = ops
+        self.special = special
         self.external = external
         self.symbols = symbols
         self.lowering = Lowering(ops, symbols)
@@ -265,7 +275,7 @@ class Importer:
         if local is not None:
             return self.function(node, local, scope, label, inputs)
         assert rule is not None
-        _check_counts(node, rule, where)
+        _check_counts(node, rule, self.special, where)
         attributes = node_attributes(node, rule, scope.bindings, where)
         request = Request(
             own.name if own else node.op_type,
@@ -284,7 +294,7 @@ class Importer:
         self, node: NodeProto, rule: Signature, request: Request, label: str
     ) -> tuple[Value, ...]:
         """The outputs of an op of the standard."""
-        special = SPECIAL.get(node.op_type)
+        special = self.special.get(node.op_type)
         found = special(request, self) if special is not None else None
         if found is not None:
             return found
@@ -321,7 +331,7 @@ class Importer:
             return
         if domain not in NEWEST:
             raise UserError(f"ops of {domain} are not supported", where=where)
-        known = node.op_type in self.ops or node.op_type in SPECIAL or rule.is_function
+        known = node.op_type in self.ops or node.op_type in self.special or rule.is_function
         if not known and node.op_type not in ADAPTERS:
             raise UserError(f"{node.op_type} is not supported", where=where)
 
@@ -387,7 +397,7 @@ def _names(rule: Signature, count: int) -> tuple[str, ...]:
     return names + ("",) * (count - len(names))
 
 
-def _check_counts(node: NodeProto, rule: Signature, where: str) -> None:
+def _check_counts(node: NodeProto, rule: Signature, special: Container[str], where: str) -> None:
     if not rule.least <= len(node.input) <= rule.most:
         raise UserError(
             f"onnx: {node.op_type} takes {rule.least} to {rule.most} inputs",
@@ -395,7 +405,7 @@ def _check_counts(node: NodeProto, rule: Signature, where: str) -> None:
             where=where,
         )
     for name, given in zip(rule.inputs, node.input, strict=False):
-        if not given and name in rule.required and node.op_type not in SPECIAL:
+        if not given and name in rule.required and node.op_type not in special:
             raise UserError(f"onnx: {node.op_type} needs its input {name}", where=where)
     if not node.output:
         raise UserError(

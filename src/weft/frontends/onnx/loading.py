@@ -23,6 +23,7 @@ from weft.frontends.onnx.inputs import (
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
 from weft.frontends.onnx.scope import Frame, Scope
+from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, check_text
 from weft.frontends.onnx.values import Known, Symbols, Tensor, Unknown
 from weft.ir.graph import Graph
@@ -102,7 +103,7 @@ def import_model(
     check_names(source.input, shapes, values)
     check_text(source.name, *(each.domain for each in model.opset_import))
     symbols = Symbols()
-    importer = Importer(ops, model, ExternalData(folder), symbols)
+    importer = Importer(ops, model, ExternalData(folder), symbols, SPECIAL)
     builder = GraphBuilder(ops, identifier(name or source.name))
     frame = Frame(builder, _value_names(model))
     scope = Scope(frame, _opsets(model), declared=declared_shapes(source))

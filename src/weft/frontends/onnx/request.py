@@ -129,3 +129,15 @@ class Request:
             names=self.names if names is None else tuple(names),
             attributes={**kept, **attributes},
         )
+
+
+def check_states(request: Request, before: Sequence[Value], after: Sequence[Value]) -> None:
+    """Carried values keep their types."""
+    for place, (old, new) in enumerate(zip(before, after, strict=False)):
+        was, now = request.type_of(old), request.type_of(new)
+        if was != now:
+            raise UserError(
+                f"{request.op.lower()}: carried value {place} must keep its type",
+                got=f"{was}, then {now}",
+                where=request.where,
+            )

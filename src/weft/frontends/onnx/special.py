@@ -6,26 +6,19 @@ values about and leave no trace in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import GraphProto, SparseTensorProto, TensorProto
 
 from weft.frontends.onnx.control import if_, loop, scan
 from weft.frontends.onnx.gradient import gradient
+from weft.frontends.onnx.importer import Importer, Special
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
 from weft.frontends.onnx.values import Known, Listed, Nothing, Tensor, Value, known
 from weft.ir.types import Dim
-
-if TYPE_CHECKING:
-    from weft.frontends.onnx.importer import Importer
-
-Special: TypeAlias = "Callable[[Request, Importer], tuple[Value, ...] | None]"
-"""Gives the outputs, or ``None`` to have the node treated like any other."""
-
 
 # --- constants and shapes -----------------------------------------------------------------------
 
