@@ -130,6 +130,7 @@ def masked(text: str) -> list[str]:
     return fixed
 
 
+@pytest.mark.thorough
 def test_the_demo_prints_what_the_readme_shows(monkeypatch):
     pytest.importorskip("sklearn", reason="the demo needs scikit-learn for its data")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from weft.errors import UserError
 from weft.ir.compose import merge
 from weft.ir.edit import rename_nodes
 from weft.ir.graph import Graph
+from weft.plan import order
 from weft.recipes import RECIPES, apply, recipe_named
 from weft.rewrite.recipe import parameters_of
 from weft.rewrite.rule import Exactness
@@ -117,6 +118,13 @@ def variants(graph: Graph) -> dict[str, tuple[Graph, Exactness]]:
             promise = recipe.exactness_with(parameters_of(recipe, values))
             found[f"v{place}_{name.replace('-', '_')}"] = done, promise
     return found
+
+
+@pytest.fixture(autouse=True)
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any order computes the same, and networks side by side have very many."""
+    monkeypatch.setattr(order, "EXACT_BUDGET", 2000)
+    monkeypatch.setattr(order, "BEAM_BUDGET", 2000)
 
 
 @pytest.mark.parametrize(("name", "least"), list(zip(NETWORKS, (17, 11, 8, 7), strict=True)))

@@ -1,7 +1,8 @@
 """Grids of cases and machines: a sample for every day, all of it where there is time.
 
 `make test` runs every case on one machine and every machine on its share of the cases; the
-rest is marked ``thorough``, which `make test-all` runs, too.
+rest is marked ``thorough``, which `make test-all` runs, too.  It also tries properties on
+fewer examples.
 """
 
 from __future__ import annotations
@@ -11,6 +12,27 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+
+FEWER = 4
+"""Without the thorough tests, properties are tried on one example in so many, ..."""
+LEAST = 20
+"""... but on so many at least, if they have them."""
+_RUN = {"thorough": True}
+
+
+def leave_out_thorough() -> None:
+    """Says that thorough tests are not run; before tests are imported."""
+    _RUN["thorough"] = False
+
+
+def thorough() -> bool:
+    """Whether thorough tests are run, too."""
+    return _RUN["thorough"]
+
+
+def examples(count: int) -> int:
+    """How many examples a property is tried on that has ``count`` in `make test-all`."""
+    return count if thorough() else min(count, max(LEAST, count // FEWER))
 
 
 def in_turn(

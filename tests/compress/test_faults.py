@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.compress.networks import assert_compiled
 from tests.rewrite.checks import graph_of, infer, outputs_of
+from tests.turns import examples
 from weft.compress import fault_nodes, faults
 from weft.compress.faults import (
     Fault,
@@ -64,7 +65,7 @@ def wrong_bits(before: np.ndarray, after: np.ndarray) -> list[tuple[int, int]]:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     rate=st.sampled_from([0.001, 0.01, 0.3, 1.0]),
     seed=st.integers(0, 50),

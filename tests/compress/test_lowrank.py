@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.compress.networks import assert_compiled
 from tests.compress.random_networks import networks
 from tests.rewrite.checks import assert_same, graph_of, infer, outputs_of
+from tests.turns import examples
 from weft.compress.lowrank import RECIPES, LowRankParameters, low_rank, splits
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -56,7 +57,7 @@ def test_the_full_rank_is_the_same_network(convolution: str) -> None:
     assert_compiled(done)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=networks(), convolution=st.sampled_from(["channel", "spatial"]))
 def test_random_networks_at_full_rank(graph: Graph, convolution: str) -> None:
     parameters = LowRankParameters(rank=999, always=True, convolution=convolution)  # type: ignore[arg-type]

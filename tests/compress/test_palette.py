@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.compress.networks import assert_compiled
 from tests.rewrite.checks import assert_same, check_refused, graph_of, infer, outputs_of
+from tests.turns import examples
 from weft.api import Net, load
 from weft.compress.palette import RECIPES, cluster, distinct, nearest_of, packed, paletted
 from weft.errors import UserError
@@ -75,7 +76,7 @@ def test_more_values_are_nearer() -> None:
     assert errors[-1] < span / 256 / 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     values=st.lists(st.integers(-20, 20), min_size=1, max_size=60),
     k=st.integers(2, 8),

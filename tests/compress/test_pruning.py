@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.compress.networks import assert_compiled
 from tests.compress.random_networks import networks
 from tests.rewrite.checks import graph_of, infer, outputs_of
+from tests.turns import examples
 from weft.compress.families import analyse
 from weft.compress.pruning import RECIPES, PruneParameters, prune, pruning
 from weft.compress.shrink import masked, shrunk
@@ -51,7 +52,7 @@ def assert_equal_to_twin(graph: Graph, parameters: PruneParameters) -> Graph:
     return small
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     graph=networks(),
     ratio=st.sampled_from([0.2, 0.5, 0.9]),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rewrite.checks import assert_same, graph_of, outputs_of
+from tests.turns import examples
 from weft.compress.sparsity import RECIPES, SparseParameters, StructuredParameters
 from weft.errors import UserError
 from weft.rewrite.recipe import apply_recipe
@@ -67,7 +68,7 @@ def test_nothing_is_lost_where_nothing_goes() -> None:
     assert_same(graph, SPARSIFY.apply(graph, SparseParameters(1e-9)), Exactness.BIT_EXACT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     extent=st.integers(1, 9),
     outputs=st.integers(1, 3),

@@ -9,6 +9,7 @@ from tests.compress.networks import assert_compiled
 from tests.compress.random_networks import networks
 from tests.compress.test_pruning import RESIDUAL
 from tests.rewrite.checks import graph_of, infer
+from tests.turns import examples
 from weft.compress.families import analyse
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -38,7 +39,7 @@ def attempted(graph: Graph, name: str, values: dict[str, object]) -> Graph:
         raise
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=networks(6), steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=6))
 def test_any_order_leaves_a_sound_network(
     graph: Graph, steps: list[tuple[str, dict[str, object]]]

@@ -134,7 +134,13 @@ CASES: dict[str, onnx.ModelProto] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+LONG = {"wide"}
+"""What takes as long as all others together: of ``make test-all`` only."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.thorough if n in LONG else ()) for n in CASES]
+)
 def test_asks_for_much(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(CASES[name].SerializeToString())

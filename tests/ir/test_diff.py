@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from tests.strategies import attribute_class, graphs
+from tests.turns import examples
 from weft.ir.diff import diff
 from weft.ir.edit import prune, rename_nodes, rename_values
 from weft.ir.graph import Graph
@@ -64,7 +65,7 @@ def test_renamed_nodes_and_values_are_matched_by_structure() -> None:
     assert (found.added, found.removed, found.changed) == ((), (), ())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(depth=0))
 def test_any_graph(graph: Graph) -> None:
     assert not diff(graph, graph)

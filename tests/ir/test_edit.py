@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.counted import lines_run
 from tests.strategies import attribute_class, graphs
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.compose import bind_symbols, extract, merge, symbols
@@ -319,7 +320,7 @@ def test_refusals(edit: Callable[[], Graph], message: str) -> None:
     assert show(NET) == before
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(depth=0, rich=False), st.data())
 def test_edits_of_any_graph_leave_it_sound(graph: Graph, data: st.DataObject) -> None:
     verify(graph)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import attribute_class, graphs
+from tests.turns import examples
 from weft.errors import UserError
 from weft.ir.edit import add_nodes
 from weft.ir.graph import Graph
@@ -49,7 +50,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["again.weft", "net.weft"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs())
 def test_any_graph_round_trips(graph: Graph) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +75,7 @@ def test_weights_are_safetensors(tmp_path: Path) -> None:
     assert bytes(found["strided"]["data"]) == graph.constants["strided"].tobytes()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_damaged_files_are_refused_or_sound(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

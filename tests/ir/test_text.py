@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import attribute_class, graphs
+from tests.turns import examples
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.text import digest, parse, references, show
@@ -41,7 +42,7 @@ def test_text_looks_as_documented() -> None:
     assert show(graph) == expected
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(), st.booleans())
 def test_parse_gives_back_what_show_printed(graph: Graph, defaults: bool) -> None:
     text = show(graph, defaults=defaults)
@@ -51,7 +52,7 @@ def test_parse_gives_back_what_show_printed(graph: Graph, defaults: bool) -> Non
     assert show(again, defaults=defaults) == text
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(max_nodes=3), st.data())
 def test_damaged_text_is_refused_or_sound(graph: Graph, data: st.DataObject) -> None:
     text = show(graph)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.kernels import tiled
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.parts import Parts, take_apart
@@ -129,12 +130,14 @@ def test_axes_shorter_than_the_depth_and_full_vectors_have_none() -> None:
 # --- what they compute ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512"])
+SHAPES = [(16, 3, 1), (18, 3, 3), (33, 1 + 16, 1), (8, 24, 1), (9, 10, 3), (21, 6, 2), (40, 41, 1)]
+
+
 @pytest.mark.parametrize(
-    ("channels", "filters", "kernel"),
-    [(16, 3, 1), (18, 3, 3), (33, 1 + 16, 1), (8, 24, 1), (9, 10, 3), (21, 6, 2), (40, 41, 1)],
+    ("channels", "filters", "kernel", "machine"),
+    in_turn(SHAPES, ["x86-avx512", "x86-avx2", "x86-sse2"]),
 )
-def test_all_forms_agree(machine: str, channels: int, filters: int, kernel: int) -> None:
+def test_all_forms_agree(channels: int, filters: int, kernel: int, machine: str) -> None:
     task = task_of(channels, filters, 5, kernel=kernel, machine=machine)
     parts = parts_of(task)
     for form in deep_forms(parts):

@@ -23,7 +23,7 @@ from tests.kernels.definitions import evaluate
 from tests.kernels.shapes import FAMILIES, Shapes, nets
 from tests.kernels.tasks import all_tasks_of, arrays_of, memory_of
 from tests.plan.nets import Net
-from tests.turns import in_turn
+from tests.turns import in_turn, thorough
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.kernels import nest, table, winograd_choice
@@ -171,7 +171,7 @@ def drawn(family: Callable[[Shapes], str], count: int, repeatable: bool) -> list
 
 
 FEWER = {"square": 3, "attention": 6, "recurrent": 6}
-"""Cases where kernels are long; 16 of the other families."""
+"""Cases where kernels are long; 16 of the other families; half as many in `make test`."""
 EACH = in_turn(
     [(family,) for family in FAMILIES], machines(), [family.__name__ for family in FAMILIES]
 )
@@ -179,7 +179,8 @@ EACH = in_turn(
 
 @pytest.mark.parametrize(("family", "machine"), EACH)
 def test_alternatives(family: Callable[[Shapes], str], machine: str, tmp_path: Path) -> None:
-    cases = drawn(family, FEWER.get(family.__name__, 16), repeatable=True)
+    count = FEWER.get(family.__name__, 16)
+    cases = drawn(family, count if thorough() else -(-count // 2), repeatable=True)
     assert check(cases, machine, tmp_path, of=6) >= len(cases) > 0
 
 

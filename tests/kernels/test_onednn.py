@@ -152,10 +152,15 @@ def names(task: Task) -> set[str]:
 
 CASES = [("onednn", *case) for case in NETS.items()]
 CASES += [("onednn-product", *case) for case in PRODUCTS.items()]
+FEW = [
+    pytest.param(*case, marks=pytest.mark.thorough if place % 3 else ())
+    for place, case in enumerate(CASES)
+]
+"""`make test` compiles every third."""
 
 
 @needs_onednn
-@pytest.mark.parametrize(("scheme", "name", "case"), CASES)
+@pytest.mark.parametrize(("scheme", "name", "case"), FEW)
 def test_it_computes_what_the_definitions_say(
     scheme: str, name: str, case: tuple[Callable[[Net], str], int]
 ) -> None:

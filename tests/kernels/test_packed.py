@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.kernels.tasks import all_tasks_of, assert_as_nest, computed, memory_of
 from tests.kernels.test_grid import check, machines
@@ -57,7 +58,15 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("machine", machines())
+def offering() -> list[ParameterSet]:
+    """The machines; where nothing is packed, the other alternatives are those of the grid."""
+    return [
+        pytest.param(each, marks=() if "avx" in each else pytest.mark.thorough)
+        for each in machines()
+    ]
+
+
+@pytest.mark.parametrize("machine", offering())
 def test_kernels_are_right_at_the_edges(machine: str, tmp_path: Path) -> None:
     """As C under sanitizers, beside all other alternatives."""
     cases = [dense(*shape) for shape in SHAPES]

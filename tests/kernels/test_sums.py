@@ -12,6 +12,7 @@ import pytest
 from tests.kernels.tasks import all_tasks_of, computed, memory_of, tasks_of
 from tests.kernels.test_attention import attending
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
 from weft.kernels import table
@@ -85,8 +86,9 @@ def tasks(made: Made, machine: str = "x86-avx512") -> list[Task]:
 # --- what they promise ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    ("name", "machine"), in_turn([(name,) for name in NETS], ["x86-sse2", "x86-avx512"])
+)
 def test_equal_sums_are_equal_bits(name: str, machine: str) -> None:
     for task in tasks(NETS[name](), machine):
         memory = memory_of(task)
@@ -118,8 +120,10 @@ def test_families_that_round_otherwise_have_other_sums(name: str, sums: set[tupl
     assert len({bits[each] for each in sums}) == len(sums)
 
 
-@pytest.mark.parametrize("machine", ["generic", "x86-sse2", "x86-avx512"])
-@pytest.mark.parametrize("name", [*NETS, "wide padding"])
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    in_turn([(name,) for name in [*NETS, "wide padding"]], ["generic", "x86-sse2", "x86-avx512"]),
+)
 def test_whether_an_alternative_applies_is_known_before_it_is_written(
     name: str, machine: str
 ) -> None:
@@ -155,19 +159,21 @@ def chosen(task: Task) -> Sums:
     return found.sums
 
 
-@pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512", "aarch64-neon"])
+SHAPES = [
+    (128, 32, 14),
+    (128, 32, 7),
+    (64, 128, 56, 3, 2),
+    (128, 128, 28),
+    (256, 256, 14),
+    (160, 320, 7),
+    (32, 64, 14),
+    (48, 192, 13),
+]
+
+
 @pytest.mark.parametrize(
-    "shape",
-    [
-        (128, 32, 14),
-        (128, 32, 7),
-        (64, 128, 56, 3, 2),
-        (128, 128, 28),
-        (256, 256, 14),
-        (160, 320, 7),
-        (32, 64, 14),
-        (48, 192, 13),
-    ],
+    ("shape", "machine"),
+    in_turn([(shape,) for shape in SHAPES], ["x86-avx2", "x86-avx512", "aarch64-neon"]),
 )
 def test_any_number_of_threads_adds_up_as_one(shape: tuple[int, ...], machine: str) -> None:
     for task in tasks(convolution(*shape), machine):

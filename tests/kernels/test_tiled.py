@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.kernels import tiled
 from weft.loops.nodes import For, Kernel, Kind, Local
@@ -81,7 +82,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Net, str]:
     return net, net.op("Relu", made) if pick(0, 1) else made
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(convolutions(), st.sampled_from(MACHINES))
 def test_convolutions(case, machine):
     net, made = case

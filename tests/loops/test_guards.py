@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.loops.guards import guards_to_bounds
 from weft.loops.interpret import run
 from weft.loops.text import parse, show
@@ -35,7 +36,7 @@ UPDATES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(sorted(UPDATES)),
     st.integers(1, 9),

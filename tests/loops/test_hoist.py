@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.loops.hoist import LEAST_BYTES, Hoisted, hoist
 from weft.loops.interpret import run, span
@@ -136,7 +137,7 @@ def nested(draw: st.DrawFn, depth: int = 0) -> tuple[Stmt, ...]:
     return tuple(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(nested())
 def test_results_stay_where_all_scratch_lies_in_one_block(body: tuple[Stmt, ...]) -> None:
     clear = For(

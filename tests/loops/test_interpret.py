@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.interpret import run
@@ -255,7 +256,7 @@ def test_pow_and_remainders_of_floats():
             np.testing.assert_allclose(found, function(a, b), rtol=1e-6, err_msg=op)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.floats(width=16, allow_nan=False), min_size=3, max_size=3))
 def test_halves_round_after_every_operation(values):
     a, b, c = (np.array([value], np.float16) for value in values)

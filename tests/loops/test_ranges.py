@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.loops.indices import CONDITIONS, INDICES, RANGES, evaluate, points
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Cast, For, Load, Select, Store, Var
 from weft.loops.ranges import Facts
@@ -15,7 +16,7 @@ from weft.loops.walk import index
 A, B = Var("a"), Var("b")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(INDICES, CONDITIONS, RANGES)
 def test_every_value_lies_in_the_interval(expr, condition, ranges):
     facts = Facts().bind(ranges)
@@ -31,7 +32,7 @@ def test_every_value_lies_in_the_interval(expr, condition, ranges):
         assert low <= value <= high
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(CONDITIONS, CONDITIONS, RANGES)
 def test_decisions_hold(condition, assumed, ranges):
     facts = Facts().bind(ranges)

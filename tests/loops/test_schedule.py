@@ -11,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.loops.kernels import affine_nests, backwards, nests, results
+from tests.turns import examples
 from weft.loops.nodes import For, Kernel, Kind
 from weft.loops.schedule import (
     ScheduleError,
@@ -49,52 +50,52 @@ def agrees(kernel: Kernel, step: Callable[[Kernel], Kernel]) -> None:
             np.testing.assert_array_equal(ours, theirs)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(nests(), VARS, st.integers(1, 6), st.sampled_from(["peel", "guard"]))
 def test_split_keeps_the_results(kernel, var, factor, tail):
     agrees(kernel, lambda each: split(each, var, factor, tail))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nests(), st.permutations(["a", "b", "c"]), st.integers(2, 3))
 def test_reorder_keeps_the_results(kernel, order, count):
     agrees(kernel, lambda each: reorder(each, order[:count]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(nests(), st.sampled_from([("a", "b"), ("b", "c")]))
 def test_fuse_keeps_the_results(kernel, pair):
     agrees(kernel, lambda each: fuse(each, *pair))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(nests(), VARS)
 def test_unroll_and_expand_keep_the_results(kernel, var):
     agrees(kernel, lambda each: unroll(each, var))
     agrees(kernel, lambda each: expand(each, var))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nests(), VARS)
 def test_concurrent_loops_may_run_in_any_order(kernel, var):
     agrees(kernel, lambda each: parallelize(each, var))
     agrees(kernel, lambda each: vectorize(each, var))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(affine_nests(), VARS, st.permutations(["a", "b", "c"]))
 def test_affine_accesses_are_told_apart(kernel, var, order):
     agrees(kernel, lambda each: parallelize(each, var))
     agrees(kernel, lambda each: reorder(each, order))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(nests(), VARS, st.lists(st.integers(-1, 9), max_size=3).map(sorted))
 def test_partition_keeps_the_results(kernel, var, points):
     agrees(kernel, lambda each: partition(each, var, points))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(nests(), st.data())
 def test_steps_compose(kernel, data):
     def steps(current: Kernel) -> Kernel:
@@ -129,7 +130,7 @@ def _expand(kernel: Kernel, var: str) -> Kernel:
     return expand(kernel, var)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(nests())
 def test_simplification_keeps_the_results(kernel):
     agrees(kernel, simplify_kernel)

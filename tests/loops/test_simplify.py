@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from tests.loops.indices import CONDITIONS, INDICES, RANGES, evaluate, points
 from tests.loops.test_ranges import condition_of, index_of
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Bits, Cast, Const, Load, Select, Unary, Var
 from weft.loops.ranges import Facts
@@ -18,7 +19,7 @@ from weft.loops.text import parse, show, show_expr
 from weft.loops.walk import index
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(INDICES, RANGES)
 def test_an_index_keeps_its_value(expr, ranges):
     simple = simplify(expr, Facts().bind(ranges))
@@ -26,7 +27,7 @@ def test_an_index_keeps_its_value(expr, ranges):
         assert evaluate(simple, values) == evaluate(expr, values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(INDICES, CONDITIONS, RANGES)
 def test_an_index_keeps_its_value_under_an_assumption(expr, condition, ranges):
     simple = simplify(expr, Facts().bind(ranges).assume(condition))
@@ -35,7 +36,7 @@ def test_an_index_keeps_its_value_under_an_assumption(expr, condition, ranges):
             assert evaluate(simple, values) == evaluate(expr, values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(CONDITIONS, RANGES)
 def test_a_condition_keeps_its_truth(condition, ranges):
     simple = simplify(condition, Facts().bind(ranges))
@@ -43,7 +44,7 @@ def test_a_condition_keeps_its_truth(condition, ranges):
         assert bool(evaluate(simple, values)) == bool(evaluate(condition, values))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(INDICES, RANGES)
 def test_simplifying_again_keeps_the_value_of_the_first(expr, ranges):
     facts = Facts().bind(ranges)

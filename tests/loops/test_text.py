@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loops.kernels import nests
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.definition import Compute
@@ -107,7 +108,7 @@ def statements(draw: st.DrawFn, depth: int = 3) -> Stmt:
 BUFFER = Buffer("b", DType.F16, (4, 5), Access.WRITE, (1, 4))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(expressions())
 def test_expressions_round_trip(expr):
     kernel = Kernel("k", (BUFFER,), (Store("b", (index(0),), expr),))
@@ -117,14 +118,14 @@ def test_expressions_round_trip(expr):
     assert show(found) == show(kernel)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(statements(), max_size=3).map(tuple))
 def test_kernels_round_trip(body):
     kernel = Kernel("k", (BUFFER, Buffer("c", DType.U8, (), Access.SCRATCH)), body)
     assert parse(show(kernel)) == kernel
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(nests())
 def test_well_formed_kernels_round_trip(kernel):
     assert parse(show(kernel)) == kernel

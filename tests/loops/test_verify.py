@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.counted import lines_run
 from tests.loops.indices import INDICES, conditions
 from tests.loops.kernels import nests, results
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.interpret import run
@@ -36,14 +37,14 @@ from weft.loops.verify import BoundsError, verify
 from weft.loops.walk import index, walk_stmts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(nests())
 def test_what_is_clamped_is_proven_and_runs(kernel):
     verify(kernel)
     results(kernel)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(INDICES, conditions(1), st.integers(1, 6), st.booleans())
 def test_what_is_proven_never_leaves_its_buffer(where, condition, extent, lazily):
     """Random indices: the interpreter, which checks every access, must not complain."""

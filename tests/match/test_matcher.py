@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.ir.text import parse
 from weft.match.compile import compile_rule
@@ -174,7 +175,7 @@ def brute(graph: Graph, text: str, value: str, bound: dict[str, str]) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     nets(),
     # {2, 2} counts repetitions.

@@ -15,6 +15,7 @@ from lark import Lark
 
 from tests.match.brute import Brute, Meaning, TooLongError
 from tests.match.test_matcher import graph_of
+from tests.turns import examples
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
@@ -260,7 +261,7 @@ def meant(meaning: Meaning) -> tuple[frozenset[str], frozenset[tuple[str, str]],
 
 
 RELAXED = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )

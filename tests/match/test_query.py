@@ -190,6 +190,7 @@ def test_a_time_is_a_number(seconds: float) -> None:
     assert str(caught.value) == f"seconds must be a number, 0 or more; got {seconds!r}"
 
 
+@pytest.mark.thorough
 def test_counts_go_as_far_as_graphs_are_long() -> None:
     (match,) = query(chain(500), "*{500}", overlaps="greedy")
     assert len(match.nodes) == 500

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.errors import InternalError
 from weft.plan.fewer_bits import (
     FRACTION,
@@ -50,7 +51,7 @@ def matrix(seed: int, rows: int, lanes: int, small: int) -> np.ndarray:
     return weights * np.float32(random.choice([1.0, 0.003, 1e-30, 1e30]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 1000),
     st.integers(1, 40),

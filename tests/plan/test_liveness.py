@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.plan.steps import programs
+from tests.turns import examples
 from weft.plan.liveness import Step, lifetimes, peak
 from weft.plan.memory import live_bytes
 from weft.plan.order import best_order
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(programs())
 def test_peak_is_what_the_lifetimes_say(program):
     steps, sizes, keep = program
@@ -19,7 +20,7 @@ def test_peak_is_what_the_lifetimes_say(program):
     assert max(live, default=0) == peak(order, steps, sizes, keep)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(programs())
 def test_what_shares_memory_is_never_needed_twice(program):
     steps, sizes, keep = program

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.turns import examples
 from weft.plan import memory
 from weft.plan import report as report_module
 from weft.plan.interval import Interval
@@ -42,7 +43,7 @@ def check(intervals: list[Interval], placement: Placement, alignment: int) -> No
     assert placement.lower_bound <= placement.bytes
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(interval_lists(), st.sampled_from([1, 16, 64]))
 def test_nothing_overlaps(intervals, alignment):
     placement = place(intervals, alignment, seconds=0.1)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.plan.steps import programs
+from tests.turns import examples
 from weft.errors import InternalError
 from weft.plan.liveness import Costs, State, Step, lifetimes, peak
 from weft.plan.order import BEAM_BUDGET, EXACT_BUDGET, best_order
@@ -19,7 +20,7 @@ def is_possible(order: tuple[int, ...] | list[int], steps: list[Step]) -> bool:
     return all(place[b] < place[s] for s in place for b in steps[s].before)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(programs())
 def test_best_of_all_orders(program):
     steps, sizes, keep = program

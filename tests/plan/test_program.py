@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.plan.nets import Net, nets
 from tests.plan.planned import assert_planned, plan_of, program_of
+from tests.turns import examples
 from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ops.evaluate import evaluate
@@ -21,7 +22,7 @@ from weft.plan.lower import lower
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(nets(), st.sampled_from(MACHINES))
 def test_random_networks(net, machine):
     graph, inputs = net

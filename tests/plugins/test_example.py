@@ -80,6 +80,7 @@ def test_the_example_works_where_it_is_installed(python: Path, tmp_path) -> None
     assert json.loads(off) == []
 
 
+@pytest.mark.thorough
 def test_an_installed_weft_begins_plugins(python: Path, tmp_path) -> None:
     run(python, "-m", "weft", "plugin", "new", "my-op", "--kind", "op", "-o", tmp_path / "my")
     assert (tmp_path / "my" / "src" / "my_op" / "__init__.py").is_file()

@@ -15,6 +15,7 @@ from tests.rewrite.checks import (
     outputs_of,
     simplified,
 )
+from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.ir.history import Entry
 from weft.ir.verify import verify
@@ -222,7 +223,7 @@ def elementwise_nets(draw: st.DrawFn) -> str:
     return f"(%x: f32[2,3]) -> ({head}) {{\n{body}\n}}"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(elementwise_nets())
 def test_any_net_keeps_its_outputs(text: str) -> None:
     graph = graph_of(text)

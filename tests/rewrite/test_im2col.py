@@ -7,12 +7,13 @@ from hypothesis import given, settings
 
 from tests.rewrite.checks import assert_same, graph_of
 from tests.rewrite.whole import check, convolutions
+from tests.turns import examples
 from weft.errors import UserError
 from weft.recipes import apply
 from weft.rewrite.rule import Exactness
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(case=convolutions())
 def test_convolutions(case):
     net, graph, _ = case

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from tests.plan.nets import Net as HandMade
 from tests.plan.nets import nets
 from tests.rewrite.checks import assert_same, graph_of, infer, nodes_of
+from tests.turns import examples
 from weft.api import Net
 from weft.frontends.onnx import import_model, write
 from weft.ir.graph import Graph
@@ -97,7 +98,7 @@ def test_nothing_to_do():
     assert apply(graph, "channels-first") is graph
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(case=nets(10))
 def test_random_networks(case):
     graph, arrays = case

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.plan.nets import nets
 from tests.rewrite.checks import infer
+from tests.turns import examples
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.verify import verify
@@ -84,7 +85,7 @@ def close(found: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.abs(np.where(finite, found - expected, 0)).max() <= 1e-3 * span)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(net=nets(8), chosen=st.lists(steps(), min_size=10, max_size=10))
 def test_ten_recipes(net, chosen):
     graph, arrays = net

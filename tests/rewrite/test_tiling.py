@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.rewrite.checks import graph_of
 from tests.rewrite.whole import WholeNet, check, convolutions, windows
+from tests.turns import examples
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.recipes import apply
@@ -40,7 +41,7 @@ def split(draw, extent: int) -> tuple[int, ...]:
     return tuple(stop - start for start, stop in pairwise(places))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), case=convolutions())
 def test_convolution_along_every_axis_of_the_output(data, case):
     net, graph, shape = case
@@ -60,7 +61,7 @@ def test_convolution_along_every_axis_of_the_output(data, case):
     assert len(ops(done, "Concat")) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data(), case=convolutions())
 def test_convolution_along_input_channels(data, case):
     net, graph, _ = case
@@ -75,7 +76,7 @@ def test_convolution_along_input_channels(data, case):
     assert len(ops(done, "Add")) == len(sizes) - 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_products(data):
     def number(low: int, high: int) -> int:
@@ -172,7 +173,7 @@ WholeNet.scale = _scale
 LAYERS = [_conv, _conv, _pool, _elements, _residual, _dense]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data(), case=chains())
 def test_chains(data, case):
     net, graph, shape = case

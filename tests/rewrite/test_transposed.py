@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plan.nets import Net
+from tests.turns import examples
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.rewrite.engine import rewrite
@@ -45,7 +46,7 @@ def transposed(draw: st.DrawFn) -> Net:
     return net
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(transposed())
 def test_as_a_plain_convolution(net):
     graph = net.graph(net.builder.nodes[-1].outputs[0])

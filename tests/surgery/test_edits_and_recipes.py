@@ -11,6 +11,7 @@ from tests.plan.nets import nets
 from tests.rewrite.test_random_recipes import applied, close, steps
 from tests.surgery.nets import check
 from tests.surgery.test_sequences import EDITORS, clone_with_the_same_shapes, networks
+from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.ir.text import show
 
@@ -47,7 +48,7 @@ def changed(net: weft.Net, data: st.DataObject) -> weft.Net:
 
 
 @given(any_networks(), st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_ten_edits_and_recipes(
     given_net: tuple[weft.Net, dict[str, np.ndarray]], data: st.DataObject
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.surgery.nets import check
+from tests.turns import examples
 from weft import layers
 from weft.dtypes import DType
 from weft.errors import UserError
@@ -156,7 +157,7 @@ def outputs(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @given(networks(), st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_ten_edits(net: weft.Net, data: st.DataObject) -> None:
     source = np.random.default_rng(1)
     arrays = [source.normal(size=(2, 3, 5, 4)).astype(np.float32) for _ in net.graph.inputs]
