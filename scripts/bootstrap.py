@@ -16,15 +16,20 @@ import configparser
 import hashlib
 import importlib.util
 import os
+import queue
 import re
 import shutil
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +42,103 @@ KNOWN_PIP = {
     "71138adf1f4ca900cdb7d289c21b7494329f2332b6d85f0e1c42108c0384ed3e",  # 26.2.1
     "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13",  # 26.3
 }
+PIP_OPTIONS = ["--disable-pip-version-check", "--progress-bar=off", "--no-color", "--no-input"]
+# Seconds between two lines where the output is not a terminal, and the lines kept for a failure.
+PERIOD = 10.0
+TAIL = 30
+# What pip reports, and what is shown of it.
+STEPS = (
+    (r"(?:Collecting|Requirement already satisfied:) (\S+)", "resolving {}"),
+    (r"(?:Obtaining|Processing) (\S+)", "reading {}"),
+    (r"Downloading (?:\S*/)?(\S+ \(.*\))", "downloading {}"),
+    (r"Using cached (?:\S*/)?(\S+)", "taking {} from the cache"),
+    (r"Installing collected packages: (.+)", "installing {}"),
+    (r"((?:Building|Preparing|Installing build|Getting requirements) [^:]+)", "{}"),
+)
+
+
+def step_of(line: str) -> str | None:
+    """What a line of pip's output says is being done, or None."""
+    for pattern, text in STEPS:
+        if found := re.match(pattern, line.strip()):
+            return text.format(found[1])
+    return None
+
+
+class Progress:
+    """One line that is rewritten on a terminal; elsewhere a new line every ``PERIOD`` seconds."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.started = self.shown = time.monotonic()
+        self.terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    def show(self) -> None:
+        now = time.monotonic()
+        text = f"bootstrap: {now - self.started:3.0f} s  {self.step}"
+        if self.terminal:
+            print(f"\r\033[K{shortened(text)}", end="", flush=True)
+        elif now - self.shown >= PERIOD:
+            self.shown = now
+            print(shortened(text, 100), flush=True)
+
+    def clear(self) -> None:
+        if self.terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+def shortened(text: str, columns: int = 0) -> str:
+    """Text that fits one line of the terminal, or of so many columns."""
+    room = (columns or shutil.get_terminal_size().columns) - 1
+    return text if len(text) <= room else text[: room - 3] + "..."
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
+    """The lines of a program's output as they come; None each second without one."""
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line.rstrip())
+        lines.put(None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while True:
+        try:
+            line = lines.get(timeout=1)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        yield line
+
+
+def run(command: Sequence[str | Path], step: str) -> None:
+    """Runs a program and shows how far it is; its warnings, and its last lines if it fails.
+
+    Raises:
+        CalledProcessError: it failed.
+    """
+    progress, tail = Progress(step), deque[str](maxlen=TAIL)
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environment, errors="replace", **pipes) as process:
+        for line in lines_of(process):
+            if line:
+                tail.append(line)
+                progress.step = step_of(line) or progress.step
+            if line and line.startswith(("WARNING", "DEPRECATION")):
+                progress.clear()
+                print(line, flush=True)
+                tail.pop()
+            progress.show()
+    progress.clear()
+    if process.returncode:
+        print(*tail, sep="\n", file=sys.stderr, flush=True)
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def pip_setting(name: str) -> str | None:
@@ -121,17 +223,16 @@ def make_environment(venv: Path) -> None:
     """Makes the virtual environment with pip in it, by whichever way works here."""
     python = venv / "bin" / "python"
     if not python.exists():
-        if importlib.util.find_spec("ensurepip"):
-            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        else:
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        without = [] if importlib.util.find_spec("ensurepip") else ["--without-pip"]
+        run([sys.executable, "-m", "venv", *without, venv], "making the environment")
     if subprocess.run([python, "-c", "import pip"], capture_output=True).returncode == 0:
         return
     with tempfile.TemporaryDirectory() as folder:
         wheel = fetch_pip(Path(folder))
         # A wheel is a zip file, and pip runs from it.
-        pip = [python, f"{wheel}/pip"]
-        subprocess.run([*pip, "install", "--quiet", "--no-index", wheel], check=True)
+        run(
+            [python, f"{wheel}/pip", "install", *PIP_OPTIONS, "--no-index", wheel], "installing pip"
+        )
 
 
 def has_compiler() -> bool:
@@ -142,9 +243,8 @@ def has_compiler() -> bool:
 
 def install(venv: Path, extras: list[str]) -> None:
     what = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    quiet = ["--quiet", "--disable-pip-version-check"]
     python = venv / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", *quiet, "--editable", what], check=True)
+    run([python, "-m", "pip", "install", *PIP_OPTIONS, "--editable", what], "starting pip")
 
 
 def main() -> None:
@@ -159,8 +259,10 @@ def main() -> None:
         sys.exit(f"bootstrap: Weft needs Python {wanted} or later, got {sys.version.split()[0]}")
     extras = arguments.extras if has_compiler() else [*arguments.extras, "cc"]
     print(f"bootstrap: {arguments.venv} with {', '.join(extras) or 'no extras'}", flush=True)
+    started = time.monotonic()
     make_environment(arguments.venv)
     install(arguments.venv, extras)
+    print(f"bootstrap: ready after {time.monotonic() - started:.0f} s", flush=True)
     if arguments.stamp:
         arguments.stamp.touch()
 
@@ -170,5 +272,7 @@ if __name__ == "__main__":
         main()
     except subprocess.CalledProcessError as error:
         sys.exit(f"bootstrap: {' '.join(map(str, error.cmd))} failed (see above)")
+    except KeyboardInterrupt:
+        sys.exit(130)
     except urllib.error.URLError as error:
         sys.exit(f"bootstrap: cannot fetch pip: {error.reason}")
