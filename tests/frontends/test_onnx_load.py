@@ -361,3 +361,21 @@ def test_expansion_to_the_batch() -> None:
     bound = bind_symbols(graph, {"batch": 3})
     found = evaluate(bound, {"x": np.zeros((3, 4, 8), np.float32)}, OPS)["y"]
     np.testing.assert_array_equal(found[:, 0], np.ones((3, 8)))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 2), (1, 3), (2, 3), (3, 4)])
+def test_same_padding_of_a_transposed_window_below_its_stride(mode: str, taps: int, stride: int):
+    """Pads are at least 0: the output is shorter than input * stride, as ONNX infers it."""
+    source = model(
+        [node("ConvTranspose", "x w", "y", strides=[stride], auto_pad=mode)],
+        {"x": [1, 1, 3]},
+        constants={"w": np.arange(1, taps + 1, dtype=np.float32).reshape(1, 1, taps)},
+    )
+    wanted = np.zeros(2 * stride + taps, np.float32)
+    for place in range(3):
+        wanted[place * stride : place * stride + taps] = (place + 5) * np.arange(1, taps + 1)
+    (found,) = run(source, np.array([[[5, 6, 7]]], np.float32))
+    assert found.ravel().tolist() == wanted.tolist()
+    inferred = onnx.shape_inference.infer_shapes(source).graph.output[0].type.tensor_type.shape
+    assert found.shape == tuple(each.dim_value for each in inferred.dim)

@@ -58,9 +58,6 @@ def transposed(g: Garden) -> Proposal:
     group = channels if g.maybe(0.2) else 1
     inputs = [x, g.weight((channels, g.chance.choice((1, 2, 5)), *kernel))]
     attributes = {"group": group, **window(g, x, kernel)}
-    if max(attributes.get("strides", [1])) > min(kernel):
-        # Its pads are negative then, which onnxruntime takes for none.
-        attributes.pop("auto_pad", None)
     if "strides" in attributes and "auto_pad" not in attributes and g.maybe():
         attributes["output_padding"] = [g.chance.randrange(s) for s in attributes["strides"]]
     return Proposal("ConvTranspose", inputs, attributes)

@@ -100,8 +100,10 @@ def transposed_window(request: Request) -> Request:
             extent * stride for extent, stride in zip(extents, strides, strict=True)
         ]
         over = [size - want for size, want in zip(full, goal, strict=True)]
-        # Where even all of it is too small, the output is made larger at its end.
-        extra = tuple(more + max(0, -each) for more, each in zip(extra, over, strict=True))
+        if wanted:  # Where even all of it is too small, the output is made larger at its end.
+            extra = tuple(more + max(0, -each) for more, each in zip(extra, over, strict=True))
+        # Otherwise SAME_* asks for input * stride, which a window below the stride cannot fill:
+        # pads are at least 0, so ONNX's shape inference and onnxruntime give a smaller output.
         totals = [max(0, each) for each in over]
         pads = _halves(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")
     elif mode == "VALID":
