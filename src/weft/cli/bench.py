@@ -27,6 +27,7 @@ from weft.cli.common import (
     working,
     write_json,
 )
+from weft.cli.draw import svg_option
 from weft.cli.files import random_inputs
 from weft.cli.layers import Settings, choices_for, runnable, show_layers, show_limits
 from weft.codegen.flavours import flavour_named
@@ -93,11 +94,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option(
     "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
 )
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="With --layers: draw a roofline plot to this file.",
-)
+@svg_option("With --layers: draw a roofline plot to this file.")
 @click.option(
     "--limits",
     is_flag=True,

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from weft import campaigns
-from weft.atomic import write_text
 from weft.cli.common import (
     SEED,
     Model,
@@ -20,8 +19,10 @@ from weft.cli.common import (
     wide_option,
     write_json,
 )
+from weft.cli.draw import svg_option
 from weft.cli.tune import watched
 from weft.errors import UserError
+from weft.pictures.file import write_picture
 from weft.recipes import parse_steps
 
 
@@ -37,11 +38,7 @@ from weft.recipes import parse_steps
     "or a data set (`weft datasets`) [default: a few random inputs].",
 )
 @click.option("--per-layer", is_flag=True, help="Repeat everything for each tensor alone.")
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the shares of predictions that changed to this file.",
-)
+@svg_option("Draw the shares of predictions that changed to this file.")
 @threads_option
 @wide_option
 @json_option
@@ -81,7 +78,7 @@ def campaign(
             report=report,
         )
     if svg is not None:
-        write_text(svg, found.plot())
+        write_picture(svg, found.plot())
     if state.json:
         write_json(found.record())
         return

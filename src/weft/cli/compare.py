@@ -9,7 +9,6 @@ from typing import cast
 import click
 
 from weft import api, variants
-from weft.atomic import write_text
 from weft.cli.common import (
     SECONDS,
     State,
@@ -28,8 +27,10 @@ from weft.cli.common import (
     working,
     write_json,
 )
+from weft.cli.draw import svg_option
 from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
+from weft.pictures.file import write_picture
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
@@ -49,11 +50,7 @@ from weft.explore.comparison import COSTS, Comparison, Cost
 @click.option(
     "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
 )
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw accuracy (or the difference to the first) against --cost to this file.",
-)
+@svg_option("Draw accuracy (or the difference to the first) against --cost to this file.")
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
 @quiet_option
 @wide_option
@@ -98,7 +95,7 @@ def compare(
             seconds=seconds,
         )
     if svg is not None:
-        write_text(svg, found.plot(cast(Cost | None, cost)))
+        write_picture(svg, found.plot(cast(Cost | None, cost)))
     if state.json:
         write_json(found.record())
         return

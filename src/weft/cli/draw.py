@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast, get_args
 
 import click
 
-from weft.atomic import write_text
-from weft.cli.common import Model, State, json_option, model_options, working, write_json
+from weft.cli.common import Function, Model, State, json_option, model_options, working, write_json
 from weft.cli.layers import Settings, profiled, runnable
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ops.table import OPS
+from weft.pictures.file import is_png, write_picture
 from weft.pictures.picture import Format
 from weft.pictures.picture import draw as draw_graph
 from weft.runtime.profile import node_times
 
 
 def format_of(path: Path) -> Format:
-    """What a file's name says of the picture in it."""
+    """What a file's name says of the picture in it; PNG is made of SVG."""
+    if is_png(path):
+        return "svg"
     found = path.suffix[1:].lower()
     if found not in get_args(Format):
-        endings = ", ".join(f".{each}" for each in get_args(Format))
-        raise UserError(
-            f"a picture is written as {endings}",
-            got=path.name,
-            fix="Write .html, whose button PNG saves the picture." if found == "png" else "",
-        )
+        endings = ", ".join(f".{each}" for each in (*get_args(Format), "png"))
+        raise UserError(f"a picture is written as {endings}", got=path.name)
     return cast(Format, found)
 
 
@@ -38,6 +37,19 @@ def _measured(model: Model, graph: Graph) -> dict[str, float]:
     return node_times(profiled(model, runnable("host"), settings), graph, OPS)
 
 
+def _svg(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        is_png(path)  # so that nothing is measured in vain
+    return path
+
+
+def svg_option(help: str) -> Callable[[Function], Function]:
+    """``--svg FILE``: a picture of what a command finds."""
+    return click.option(
+        "--svg", type=click.Path(dir_okay=False, path_type=Path), callback=_svg, help=help
+    )
+
+
 @click.command(short_help="A picture of the graph after any pass.")
 @model_options
 @click.option(
@@ -45,7 +57,7 @@ def _measured(model: Model, graph: Graph) -> dict[str, float]:
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file: .svg, .html (folds, searches, shows all details), or .dot for Graphviz.",
+    help="The file: .svg, .png, .html (folds, searches, shows all details), or .dot for Graphviz.",
 )
 @click.option(
     "--after",
@@ -55,6 +67,11 @@ def _measured(model: Model, graph: Graph) -> dict[str, float]:
     help="The pass after which to look, as for `weft show`.",
 )
 @click.option(
+    "--width",
+    type=click.IntRange(1),
+    help="For .png: pixels [default: twice the picture's natural width].",
+)
+@click.option(
     "--time",
     "timed",
     is_flag=True,
@@ -62,7 +79,9 @@ def _measured(model: Model, graph: Graph) -> dict[str, float]:
 )
 @json_option
 @click.pass_obj
-def draw(state: State, model: Model, output: Path, after: str, timed: bool) -> None:
+def draw(
+    state: State, model: Model, output: Path, after: str, width: int | None, timed: bool
+) -> None:
     """Draws MODEL: nodes by kind of op, shapes beside the wires.
 
     A page (.html) can colour nodes by what they compute, by what they move, and with --time by
@@ -71,11 +90,13 @@ def draw(state: State, model: Model, output: Path, after: str, timed: bool) -> N
     format = format_of(output)
     if timed and format != "html":
         raise UserError("--time is for pages, .html", got=output.name)
+    if width is not None and not is_png(output):
+        raise UserError("--width is for .png", got=output.name)
     with working("drawing"):
         graph = dict(graphs(model.net.graph))[after] if after != IMPORTED else model.net.graph
     measured = _measured(model, graph) if timed else None
     with working("drawing"):
-        write_text(output, draw_graph(graph, format=format, measured=measured))
+        write_picture(output, draw_graph(graph, format=format, measured=measured), width)
     if state.json:
         write_json({"file": output, "pass": after, "nodes": len(graph.nodes)})
     else:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from weft.atomic import write_text
 from weft.cli.common import (
     Model,
     State,
@@ -20,7 +19,9 @@ from weft.cli.common import (
     working,
     write_json,
 )
+from weft.cli.draw import svg_option
 from weft.ir.short_names import names_of
+from weft.pictures.file import write_picture
 from weft.pictures.memory import memory_map
 from weft.plan.report import Place, Row, report, size, spans, summary
 from weft.plan.stats import LayerStats
@@ -105,11 +106,7 @@ def stats(state: State, model: Model, raw: bool) -> None:
 @click.command(short_help="Steps, kernels and memory for a target.")
 @model_options
 @target_option
-@click.option(
-    "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the memory map to this file: steps across, addresses up.",
-)
+@svg_option("Draw the memory map to this file: steps across, addresses up.")
 @wide_option
 @json_option
 @click.pass_obj
@@ -128,7 +125,7 @@ def plan(state: State, model: Model, target: str, svg: Path | None) -> None:
         picture = memory_map(
             title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound, found.rows
         )
-        write_text(svg, picture)
+        write_picture(svg, picture)
     if state.json:
         write_json({"target": target, **found.record()})
         return

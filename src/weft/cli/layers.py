@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from weft.atomic import write_text
 from weft.cli.common import Model, State, say, table, working, write_json
 from weft.cli.files import random_inputs
 from weft.codegen.flavours import Flavour, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
+from weft.pictures.file import write_picture
 from weft.pictures.roofline import Dot, Roof, roofline
 from weft.plan.lower import lower
 from weft.plan.report import size
@@ -199,7 +199,7 @@ def show_layers(
         measured = limits(machine, settings.threads)
     found = profiled(model, machine, settings, measured)
     if svg is not None:
-        write_text(svg, picture(found, measured))
+        write_picture(svg, picture(found, measured))
     if state.json:
         write_json(found.record())
         return

@@ -8,7 +8,6 @@ from typing import cast, get_args
 
 import click
 
-from weft.atomic import write_text
 from weft.cli.common import (
     Model,
     Number,
@@ -26,6 +25,7 @@ from weft.ir.graph import Graph
 from weft.ir.printer import show_node
 from weft.match.query import SECONDS, Matches, Overlaps, Query
 from weft.match.view import Match
+from weft.pictures.file import write_picture
 from weft.pictures.picture import draw
 
 _MOST_MARKS = 8
@@ -80,7 +80,7 @@ def _names(match: Match) -> str:
     "--draw",
     "picture",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture with the matches marked: .svg, .html or .dot.",
+    help="Write a picture with the matches marked: .svg, .png, .html or .dot.",
 )
 @json_option
 @click.pass_obj
@@ -105,7 +105,7 @@ def query(
         hint = found.hint
     if picture is not None and format is not None:
         with working("drawing"):
-            write_text(picture, draw(graph, highlight=_marked(found, text), format=format))
+            write_picture(picture, draw(graph, highlight=_marked(found, text), format=format))
     if state.json:
         matches = [_record(match) for match in found]
         write_json({"matches": matches, "cut": found.cut, "hint": hint})

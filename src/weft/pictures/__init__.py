@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 from weft.deferred import deferred
 
 if TYPE_CHECKING:
+    from weft.pictures.file import write_picture
     from weft.pictures.picture import Format, draw
 
-__all__ = ["Format", "draw"]
+__all__ = ["Format", "draw", "write_picture"]
 
 __getattr__ = deferred(
-    __name__, {"Format": "weft.pictures.picture", "draw": "weft.pictures.picture"}
+    __name__,
+    {
+        "Format": "weft.pictures.picture",
+        "draw": "weft.pictures.picture",
+        "write_picture": "weft.pictures.file",
+    },
 )
