@@ -118,3 +118,25 @@ def test_nets_are_asked(model: Path) -> None:
     assert [match.root.name for match in matches] == ["a", "c"]
     marked = {"matches": [node.name for match in matches for node in match.nodes]}
     assert "matches" in net.draw(highlight=marked)
+
+
+def test_long_names(tmp_path: Path) -> None:
+    """Those of converters are short in front of people, whole where all is asked for."""
+    long = ";".join(f"model/stage{place}/block/conv2d_{place}/Conv2D" for place in range(9))
+    graph = parse(
+        f"""graph g(%x: f32[1,2,4]) -> (%"{long}") {{
+            %a: f32[1,2,4] = Relu(%x)
+            %"{long}": f32[1,2,4] = Neg(%a)
+        }}""",
+        lambda op: OPS[op].attributes,
+    )
+    Net(graph).save(tmp_path / "long.weft")
+    for extra, name in ((), "model/stage8/block/conv2d_8/Conv2D"), (("--wide",), long):
+        result = run(tmp_path / "long.weft", "m: Neg", *extra)
+        assert result.exit_code == 0, result.output
+        shown = result.stdout.splitlines()
+        assert shown[0] == f"match 1: m: {name}"
+        assert name in shown[1]
+        assert (long in shown[1]) == bool(extra)
+    result = run(tmp_path / "long.weft", "m: Neg", "--json")
+    assert json.loads(result.stdout)["matches"][0]["nodes"] == [long]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast, get_args
@@ -15,14 +16,17 @@ from weft.cli.common import (
     clean,
     json_option,
     model_options,
+    wide_option,
     working,
     write_json,
+    write_lines,
 )
 from weft.cli.draw import format_of
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.printer import show_node
+from weft.ir.short_names import names_of, shortened
 from weft.match.query import SECONDS, Matches, Overlaps, Query
 from weft.match.view import Match
 from weft.pictures.file import write_picture
@@ -42,11 +46,14 @@ def _record(match: Match) -> dict[str, object]:
     }
 
 
-def _names(match: Match) -> str:
+def _names(match: Match, names: Mapping[str, str]) -> str:
     """What the names of a query stand for, on one line."""
-    told = {name: node.name for name, node in match.named.items()}
-    told |= {name: value or "nothing" for name, value in match.values.items()}
-    told |= {name: ", ".join(found) or "nothing" for name, found in match.lists.items()}
+    found: dict[str, Sequence[str]] = {name: (node.name,) for name, node in match.named.items()}
+    found |= {name: (value,) if value else () for name, value in match.values.items()}
+    found |= match.lists
+    told = {
+        name: ", ".join(names[each] for each in all) or "nothing" for name, all in found.items()
+    }
     return "; ".join(f"{name}: {told[name]}" for name in sorted(told))
 
 
@@ -82,6 +89,7 @@ def _names(match: Match) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a picture with the matches marked: .svg, .png, .html or .dot.",
 )
+@wide_option
 @json_option
 @click.pass_obj
 def query(
@@ -93,7 +101,10 @@ def query(
     after: str,
     picture: Path | None,
 ) -> None:
-    """Prints where MODEL is as the query TEXT says (see docs/query.md)."""
+    """Prints where MODEL is as the query TEXT says (see docs/query.md).
+
+    Long names are shortened as in tables; --wide and --json have them whole.
+    """
     asked = Query.read(text)
     format = None if picture is None else format_of(picture)
     with working("matching"):
@@ -110,7 +121,8 @@ def query(
         matches = [_record(match) for match in found]
         write_json({"matches": matches, "cut": found.cut, "hint": hint})
         return
-    _print(found, graph)
+    whole = {name: name for name in (*graph.types, *(node.name for node in graph.nodes))}
+    _print(found, graph, whole if state.wide else names_of(graph))
     if picture is not None:
         click.echo(f"picture: {picture}")
 
@@ -138,12 +150,18 @@ def _marked(found: Matches, text: str) -> dict[str, list[str]]:
     return {" ".join(text.split()): [name for each in names for name in each]}
 
 
-def _print(found: Matches, graph: Graph) -> None:
+def _print(found: Matches, graph: Graph, names: Mapping[str, str]) -> None:
+    """Prints matches, nodes and values under the names that are given."""
+    shown = shortened(graph, names)
+    places = {node.name: place for place, node in enumerate(graph.nodes)}
     lines: list[str] = []
-    for place, match in enumerate(found, 1):
-        told = _names(match)
-        lines.append(f"match {place}{': ' if told else ''}{told}")
-        lines += [f"  {show_node(node, graph)}" for node in match.nodes]
-    lines.append("1 match" if len(found) == 1 else f"{len(found)} matches")
+    for number, match in enumerate(found, 1):
+        told = _names(match, names)
+        lines.append(f"match {number}{': ' if told else ''}{told}")
+        nodes = (shown.nodes[places[node.name]] for node in match.nodes)
+        lines += [f"  {show_node(node, shown)}" for node in nodes]
+    if lines:
+        write_lines("\n".join(lines))
+    lines = ["1 match" if len(found) == 1 else f"{len(found)} matches"]
     lines += [each for each in (found.cut, found.hint) if each]
     click.echo(clean("\n".join(lines)))
