@@ -1,14 +1,24 @@
 """Weft: neural networks into plain, readable, dependency-free C for a named machine."""
 
+import sys
 from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft import ops
-from weft.api import CompiledNet, Net, input, load, merge, net, trace
-from weft.deferred import deferred
-from weft.errors import InternalError, UserError, WeftError
-from weft.ops.values import Value, constant
-from weft.reporting import Step, progress, verbose
+try:
+    from weft import ops
+    from weft.api import CompiledNet, Net, input, load, merge, net, trace
+    from weft.deferred import deferred
+    from weft.errors import InternalError, UserError, WeftError
+    from weft.ops.values import Value, constant
+    from weft.reporting import Step, progress, verbose
+except KeyboardInterrupt:
+    # The command line, which handles this later, is not there yet; programs get the exception.
+    if Path(sys.argv[0]).name == "weft" or ("-m", "weft") in pairwise(sys.orig_argv):
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(130) from None
+    raise
 
 if TYPE_CHECKING:
     from weft import layers

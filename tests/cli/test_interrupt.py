@@ -65,3 +65,23 @@ def test_an_interrupt_while_compiling(digits: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "cache").iterdir()) == []
     assert list((tmp_path / "tmp").iterdir()) == []
     assert output.read_text() == "old"
+
+
+@pytest.mark.parametrize("module", ["ml_dtypes", "click"])
+def test_an_interrupt_while_importing(tmp_path: Path, module: str) -> None:
+    """Of what ``import weft`` needs, and of what only the command line needs."""
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+
+    def ended(*command: str | Path) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True
+        )
+        return done.returncode, done.stderr
+
+    script = tmp_path / "weft"
+    script.write_text("from weft.cli import main\nmain()\n")
+    assert ended("-m", "weft", "--version") == (130, "interrupted\n")
+    assert ended(script, "--version") == (130, "interrupted\n")
+    if module == "ml_dtypes":  # a program of somebody else
+        assert ended("-c", "import weft")[1].endswith("\nKeyboardInterrupt\n")

@@ -205,6 +205,24 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", [".", "..", "/", "../inside"])
+def test_the_current_folder_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever is in it would be in a folder that is gone."""
+    here = tmp_path / "inside"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(UserError) as error:
+        write(toolkit(), Path(name))
+    assert str(error.value) == (
+        "the output folder is replaced as a whole, so it must not be the current folder or one "
+        f"above it; got {name}. Name a folder in it, as `toolkit`, or another one."
+    )
+    write(toolkit(), Path("toolkit"))
+    assert (here / "toolkit" / "adder.c").is_file()
+
+
 def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(toolkit(), tmp_path / "out")
     before = {each.name: each.read_bytes() for each in (tmp_path / "out").iterdir()}

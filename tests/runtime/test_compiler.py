@@ -184,6 +184,23 @@ def test_tcc_runs_plain_c(digits: Path, tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_compiler_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = program(tmp_path, "slowcc", "gcc (slow) 1")
+    monkeypatch.setenv("CC", str(slow))
+    found = find_compiler()
+    slow.write_text("#!/bin/sh\nsleep 1000\n")
+    monkeypatch.setattr("weft.runtime.compiler._SECONDS", 0.1)
+    source = tmp_path / "one.c"
+    source.write_text("int one;\n")
+    with pytest.raises(UserError) as error:
+        compile_object(found, ["-O2"], source, tmp_path / "one.o")
+    assert str(error.value) == (
+        f"a compiler must finish within 0.1 s; got {slow} -O2 -fPIC -c {source} "
+        f"-o {tmp_path / 'one.o'}. "
+        "Try another one (CC=clang, say), or when the machine has less to do."
+    )
+
+
 def test_a_full_disk_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = tmp_path / "fullcc"
     full.write_text(

@@ -260,6 +260,8 @@ class Planned(Network):
             count = thread_count(threads)
             return net.bound().plan(target, threads=count, exact=exact, plain=plain)
 
+        toolkits.check_folder(Path(folder))  # before anything takes time
+
         def make(net: Planned) -> toolkits.Toolkit:
             return net.toolkit(
                 target,

@@ -4,6 +4,12 @@ Only this package prints.  Results go to the standard output, progress and error
 standard error.  Exit codes are those of ``weft.cli.common.Exit``.
 """
 
-from weft.cli.main import main
+import sys
+
+try:
+    from weft.cli.main import main
+except KeyboardInterrupt:
+    sys.stderr.write("interrupted\n")
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

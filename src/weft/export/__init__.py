@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from weft.export.build import built
     from weft.export.exports import export_named
     from weft.export.limits import check_room, ram_needed
-    from weft.export.toolkit import Toolkit, write
+    from weft.export.toolkit import Toolkit, check_folder, write
 
-__all__ = ["Toolkit", "built", "check_room", "export_named", "ram_needed", "write"]
+__all__ = ["Toolkit", "built", "check_folder", "check_room", "export_named", "ram_needed", "write"]
 
 __getattr__ = deferred(
     __name__,
     {
         "Toolkit": "weft.export.toolkit",
         "built": "weft.export.build",
+        "check_folder": "weft.export.toolkit",
         "check_room": "weft.export.limits",
         "export_named": "weft.export.exports",
         "ram_needed": "weft.export.limits",

@@ -104,13 +104,26 @@ def write(toolkit: Toolkit, folder: Path) -> list[str]:
     Returns:
         Names of the files written.
     """
-    _refuse_foreign(folder)
+    check_folder(folder)
     with replacing_folder(folder) as fresh:
         return _fill(toolkit, fresh)
 
 
-def _refuse_foreign(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """Refuses a folder that a toolkit may not replace.
+
+    Raises:
+        UserError: it has other files than a toolkit's, or is in use as the current folder.
+    """
     if folder.is_dir():
+        here = Path.cwd()
+        if folder.resolve() in (here, *here.parents):
+            raise UserError(
+                "the output folder is replaced as a whole, so it must not be the current folder "
+                "or one above it",
+                got=str(folder),
+                fix="Name a folder in it, as `toolkit`, or another one.",
+            )
         if any(folder.iterdir()) and not (folder / MARKER).is_file():
             raise UserError(
                 "the output folder must be empty or hold an earlier toolkit",
@@ -340,6 +353,6 @@ def _array(name: str, vector: Vector, c99: bool) -> list[str]:
 
 def remove(folder: Path) -> None:
     """Removes a toolkit, and nothing that is none."""
-    _refuse_foreign(folder)
+    check_folder(folder)
     if folder.is_dir():
         shutil.rmtree(folder)

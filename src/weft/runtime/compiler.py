@@ -352,6 +352,14 @@ def _started(
     _RUNNING[process] = folder
     try:
         out, errors = process.communicate(timeout=_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        _end(process)
+        process.communicate()  # closes the pipes
+        raise UserError(
+            f"a compiler must finish within {_SECONDS:g} s",
+            got=shlex.join(command),
+            fix="Try another one (CC=clang, say), or when the machine has less to do.",
+        ) from error
     except BaseException:
         _end(process)
         raise
