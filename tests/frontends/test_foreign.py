@@ -162,6 +162,20 @@ def test_the_name_says_what_content_does_not(tmp_path):
         assert what in found.name
 
 
+@pytest.mark.parametrize("ending", ["pdmodel", "pdiparams"])
+def test_paddle_has_two_files_in_a_folder(tmp_path, ending):
+    """Its converter takes the folder, and the names of both files in it."""
+    path = tmp_path / "my net" / f"infer.{ending}"
+    path.parent.mkdir()
+    path.write_bytes(b"\x01 nothing to be known by")
+    with pytest.raises(UserError) as error:
+        weft.load(path)
+    assert error.value.fix == (
+        f"Convert it: paddle2onnx --model_dir '{path.parent}' --model_filename infer.pdmodel "
+        "--params_filename infer.pdiparams --save_file infer.onnx"
+    )
+
+
 def test_nothing_is_unpickled(tmp_path):
     canary = tmp_path / "executed"
 

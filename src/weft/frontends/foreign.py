@@ -25,8 +25,9 @@ class Format:
     Attributes:
         name: what a file is.
         fix: what gives an ONNX file of it; ``{path}``, ``{onnx}`` and ``{out}`` stand for the
-            file, the one to be made and a folder to be made, as words of a shell; ``{py}`` and
-            ``{py_onnx}`` for the first two as strings of Python.
+            file, the one to be made and a folder to be made, as words of a shell; ``{folder}``
+            for the file's folder; ``{py}`` and ``{py_onnx}`` for the first two as strings of
+            Python.
     """
 
     name: str
@@ -101,7 +102,8 @@ _OPENVINO = Format(
 )
 _PADDLE = Format(
     "a Paddle model",
-    "Convert it: paddle2onnx --model_dir FOLDER --model_filename {path} --save_file {onnx}",
+    "Convert it: paddle2onnx --model_dir {folder} --model_filename {out}.pdmodel "
+    "--params_filename {out}.pdiparams --save_file {onnx}",
 )
 _TFJS = Format(
     "a TensorFlow.js model",
@@ -148,6 +150,7 @@ def refused(path: Path, error: UserError) -> UserError:
     made = path.with_suffix(".onnx").name if path.suffix else f"{path.name}.onnx"
     fix = found.fix.format(
         path=shlex.quote(str(path)),
+        folder=shlex.quote(str(path.parent)),
         onnx=shlex.quote(made),
         out=shlex.quote(path.stem),
         py=_python(str(path)),
