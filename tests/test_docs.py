@@ -83,7 +83,8 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("page", "least"), [("tutorial.md", 8), ("graphs.md", 10), ("compression.md", 7)]
+    ("page", "least"),
+    [("tutorial.md", 8), ("graphs.md", 10), ("compression.md", 7), ("architecture.md", 6)],
 )
 def test_what_pages_show(page, least, tmp_path, environment, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -145,3 +146,12 @@ def test_links_lead_somewhere():
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+def test_the_modules_that_pages_name_exist(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:src/weft/)?([a-z_]+/(?:[a-z_]+\.py)?)[:`]", text))
+    assert len(named) >= 15
+    for path in named:
+        assert (ROOT / "src" / "weft" / path).exists(), f"{page}: {path}"
