@@ -12,8 +12,8 @@ import numpy as np
 from weft.api.building import build_here
 from weft.api.looked import Looked
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.api.source import Source, note_built
 from weft.errors import UserError, above_zero
-from weft.frontends.source import Source, note_built
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
 from weft.runtime.cache import Cache, digest

@@ -12,9 +12,9 @@ from typing import Any, Self, cast
 import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.api.source import Source
 from weft.errors import UserError
 from weft.frontends import onnx
-from weft.frontends.source import Source
 from weft.ir.compose import bind_symbols
 from weft.ir.diff import GraphDiff, diff
 from weft.ir.graph import Graph, counted, facts_of, noted

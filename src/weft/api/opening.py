@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.api.compiled import Net
+from weft.api.source import open_file
 from weft.errors import UserError
-from weft.frontends.source import NATIVE, open_file
 from weft.ir.compose import merge as merge_graphs
 from weft.ir.graph import Graph
 from weft.ir.naming import require_mapping
@@ -37,10 +37,7 @@ def load(
         UserError: the file is broken, or has nodes that Weft cannot import: all of them
             are listed with the reasons.
     """
-    path = Path(path)
-    if path.suffix == NATIVE and (inputs or constants):
-        raise UserError("shapes and constants can be given for ONNX files", got=f"{path.name}")
-    return Net(*open_file(path, inputs, constants))
+    return Net(*open_file(Path(path), inputs, constants))
 
 
 def input(name: str, type: str | TensorType) -> Value:

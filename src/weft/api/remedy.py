@@ -10,7 +10,6 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from weft import export as toolkits
 from weft.errors import UserError
-from weft.export import Toolkit
 from weft.ir.graph import Graph
 from weft.plan.plan import Plan
 from weft.plan.report import Row, report
@@ -55,10 +54,10 @@ class _Tiled(Generic[N]):
 
 def tiles_that_fit(
     net: N,
-    made: Toolkit,
+    made: toolkits.Toolkit,
     ram: int,
     plan: Callable[[N], Plan],
-    make: Callable[[N], Toolkit],
+    make: Callable[[N], toolkits.Toolkit],
 ) -> str:
     """What to do about a network that needs too much RAM; ``tile-chain`` is tried.
 
@@ -96,11 +95,11 @@ def tiles_that_fit(
     return ". ".join(texts)
 
 
-def _told(tiled: _Tiled[N], made: Toolkit) -> str:
+def _told(tiled: _Tiled[N], made: toolkits.Toolkit) -> str:
     return f"`weft apply {shlex.quote(made.model)} {' '.join(tiled.steps)} -o tiled.onnx`"
 
 
-def _figures(found: Toolkit) -> str:
+def _figures(found: toolkits.Toolkit) -> str:
     return (
         f"{toolkits.ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} "
         f"and stack {found.files.stack_bytes:,}"

@@ -11,7 +11,7 @@ from weft.cli.common import State, json_option, table, wide_option, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
-from weft.frontends.source import PLUGINS as FRONTENDS
+from weft.frontends.source import FRONTENDS
 from weft.ops.table import KERNELS, OPS
 from weft.plugins import Failed, Loaded, Table
 from weft.plugins.skeletons import SKELETONS, entry_name, write_skeleton
