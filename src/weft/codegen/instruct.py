@@ -17,16 +17,18 @@ _NAMES = re.compile(r"\bweft_\w+|\bWEFT_\w+")
 
 def call_text(stmt: Instruct, scalar: Scalar) -> str:
     """The statement that runs an instruction on its windows."""
-    windows = ", ".join(_pointer(window, scalar) for window in stmt.operands)
+    first, *read = stmt.operands
+    pointers = [_pointer(first, scalar, False), *(_pointer(each, scalar, True) for each in read)]
+    windows = ", ".join(pointers)
     return f"weft_{PREFIX}{stmt.name}({windows});"
 
 
-def _pointer(window: Load, scalar: Scalar) -> str:
+def _pointer(window: Load, scalar: Scalar, read: bool) -> str:
     slot = scalar.slot(window.buffer)
     name, offset = place(slot, [scalar.linear(each) for each in window.index])
     if slot.registers or offset is None:
         return f"({STORAGE[slot.dtype]} *)&{name}" if slot.lanes else f"&{name}"
-    return f"&{scalar.scope.element(slot, name, offset, load=False)}"
+    return f"&{scalar.scope.element(slot, name, offset, load=read)}"
 
 
 def instruction_names() -> frozenset[str]:
