@@ -65,7 +65,8 @@ class Rewriter:
         data, weight = self.maker(below.input[0]), self.maker(below.input[1])
         if not (_dequantizes(data) and _dequantizes(weight)):
             return None
-        assert data is not None and weight is not None
+        assert data is not None
+        assert weight is not None
         inputs = [*data.input, *weight.input, *quantize.input[1:]]
         if bias:
             inputs.append(self.sum_bias(bias, data, weight))

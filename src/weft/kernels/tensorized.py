@@ -398,7 +398,9 @@ class _Loops:
         loops = [each.var for each in walk_stmts(kernel.body) if isinstance(each, For)]
         nests = [name for name in loops if name.startswith((spot, block, lane))]
         inits, sums, ends = nests[:3], nests[3:6], nests[6:9]
-        kernel = reorder(kernel, ("tap_outer", sums[1], sums[0], sums[2], "tap_inner"))
+        # The operands of the shorter side of a tile stay in registers along the longer one.
+        sides = sums[:2] if shape.tile >= shape.block else sums[1::-1]
+        kernel = reorder(kernel, ("tap_outer", *sides, sums[2], "tap_inner"))
         kernel = self._laid_out(kernel)
         inner = sums[2] if len(shape.row.meaning.params[0].shape) else "tap_inner"
         kernel = tensorize(kernel, inner, shape.row.name)
