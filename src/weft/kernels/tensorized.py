@@ -139,13 +139,14 @@ def _outside(value: Expr) -> Expr:
 
 def _with_bias(task: Task, reduce: Reduce, channel: Axis) -> tuple[Expr, np.ndarray | None]:
     """The sum with the constant that is added to it everywhere, if one is."""
-    parents = [node for node in walk(task.compute.value) if reduce in children(node)]
-    if len(parents) == 1 and isinstance(parents[0], Binary) and parents[0].op == "add":
-        (whole,) = parents
-        other = whole.rhs if whole.lhs == reduce else whole.lhs
-        constants = constants_of(task)
-        if foldable(other, constants) and free_vars(other) <= {channel.var}:
-            return whole, folded(other, (channel,), constants).astype(np.int32)
+    constants = constants_of(task)
+    match [node for node in walk(task.compute.value) if reduce in children(node)]:
+        case [Binary("add", lhs, rhs) as whole]:
+            other = rhs if lhs == reduce else lhs
+            if foldable(other, constants) and free_vars(other) <= {channel.var}:
+                return whole, folded(other, (channel,), constants).astype(np.int32)
+        case _:
+            pass
     return reduce, None
 
 

@@ -88,7 +88,7 @@ def instructions() -> Mapping[str, Instruction]:
     found: dict[str, Instruction] = {}
     for file in sorted(_ROWS.iterdir(), key=lambda each: each.name):
         row = tomllib.loads(file.read_text(encoding="utf-8"))
-        made = Instruction(**{**row, "meaning": parse(row["meaning"])})
+        made = Instruction(parse(row.pop("meaning")), **row)
         if file.name != f"{made.name}.toml":
             raise InternalError(f"{file.name} holds the instruction {made.name}")
         found[made.name] = made

@@ -19,9 +19,7 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Load,
     Local,
-    Reduce,
     Select,
     Stmt,
     Store,
@@ -108,7 +106,7 @@ class _Count:
                 return self.steers(lhs) | self.steers(rhs)
             case Unary(_, x) | Cast(_, x) | Bits(_, x):
                 return self.steers(x)
-            case Const() | Var() | Load() | Reduce():
+            case _:
                 return frozenset()
 
     def _all(self, nodes: Sequence[Stmt | Expr]) -> frozenset[str]:
@@ -147,7 +145,7 @@ class _Count:
                 return 1 + self.count(lhs, around) + self.count(rhs, around)
             case Unary(_, x):
                 return 1 + self.count(x, around)
-            case Const() | Var() | Load() | Reduce():
+            case _:
                 return 0
 
     def loop(self, loop: For, around: Mapping[str, int]) -> int:
