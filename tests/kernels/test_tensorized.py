@@ -14,7 +14,7 @@ from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.table import usual
 from weft.kernels.task import Task
-from weft.kernels.tensorized import propose, why_not
+from weft.kernels.tensorized_choice import propose, why_not
 from weft.loops.nodes import Instruct
 from weft.loops.walk import reduces, walk_stmts
 from weft.targets.table import target

@@ -11,7 +11,7 @@ from weft.kernels import (
     maps,
     packed,
     rows,
-    tensorized,
+    tensorized_choice,
     tiled_choice,
     winograd_choice,
 )
@@ -94,7 +94,7 @@ DESCRIPTIONS: Mapping[str, Described] = MappingProxyType(
                 "the instruction's lanes, and inputs that do not",
                 "the target has an instruction for operands of these ranges",
             ),
-            tensorized.why_not,
+            tensorized_choice.why_not,
         ),
         "tiled": Described(
             "Register tiles of positions and vectors of output channels, filters packed: "

@@ -8,8 +8,9 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import COMPARISONS, Axis, Binary, Cast, Const, Expr, Load, Select, Var
-from weft.loops.walk import dtype_of
+from weft.loops.walk import dtype_of, walk
 
 _BINARY = {
     "add": np.add,
@@ -30,16 +31,19 @@ _BINARY = {
 
 def foldable(expr: Expr, constants: Mapping[str, np.ndarray]) -> bool:
     """Whether an expression reads nothing but constants, by operations known here."""
-    match expr:
+    return all(_known(node, constants) for node in walk(expr))
+
+
+def _known(node: Expr, constants: Mapping[str, np.ndarray]) -> bool:
+    match node:
         case Const() | Var():
             return True
-        case Load(buffer, index, _):
-            return buffer in constants and all(foldable(each, constants) for each in index)
-        case Cast(dtype, x):
-            return dtype not in (DType.F16, DType.BF16) and foldable(x, constants)
-        case Binary(op, lhs, rhs) if op in _BINARY:
-            whole = op == "div" and dtype_of(lhs).is_integer
-            return not whole and foldable(lhs, constants) and foldable(rhs, constants)
+        case Load(buffer=buffer):
+            return buffer in constants
+        case Cast(dtype, _):
+            return dtype not in HALVES
+        case Binary(op, lhs, _):
+            return op in _BINARY and not (op == "div" and dtype_of(lhs).is_integer)
         case _:
             return False
 

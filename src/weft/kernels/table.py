@@ -16,7 +16,7 @@ from weft.kernels import (
     nest,
     packed,
     rows,
-    tensorized,
+    tensorized_choice,
     tiled_choice,
     winograd_choice,
 )
@@ -39,7 +39,7 @@ GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("attention", attention_choice.propose),
     ("map", maps.propose),
     ("packed", packed.propose),
-    ("tensorized", tensorized.propose),
+    ("tensorized", tensorized_choice.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate, rows.applies)),
     ("nest", only("nest", nest.generate)),

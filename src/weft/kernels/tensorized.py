@@ -20,22 +20,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.folding import foldable, folded, interval
+from weft.kernels.integers import Contraction, constants_of
 from weft.kernels.nest import parallel
-from weft.kernels.task import Task
-from weft.kernels.tiled_choice import LOADS_PER_CYCLE
-from weft.loops.instruction import Instruction, instructions
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
-    Axis,
     Binary,
     Buffer,
     Cast,
@@ -45,8 +41,6 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     Local,
-    Reduce,
-    Select,
     Stmt,
     Store,
     Var,
@@ -59,95 +53,12 @@ from weft.loops.walk import (
     free_vars,
     loads,
     substitute_stmts,
-    walk,
     walk_stmts,
     with_children,
 )
 from weft.plan.implementation import Folded, Implementation, Operand
 
 _I32 = DType.I32
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """A sum of products of an activation by what constants alone decide.
-
-    Attributes:
-        task: what is computed.
-        reduce: its one reduction, in ``i32``.
-        activation: the factor that reads what is not constant, borders included.
-        channel: the output axis of the weights; positions: the others.
-        weights: by channel and the reduction's axes, as one.
-        bias: what constants add to the sum, by channel.
-        whole: the part of the definition that is the sum with its bias.
-    """
-
-    task: Task
-    reduce: Reduce
-    activation: Expr
-    channel: Axis
-    positions: tuple[Axis, ...]
-    weights: np.ndarray
-    bias: np.ndarray
-    whole: Expr
-
-
-def contraction_or_why(task: Task) -> Contraction | str:
-    """The contraction that a task is, or why these loops cannot compute it."""
-    found = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
-    if len(found) != 1:
-        return f"it has {len(found)} reductions"
-    (reduce,) = found
-    constants = constants_of(task)
-    value = _outside(reduce.value)
-    if reduce.op != "sum" or not (isinstance(value, Binary) and value.op == "mul"):
-        return "it is no sum of products"
-    sides = (value.lhs, value.rhs) if foldable(value.rhs, constants) else (value.rhs, value.lhs)
-    activation, weight = sides
-    if any(load.dtype not in (DType.I8, DType.U8) for load in loads(activation)):
-        return "what it sums is not made of bytes"
-    if not foldable(weight, constants) or foldable(activation, constants):
-        return "neither factor is constant, or both are"
-    outs = {axis.var: axis for axis in task.compute.axes}
-    channels = free_vars(weight) & outs.keys()
-    if len(channels) != 1 or channels & free_vars(activation):
-        return "the weights belong to no output channel of their own"
-    channel = outs[next(iter(channels))]
-    positions = tuple(axis for axis in task.compute.axes if axis != channel)
-    shape = (channel.extent, -1)
-    weights = folded(weight, (channel, *reduce.axes), constants).reshape(shape)
-    whole, added = _with_bias(task, reduce, channel)
-    bias = np.zeros(channel.extent, np.int32) if added is None else added
-    return Contraction(task, reduce, activation, channel, positions, weights, bias, whole)
-
-
-def constants_of(task: Task) -> dict[str, np.ndarray]:
-    """The constants as the definition indexes them."""
-    shapes = {buffer.name: buffer.shape for buffer in task.inputs}
-    return {name: array.reshape(shapes[name]) for name, array in task.arrays.items()}
-
-
-def _outside(value: Expr) -> Expr:
-    """``select(inside, x * w, 0)`` as ``select(inside, x, 0) * w``."""
-    if isinstance(value, Select) and value.otherwise == Const(0, _I32):
-        inner = _outside(value.then)
-        if isinstance(inner, Binary) and inner.op == "mul":
-            lhs = Select(value.condition, inner.lhs, value.otherwise)
-            return Binary("mul", lhs, inner.rhs)
-    return value
-
-
-def _with_bias(task: Task, reduce: Reduce, channel: Axis) -> tuple[Expr, np.ndarray | None]:
-    """The sum with the constant that is added to it everywhere, if one is."""
-    constants = constants_of(task)
-    match [node for node in walk(task.compute.value) if reduce in children(node)]:
-        case [Binary("add", lhs, rhs) as whole]:
-            other = rhs if lhs == reduce else lhs
-            if foldable(other, constants) and free_vars(other) <= {channel.var}:
-                return whole, folded(other, (channel,), constants).astype(np.int32)
-        case _:
-            pass
-    return reduce, None
 
 
 @dataclass(frozen=True)
@@ -197,59 +108,6 @@ def fits(found: Contraction, row: Instruction) -> int | None:
         return None
     shift = 0 if first <= low and high <= last else first - low
     return shift if high + shift <= last else None
-
-
-def shapes_of(found: Contraction) -> Iterator[Shape]:
-    """Instructions and tiles for a contraction."""
-    target = found.task.target
-    extent = found.positions[-1].extent if found.positions else 1
-    for row in instructions().values():
-        if row.needs not in target.features or fits(found, row) is None:
-            continue
-        lanes = prod(row.meaning.params[0].shape)
-        for tile, block in ((2, 2), (1, 2), (1, 1)) if lanes == 1 else ((6, 4), (12, 2), (14, 1)):
-            if found.channel.extent % (lanes * block) == 0:
-                yield Shape(row, min(tile, extent), block)
-
-
-def propose(task: Task) -> tuple[Alternative, ...]:
-    """The alternatives of this generator."""
-    if not task.target.features:
-        return ()
-    found = contraction_or_why(task)
-    if isinstance(found, str):
-        return ()
-    offered = {shape.name: shape for shape in shapes_of(found)}
-    return tuple(
-        Alternative(
-            name, cost(found, shape), Sums("tensorized"), partial(generate, found, shape), always
-        )
-        for name, shape in offered.items()
-    )
-
-
-def why_not(task: Task) -> str:
-    """Why this generator refuses a task."""
-    if not task.target.features:
-        return f"{task.target.name} has no instructions for it"
-    found = contraction_or_why(task)
-    if isinstance(found, str):
-        return found
-    return "" if any(shapes_of(found)) else "no instruction of the target takes its types and sizes"
-
-
-def cost(found: Contraction, shape: Shape) -> float:
-    """About how many cycles it takes."""
-    positions = prod(axis.extent for axis in found.positions)
-    channels, depth = found.weights.shape
-    steps = positions * channels / shape.lanes * -(-depth // shape.depth)
-    loaded = (1 / shape.tile + 1 / shape.block) / LOADS_PER_CYCLE
-    # As other generators count: two instructions a cycle beside the loads.
-    each = max(shape.row.cycles / 2, loaded)
-    return steps * each + positions * (depth + channels) / shape.lanes
-
-
-# --- loops ----------------------------------------------------------------------------------------
 
 
 def generate(found: Contraction, shape: Shape) -> Implementation:
@@ -311,8 +169,14 @@ class _Loops:
         """The definition of an output with its sum in ``acc``; constants of a channel folded."""
         found, arrays = self.found, constants_of(self.found.task)
         seen: dict[Expr, str] = {}
+        done: dict[int, Expr] = {}
 
         def fold(node: Expr) -> Expr:
+            if id(node) not in done:
+                done[id(node)] = visit(node)
+            return done[id(node)]
+
+        def visit(node: Expr) -> Expr:
             if node == found.whole:
                 return Load("acc", (), _I32)
             constant = foldable(node, arrays) and any(loads(node))

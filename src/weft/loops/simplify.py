@@ -33,19 +33,11 @@ from weft.loops.nodes import (
     Reduce,
     Select,
     Stmt,
-    Store,
     Unary,
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.walk import (
-    children,
-    dtype_of,
-    index,
-    map_stmts,
-    substitute_stmts,
-    with_children,
-)
+from weft.loops.walk import children, dtype_of, index, map_stmts, substitute_stmts, with_children
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
 _I64 = DType.I64.limits
@@ -73,9 +65,6 @@ def _stmt(stmt: Stmt, facts: Facts) -> tuple[Stmt, ...]:
     match stmt:
         case For():
             return _for(stmt, facts)
-        case Store(buffer, position, value):
-            where = tuple(_expr(each, facts) for each in position)
-            return (Store(buffer, where, _expr(value, facts)),)
         case If():
             return _if(stmt, facts)
         case Local(buffer, body):

@@ -337,11 +337,8 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
 
 def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
     """Names of the buffers that are stored to."""
-    return frozenset(
-        stmt.buffer if isinstance(stmt, Store) else stmt.operands[0].buffer
-        for stmt in walk_stmts(stmts)
-        if isinstance(stmt, Store | Instruct)
-    )
+    found = (stmt for stmt in walk_stmts(stmts) if isinstance(stmt, Store | Instruct))
+    return frozenset((s if isinstance(s, Store) else s.operands[0]).buffer for s in found)
 
 
 def loaded(stmts: Sequence[Stmt]) -> frozenset[str]:
@@ -359,9 +356,7 @@ def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
     found: set[str] = set()
     for stmt in walk_stmts(stmts):
         match stmt:
-            case For(var=name) | Local(buffer=Buffer(name=name)):
-                found.add(name)
-            case Store(buffer=name) | Prefetch(buffer=name):
+            case For(var=name) | Local(buffer=Buffer(name=name)) | Store(name) | Prefetch(name):
                 found.add(name)
             case _:
                 pass
