@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 from weft.codegen.block import Block
 from weft.codegen.cut import PartWriter
@@ -13,7 +12,7 @@ from weft.codegen.flavours import Flavour
 from weft.codegen.naming import identifier
 from weft.codegen.slots import Slot
 from weft.codegen.writer import Writer
-from weft.loops.nodes import Access, For, If, Kernel, Local, Prefetch, Stmt, Store
+from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.work import stages_of
 
@@ -148,10 +147,8 @@ def stack_of(body: Sequence[Stmt]) -> int:
                 for extent in buffer.shape:
                     size *= extent
                 need = -(-size // 64) * 64 + stack_of(inner)
-            case Store() | Prefetch():
-                need = 0
             case _:
-                assert_never(stmt)
+                need = 0
         most = max(most, need)
     return most
 

@@ -7,15 +7,19 @@ with ``T`` and friends filled in; ``needs`` names the helpers that it calls.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from weft.codegen.block import APART, LANES, SUMS
 from weft.codegen.flavours import Flavour
 from weft.codegen.fork import FORK_HELPERS
+from weft.codegen.function import kernel_function
 from weft.codegen.helpers_float import FLOAT_HELPERS, Text
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
+from weft.codegen.instruct import PREFIX, guarded, instruction_names
 from weft.codegen.library import library_helper
 from weft.errors import InternalError
+from weft.loops.instruction import instruction
 
 _FETCH = """\
 /* Fetches memory that will be read soon. */
@@ -88,11 +92,22 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
     return list(done.values())
 
 
+def _instruction(bare: str, flavour: Flavour) -> Text | None:
+    """The helper of an instruction: its row's text where the compiler has it, else its loops."""
+    if bare not in instruction_names():
+        return None
+    name = bare.removeprefix(PREFIX)
+    scalar = replace(flavour, vectors=False)
+    meaning = kernel_function(instruction(name).meaning, scalar, name=f"weft_{bare}")
+    return guarded(name, meaning.signature, meaning.body)
+
+
 def helper(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
     """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
     found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
     found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
+    found = found or _instruction(bare, flavour)
     if found is None:
         raise InternalError(f"there is no helper {name}")
     return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import assert_never
 
 from weft.loops.affine import affine
+from weft.loops.instruction import expanded
 from weft.loops.nodes import (
     Buffer,
     Const,
@@ -15,9 +15,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kind,
+    Leaf,
     Load,
     Local,
-    Prefetch,
     Stmt,
     Store,
     Var,
@@ -73,6 +73,7 @@ class Shapes:
         self._vectors = vectors
         self._modes: dict[int, Mode] = {}
         self._forms: dict[int, Form] = {}
+        self._expanded: dict[int, tuple[Stmt, ...]] = {}
         self._visit(body, frozenset(), None)
 
     def mode(self, loop: For) -> Mode:
@@ -97,10 +98,8 @@ class Shapes:
                 case Local():
                     self._forms[id(stmt)] = self._form_of(stmt, known, lane)
                     self._visit(stmt.body, known, lane)
-                case Store() | Prefetch():
-                    pass
                 case _:
-                    assert_never(stmt)
+                    pass
 
     def _enter(self, loop: For, known: Known, lane: Lane | None) -> tuple[Known, Lane | None]:
         mode = self._modes.get(id(loop))
@@ -148,10 +147,8 @@ class Shapes:
                 return self._fits_vectors(body, known, varying.with_private(buffer.name))
             case Store(buffer, index, _):
                 return buffer in varying.private or any(varying(each) for each in index)
-            case Prefetch():
-                return False
             case _:
-                assert_never(stmt)
+                return False
 
     # --- locals -------------------------------------------------------------------------------
 
@@ -194,11 +191,17 @@ class Shapes:
                     found += self._accesses(buffer, inside, known, lane)
                 case Store(name, index, _) if name == buffer.name:
                     found.append(_Access(index, known, lane))
-                case Store() | Prefetch():
+                case Store():
                     pass
                 case _:
-                    assert_never(stmt)
+                    found += self._accesses(buffer, self._loops_of(stmt), known, lane)
         return found
+
+    def _loops_of(self, stmt: Leaf) -> tuple[Stmt, ...]:
+        """What a statement means, kept: loops are known by identity."""
+        if id(stmt) not in self._expanded:
+            self._expanded[id(stmt)] = expanded(stmt)
+        return self._expanded[id(stmt)]
 
 
 class _Varying:

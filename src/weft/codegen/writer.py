@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
 
 from weft.codegen.block import BARRIER, LANES, SUMS, Block, boundary
 from weft.codegen.flavours import Flavour
+from weft.codegen.instruct import call_text
 from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
 from weft.codegen.naming import Names
@@ -100,7 +100,7 @@ class Writer:
                 case Prefetch():
                     self._prefetch(stmt, block)
                 case _:
-                    assert_never(stmt)
+                    block.statement(call_text(stmt, self.scalar))
 
     def finish(self, block: Block) -> list[str]:
         """The lines of a block that is done; its names are free again, but not around it."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import assert_never
 
 from weft.errors import InternalError
 from weft.kernels.arithmetic import integer, plus, times
@@ -154,7 +153,7 @@ class _Band:
             case Local(buffer, body):
                 return Local(buffer, self.block(body, inside))
             case _:
-                assert_never(stmt)
+                raise _NotByRows
 
     def rows(self, loop: For) -> For:
         if (loop.start, loop.stop) != (integer(0), integer(self.stage.rows)):

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from weft.kernels import attention_choice, maps, packed, rows, tiled_choice, winograd_choice
+from weft.kernels import (
+    attention_choice,
+    maps,
+    packed,
+    rows,
+    tensorized_choice,
+    tiled_choice,
+    winograd_choice,
+)
 from weft.kernels.task import Task
 
 
@@ -76,6 +84,17 @@ DESCRIPTIONS: Mapping[str, Described] = MappingProxyType(
                 "the target has caches, vectors, and multiplies and adds at once",
             ),
             packed.why_not,
+        ),
+        "tensorized": Described(
+            "Convolutions and matrix products of bytes by an instruction of the target that "
+            "multiplies pairs or quads and adds (SMLAD, VNNI), in register tiles.",
+            (
+                "one sum of products, in i32, of bytes and constant weights less their zero points",
+                "weights that differ along one axis of the output, whose extent is a multiple of "
+                "the instruction's lanes, and inputs that do not",
+                "the target has an instruction for operands of these ranges",
+            ),
+            tensorized_choice.why_not,
         ),
         "tiled": Described(
             "Register tiles of positions and vectors of output channels, filters packed: "

@@ -38,17 +38,17 @@ def generate(task: Task) -> Implementation:
     """The kernel of a task."""
     loops = naive(task.name, (task.compute,), task.inputs, (task.output,))
     kernel = simplify_kernel(guards_to_bounds(loops))
-    kernel = replace(kernel, body=_parallel(kernel.body))
+    kernel = replace(kernel, body=parallel(kernel.body))
     return Implementation(kernel, tuple(map(Operand, task.values)), "nest")
 
 
-def _parallel(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def parallel(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Marks the outermost loops: those over the output's axes, which nothing comes between.
 
     A loop of a reduction stands inside the ``Local`` of its accumulator.
     """
     match body:
         case (For() as loop,):
-            return (replace(loop, body=_parallel(loop.body), kind=Kind.PARALLEL),)
+            return (replace(loop, body=parallel(loop.body), kind=Kind.PARALLEL),)
         case _:
             return body

@@ -10,7 +10,16 @@ from typing import TypeAlias
 
 from weft.errors import InternalError, UserError
 from weft.ir.types import TensorType
-from weft.kernels import attention_choice, maps, nest, packed, rows, tiled_choice, winograd_choice
+from weft.kernels import (
+    attention_choice,
+    maps,
+    nest,
+    packed,
+    rows,
+    tensorized_choice,
+    tiled_choice,
+    winograd_choice,
+)
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.libraries import LIBRARIES, checked
@@ -30,13 +39,14 @@ GENERATORS: tuple[tuple[str, Propose], ...] = (
     ("attention", attention_choice.propose),
     ("map", maps.propose),
     ("packed", packed.propose),
+    ("tensorized", tensorized_choice.propose),
     ("tiled", tiled_choice.propose),
     ("rows", only("rows", rows.generate, rows.applies)),
     ("nest", only("nest", nest.generate)),
 )
 """Best first, where costs are equal or nobody knows them."""
 
-ANY_THREADS = frozenset({"map", "packed", "tiled", "rows", "nest"})
+ANY_THREADS = frozenset({"map", "packed", "tensorized", "tiled", "rows", "nest"})
 """Generators that are always asked as for one thread, so what they offer fits any number."""
 
 Known: TypeAlias = dict[str, tuple[Alternative, ...]]

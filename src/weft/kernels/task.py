@@ -12,7 +12,7 @@ from weft.loops.nodes import Buffer
 from weft.targets.target import Target
 
 LOOP_NAMES = frozenset(
-    "block tile p lane patch slice column row group point spot wide chunk share".split()
+    "block tile p lane patch slice column row group point spot wide chunk share tap rest".split()
 )
 """Variables of the loops that generators add; no axis of a task has these names."""
 

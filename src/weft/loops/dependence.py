@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from weft.loops.affine import Affine, affine
+from weft.loops.instruction import expanded
 from weft.loops.intervals import Interval
 from weft.loops.nodes import (
     Access,
@@ -18,7 +19,6 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     Local,
-    Prefetch,
     Stmt,
     Store,
     Var,
@@ -119,15 +119,13 @@ def _touches(stmts: Sequence[Stmt], facts: Facts) -> Iterator[Touch]:
                 yield from _touches(body, facts.enter(stmt))
             case Store(buffer, position, _):
                 yield Touch(buffer, position, True, facts)
-            case Prefetch():
-                pass
             case If(condition, then, otherwise):
                 yield from _touches(then, facts.assume(condition, True, then))
                 yield from _touches(otherwise, facts.assume(condition, False, otherwise))
             case Local(_, body):
                 yield from _touches(body, facts)
             case _:
-                assert_never(stmt)
+                yield from _touches(expanded(stmt), facts)
 
 
 def _apart(

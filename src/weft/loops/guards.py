@@ -25,7 +25,6 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
-    Prefetch,
     Select,
     Stmt,
     Store,
@@ -60,8 +59,6 @@ def _stmt(stmt: Stmt, facts: Facts) -> Stmt:
     match stmt:
         case Store():
             return _update(stmt)
-        case Prefetch():
-            return stmt
         case Local(buffer, body):
             return Local(buffer, _block(body, facts))
         case If(condition, then, otherwise):
@@ -71,6 +68,8 @@ def _stmt(stmt: Stmt, facts: Facts) -> Stmt:
         case For():
             inside = facts.enter(stmt)
             return _tighten(replace(stmt, body=_block(stmt.body, inside)), facts, inside)
+        case _:
+            return stmt
 
 
 # --- from values to conditions ----------------------------------------------------------------

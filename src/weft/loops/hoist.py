@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import assert_never
 
-from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Prefetch, Stmt, Store
+from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt
 from weft.loops.walk import Names, names_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
@@ -54,10 +53,8 @@ class _Hoist:
                     )
                 case Local():
                     found += self.local(stmt, offset)
-                case Store() | Prefetch():
-                    found.append(stmt)
                 case _:
-                    assert_never(stmt)
+                    found.append(stmt)
         return tuple(found)
 
     def local(self, stmt: Local, offset: int) -> tuple[Stmt, ...]:

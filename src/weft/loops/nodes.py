@@ -6,6 +6,7 @@
             | If(condition, then: stmt*, otherwise: stmt*)
             | Local(buffer: Buffer, body: stmt*)
             | Prefetch(buffer, index*)
+            | Instruct(name, window*)
     expr    = Const(value, dtype) | Var(name) | Load(buffer, index*, dtype)
             | Unary(op, x) | Binary(op, lhs, rhs) | Select(condition, then, otherwise)
             | Cast(dtype, x) | Bits(dtype, x) | Reduce(op, axes, value)
@@ -28,6 +29,7 @@ Meaning, which the interpreter defines and everything else must agree with:
 - ``Local`` gives uninitialised storage that lives during its body (registers or stack);
   a shape of ``()`` is a scalar temporary.
 - ``Prefetch`` changes nothing: it says that an element will be loaded soon.
+- ``Instruct`` means the loops of its instruction's row (``weft.loops.instruction``).
 - ``Bits`` takes the bits of a number for one of another type of the same size: ``f32`` and
   the 32-bit integers, ``f64`` and the 64-bit ones.
 - ``Reduce`` appears in definitions only (``weft.loops.definition``), never in a kernel.
@@ -238,7 +240,22 @@ class Prefetch:
     index: tuple[Expr, ...]
 
 
-Stmt: TypeAlias = For | Store | If | Local | Prefetch
+@dataclass(frozen=True, slots=True)
+class Instruct:
+    """One use of an instruction on windows of buffers.
+
+    A window is written as the load of its first element; it extends along the last
+    dimensions of the buffer, as far as the instruction's operand has dimensions.  The first
+    operand is stored to, and may be loaded, too; the others are only loaded.
+    """
+
+    name: str
+    operands: tuple[Load, ...]
+
+
+Leaf: TypeAlias = Prefetch | Instruct
+"""Statements that ``weft.loops.instruction.expanded`` writes with the others."""
+Stmt: TypeAlias = For | Store | If | Local | Prefetch | Instruct
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] 
     """
     if factor < 1:
         raise ScheduleError(f"split {var}: the factor must be positive, it is {factor}")
-    names = _names(kernel)
+    names = names_of(kernel)
     outer, inner = names(f"{var}_outer"), names(f"{var}_inner")
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
@@ -80,7 +80,7 @@ def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] 
         blocked = For(inner, index(0), index(factor), body)
         return (For(outer, index(0), simplify(count, facts), (blocked,), loop.kind), *rest)
 
-    return _at(kernel, var, rewrite)
+    return at_loop(kernel, var, rewrite)
 
 
 def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> Kernel:
@@ -99,7 +99,7 @@ def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> 
         raise ScheduleError(f"reorder: there is no loop {', '.join(missing) or 'named twice'}")
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        nest = _perfect_nest("reorder", loop, len(order))
+        nest = perfect_nest("reorder", loop, len(order))
         if {each.var for each in nest} != named:
             raise ScheduleError(f"reorder: {', '.join(order)} are not one nest of loops")
         for each in nest:
@@ -125,15 +125,15 @@ def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> 
             body = (replace(by_name[each], body=body),)
         return body
 
-    return _at(kernel, found[0].var if found else "", rewrite)
+    return at_loop(kernel, found[0].var if found else "", rewrite)
 
 
 def fuse(kernel: Kernel, outer: str, inner: str) -> Kernel:
     """Makes one loop, ``outer_inner``, of two that are nested perfectly."""
-    fused = _names(kernel)(f"{outer}_{inner}")
+    fused = names_of(kernel)(f"{outer}_{inner}")
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        first, second = _perfect_nest("fuse", loop, 2)
+        first, second = perfect_nest("fuse", loop, 2)
         if second.var != inner:
             raise ScheduleError(f"fuse: {inner} is not the loop right inside {outer}")
         if first.kind is not second.kind or first.kind is Kind.VECTOR:
@@ -151,7 +151,7 @@ def fuse(kernel: Kernel, outer: str, inner: str) -> Kernel:
         total = index(max(0, stop - start) * width)
         return (For(fused, index(0), total, substitute_stmts(second.body, values), first.kind),)
 
-    return _at(kernel, outer, rewrite)
+    return at_loop(kernel, outer, rewrite)
 
 
 def unroll(kernel: Kernel, var: str) -> Kernel:
@@ -163,12 +163,12 @@ def unroll(kernel: Kernel, var: str) -> Kernel:
             raise ScheduleError(f"unroll: {var} is {loop.kind.value} already")
         return (replace(loop, kind=Kind.UNROLL),)
 
-    return _at(kernel, var, rewrite)
+    return at_loop(kernel, var, rewrite)
 
 
 def expand(kernel: Kernel, var: str) -> Kernel:
     """Writes out a loop of constant extent, one copy of its body for each iteration."""
-    names = _names(kernel)
+    names = names_of(kernel)
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
         start, stop = _constant("expand", loop)
@@ -180,7 +180,7 @@ def expand(kernel: Kernel, var: str) -> Kernel:
             for stmt in _copy(substitute_stmts(loop.body, {var: index(at)}), names, at > start)
         ]
 
-    return _at(kernel, var, rewrite)
+    return at_loop(kernel, var, rewrite)
 
 
 def vectorize(kernel: Kernel, var: str) -> Kernel:
@@ -192,14 +192,14 @@ def vectorize(kernel: Kernel, var: str) -> Kernel:
             raise ScheduleError(f"vectorize: {var} is not an innermost loop")
         return (_concurrent("vectorize", kernel, loop, facts, Kind.VECTOR),)
 
-    return _at(kernel, var, rewrite)
+    return at_loop(kernel, var, rewrite)
 
 
 def parallelize(kernel: Kernel, var: str, kind: Kind = Kind.PARALLEL) -> Kernel:
     """Lets the iterations of a loop run at once (``PARALLEL``, or ``GRID``)."""
     if kind not in (Kind.PARALLEL, Kind.GRID):
         raise ScheduleError(f"parallelize: a {kind.value} loop is not parallel")
-    return _at(
+    return at_loop(
         kernel,
         var,
         lambda loop, facts: (_concurrent("parallelize", kernel, loop, facts, kind),),
@@ -212,7 +212,7 @@ def partition(kernel: Kernel, var: str, points: Sequence[int | Expr]) -> Kernel:
     Points outside the range give empty loops.  What is known inside each part lets
     ``simplify_kernel`` drop the guards that hold all over it.
     """
-    names = _names(kernel)
+    names = names_of(kernel)
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
         _fixed_bounds("partition", loop)
@@ -231,13 +231,13 @@ def partition(kernel: Kernel, var: str, points: Sequence[int | Expr]) -> Kernel:
         parts.extend(_copy((replace(loop, start=begin),), names, bool(parts)))
         return parts
 
-    return _at(kernel, var, rewrite)
+    return at_loop(kernel, var, rewrite)
 
 
 # --- finding and checking -----------------------------------------------------------------------
 
 
-def _at(kernel: Kernel, var: str, rewrite: _Rewrite) -> Kernel:
+def at_loop(kernel: Kernel, var: str, rewrite: _Rewrite) -> Kernel:
     """The kernel with one loop rewritten."""
     found: list[For] = []
 
@@ -262,7 +262,8 @@ def _at(kernel: Kernel, var: str, rewrite: _Rewrite) -> Kernel:
     return replace(kernel, body=body)
 
 
-def _perfect_nest(step: str, loop: For, depth: int) -> list[For]:
+def perfect_nest(step: str, loop: For, depth: int) -> list[For]:
+    """A loop and those right inside it, nothing beside them."""
     nest = [loop]
     while len(nest) < depth:
         body = nest[-1].body
@@ -317,7 +318,8 @@ def _concurrent(step: str, kernel: Kernel, loop: For, facts: Facts, kind: Kind) 
 # --- building -----------------------------------------------------------------------------------
 
 
-def _names(kernel: Kernel) -> Names:
+def names_of(kernel: Kernel) -> Names:
+    """Names that the kernel does not have yet."""
     return Names({*names_in(kernel.body), *(param.name for param in kernel.params)})
 
 

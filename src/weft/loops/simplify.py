@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
-from typing import assert_never, cast
+from typing import cast
 
 import numpy as np
 
@@ -30,16 +30,14 @@ from weft.loops.nodes import (
     If,
     Kernel,
     Local,
-    Prefetch,
     Reduce,
     Select,
     Stmt,
-    Store,
     Unary,
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.walk import children, dtype_of, index, substitute_stmts, with_children
+from weft.loops.walk import children, dtype_of, index, map_stmts, substitute_stmts, with_children
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
 _I64 = DType.I64.limits
@@ -67,18 +65,13 @@ def _stmt(stmt: Stmt, facts: Facts) -> tuple[Stmt, ...]:
     match stmt:
         case For():
             return _for(stmt, facts)
-        case Store(buffer, position, value):
-            where = tuple(_expr(each, facts) for each in position)
-            return (Store(buffer, where, _expr(value, facts)),)
-        case Prefetch(buffer, position):
-            return (Prefetch(buffer, tuple(_expr(each, facts) for each in position)),)
         case If():
             return _if(stmt, facts)
         case Local(buffer, body):
             inner = simplify_stmts(body, facts)
             return (Local(buffer, inner),) if inner else ()
         case _:
-            assert_never(stmt)
+            return map_stmts((stmt,), lambda expr: _expr(expr, facts))
 
 
 def _for(loop: For, facts: Facts) -> tuple[Stmt, ...]:

@@ -37,6 +37,7 @@ from weft.loops.nodes import (
     Expr,
     For,
     If,
+    Instruct,
     Kernel,
     Kind,
     Load,
@@ -118,6 +119,9 @@ def _stmt(stmt: Stmt, depth: int) -> Iterator[str]:
             return
         case Prefetch(buffer, position):
             yield f"{indent}prefetch {buffer}[{_list(position)}]"
+            return
+        case Instruct(name, operands):
+            yield f"{indent}{name}({_list(operands)})"
             return
         case If(condition, then, otherwise):
             yield f"{indent}if {show_expr(condition)} {{"
@@ -326,6 +330,9 @@ class _Parser:
             self._expect("[")
             return Prefetch(buffer, self._exprs("]"))
         buffer = self._name()
+        if self._accept("("):
+            windows = self._exprs(")")
+            return Instruct(buffer, tuple(each for each in windows if isinstance(each, Load)))
         self._expect("[")
         position = self._exprs("]")
         self._expect("=")

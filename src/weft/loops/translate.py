@@ -15,6 +15,7 @@ from weft.loops.arithmetic import (
     literal_text,
     unary_text,
 )
+from weft.loops.instruction import expanded
 from weft.loops.nodes import (
     COMPARISONS,
     Access,
@@ -29,7 +30,6 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     Local,
-    Prefetch,
     Reduce,
     Select,
     Stmt,
@@ -103,8 +103,6 @@ class _Translator:
                         f"which is {buffer.dtype.value}"
                     )
                 self._line(depth, f"{place} = {result}")
-            case Prefetch():
-                self._line(depth, "pass")
             case If(condition, then, otherwise):
                 self._line(depth, f"if {values.of(condition)}:")
                 self._block(then, depth + 1)
@@ -118,7 +116,7 @@ class _Translator:
                 self._line(depth, f"m_{buffer.name} = {empty}")
                 self._block(body, depth)
             case _:
-                assert_never(stmt)
+                self._block(expanded(stmt), depth)
 
     def fresh(self) -> str:
         """A name for a result."""

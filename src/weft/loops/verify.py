@@ -16,6 +16,7 @@ from typing import assert_never
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.bounds import Unproven, outside, unproven
+from weft.loops.instruction import expanded, misfit
 from weft.loops.nodes import (
     BINARY_OPS,
     COMPARISONS,
@@ -43,7 +44,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.text import show, show_expr
-from weft.loops.walk import RESERVED, children, dtype_of
+from weft.loops.walk import RESERVED, children, dtype_of, own_exprs
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _LOGICAL = frozenset({"and", "or", "xor"})
@@ -127,8 +128,6 @@ class _Verifier:
                 self._value(condition, DType.BOOL, "a condition", facts)
                 self._block(then, facts.assume(condition, True, then))
                 self._block(otherwise, facts.assume(condition, False, otherwise))
-            case Prefetch():
-                self._prefetch(stmt, facts)
             case Local(buffer, body):
                 if buffer.access is not Access.LOCAL:
                     raise self._error(f"local buffer {buffer.name} is {buffer.access.value}")
@@ -136,8 +135,15 @@ class _Verifier:
                 self._scope(body, facts)
                 del self._buffers[buffer.name]
                 self._used.remove(buffer.name)
+            case Prefetch():
+                self._prefetch(stmt, facts)
             case _:
-                assert_never(stmt)
+                for window in own_exprs(stmt):
+                    self._type(window)
+                problem = misfit(stmt, self._buffers)
+                if problem:
+                    raise self._error(problem)
+                self._block(expanded(stmt), facts)
 
     def _for(self, loop: For, facts: Facts) -> None:
         self._value(loop.start, DType.I64, f"the start of {loop.var}", facts)

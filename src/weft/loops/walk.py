@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import assert_never, cast
 
 from weft.dtypes import DType
 from weft.loops.nodes import (
@@ -23,6 +23,7 @@ from weft.loops.nodes import (
     Expr,
     For,
     If,
+    Instruct,
     Load,
     Local,
     Prefetch,
@@ -267,6 +268,8 @@ def map_stmts(stmts: Sequence[Stmt], function: Callable[[Expr], Expr]) -> tuple[
                 return Local(buffer, block(body))
             case Prefetch(buffer, position):
                 return Prefetch(buffer, tuple(map(function, position)))
+            case Instruct(name, operands):
+                return Instruct(name, cast(tuple[Load, ...], tuple(map(function, operands))))
             case _:
                 assert_never(stmt)
 
@@ -288,7 +291,7 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (body,)
         case If(_, then, otherwise):
             return (then, otherwise)
-        case Store() | Prefetch():
+        case Store() | Prefetch() | Instruct():
             return ()
         case _:
             assert_never(stmt)
@@ -301,10 +304,8 @@ def with_blocks(stmt: Stmt, new: Sequence[tuple[Stmt, ...]]) -> Stmt:
             return replace(stmt, body=new[0])
         case If(condition, _, _):
             return If(condition, new[0], new[1])
-        case Store() | Prefetch():
-            return stmt
         case _:
-            assert_never(stmt)
+            return stmt
 
 
 def walk_stmts(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -324,6 +325,8 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
             return (*position, value)
         case Prefetch(_, position):
             return position
+        case Instruct(_, operands):
+            return operands
         case If(condition, _, _):
             return (condition,)
         case Local():
@@ -334,7 +337,8 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
 
 def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
     """Names of the buffers that are stored to."""
-    return frozenset(stmt.buffer for stmt in walk_stmts(stmts) if isinstance(stmt, Store))
+    found = (stmt for stmt in walk_stmts(stmts) if isinstance(stmt, Store | Instruct))
+    return frozenset((s if isinstance(s, Store) else s.operands[0]).buffer for s in found)
 
 
 def loaded(stmts: Sequence[Stmt]) -> frozenset[str]:
@@ -352,14 +356,10 @@ def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
     found: set[str] = set()
     for stmt in walk_stmts(stmts):
         match stmt:
-            case For(var=name) | Local(buffer=Buffer(name=name)):
+            case For(var=name) | Local(buffer=Buffer(name=name)) | Store(name) | Prefetch(name):
                 found.add(name)
-            case Store(buffer=name) | Prefetch(buffer=name):
-                found.add(name)
-            case If():
-                pass
             case _:
-                assert_never(stmt)
+                pass
         for expr in own_exprs(stmt):
             for node in walk(expr):
                 if isinstance(node, Var):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from weft.loops.instruction import plain
 from weft.loops.nodes import (
     Binary,
     Bits,
@@ -18,10 +19,7 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Load,
     Local,
-    Prefetch,
-    Reduce,
     Select,
     Stmt,
     Store,
@@ -102,15 +100,13 @@ class _Count:
                 return self._all(body)
             case Store(_, _, value):
                 return self.steers(value)
-            case Prefetch():
-                return frozenset()
             case Select(condition, then, otherwise):
                 return _steering(condition) | self._all((condition, then, otherwise))
             case Binary(_, lhs, rhs):
                 return self.steers(lhs) | self.steers(rhs)
             case Unary(_, x) | Cast(_, x) | Bits(_, x):
                 return self.steers(x)
-            case Const() | Var() | Load() | Reduce():
+            case _:
                 return frozenset()
 
     def _all(self, nodes: Sequence[Stmt | Expr]) -> frozenset[str]:
@@ -149,7 +145,7 @@ class _Count:
                 return 1 + self.count(lhs, around) + self.count(rhs, around)
             case Unary(_, x):
                 return 1 + self.count(x, around)
-            case Prefetch() | Const() | Var() | Load() | Reduce():
+            case _:
                 return 0
 
     def loop(self, loop: For, around: Mapping[str, int]) -> int:
@@ -180,6 +176,6 @@ def executed(kernel: Kernel) -> int | None:
         How many; ``None`` if they depend on data, or would take long to count.
     """
     try:
-        return _Count().block(kernel.body, {})
+        return _Count().block(plain(kernel.body), {})
     except _Unknown:
         return None

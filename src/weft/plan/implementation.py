@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
@@ -133,7 +133,26 @@ class Blocking:
         return np.ascontiguousarray(moved.reshape(parts).transpose(moves))
 
 
-Packed: TypeAlias = Packing | FilterTransform | Blocking | FewerBits
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """An array that was computed of constants when the kernel was written.
+
+    Attributes:
+        digest: of its bytes, by which equal ones are known.
+        array: itself.
+        shape: of the constant in whose place it is read.
+    """
+
+    digest: str
+    array: np.ndarray = field(compare=False, repr=False)
+    shape: tuple[int, ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The computed array, whatever the constant is."""
+        return self.array
+
+
+Packed: TypeAlias = Packing | FilterTransform | Blocking | FewerBits | Folded
 """How a constant is rearranged."""
 
 

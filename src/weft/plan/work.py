@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import assert_never
 
 from weft.loops.affine import affine
+from weft.loops.instruction import expanded
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -31,7 +31,6 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
-    Prefetch,
     Select,
     Stmt,
     Store,
@@ -157,10 +156,8 @@ class _Clock:
                 case Store(buffer, _, value):
                     self.value(value, times, lanes)
                     self.move(buffer, times, lanes)
-                case Prefetch():
-                    self.cycles += times * _MOVE_CYCLES
                 case _:
-                    assert_never(stmt)
+                    self.block(expanded(stmt), times, lanes, around)
 
     def value(self, expr: Expr, times: float, lanes: float) -> None:
         """An expression that is computed so often."""

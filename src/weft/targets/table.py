@@ -15,7 +15,14 @@ from weft.errors import InternalError, UserError, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
 from weft.targets.target import Target
 
-TARGETS: tuple[str, ...] = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
+TARGETS: tuple[str, ...] = (
+    "generic",
+    "x86-sse2",
+    "x86-avx2",
+    "x86-avx512",
+    "aarch64-neon",
+    "cortex-m4",
+)
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -48,6 +55,7 @@ def read(name: str, file: Traversable) -> Target:
             tuple(int(size) for size in row.get("caches", ())),
             bool(row.get("fused", True)),
             int(row.get("held", 0)),
+            tuple(str(each) for each in row.get("features", ())),
         )
     except KeyError as error:
         raise Unusable(f"{file.name} lacks {error.args[0]}") from error
@@ -113,6 +121,17 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+_FEATURES: MappingProxyType[str, str] = MappingProxyType(
+    {"avx512_vnni": "-mavx512vnni", "avx512_bf16": "-mavx512bf16"}
+)
+"""Names in ``/proc/cpuinfo``, with what tells the compiler."""
+
+
+def features() -> tuple[str, ...]:
+    """The features of this machine that instructions ask for."""
+    return tuple(name for name in _FEATURES if name in _cpu_flags())
+
+
 _X86_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
     ("x86-avx512", frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())),
     ("x86-avx2", frozenset("avx2 fma bmi2".split())),
@@ -162,4 +181,6 @@ def host(simd: str = "") -> Target:
         return replace(_read("generic"), name="host")
     # On Arm the compiler knows the machine without flags.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
-    return replace(_read(levels[0]), name="host", flags=flags)
+    has = features() if levels[0] == "x86-avx512" else ()
+    flags = (*flags, *(_FEATURES[name] for name in has))
+    return replace(_read(levels[0]), name="host", flags=flags, features=has)

@@ -23,6 +23,8 @@ class Target:
             into all lanes; without, a product takes a register and a scalar a shuffle.
         held: bytes of the longest vector that compilers keep in registers, where vectors are
             loops to them; 0 where all are registers.
+        features: what instructions ask for beside vectors, named as the compiler or
+            ``/proc/cpuinfo`` names it: ``dsp``, ``mve``, ``dotprod``, ``avx512_vnni``.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Target:
     caches: tuple[int, ...] = ()
     fused: bool = True
     held: int = 0
+    features: tuple[str, ...] = ()
 
     def lanes(self, dtype: DType) -> int:
         """Elements of ``dtype`` in a vector register; 1 without vectors."""

@@ -1,0 +1,100 @@
+"""Sums of products of bytes by constant weights, recognised in a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.kernels.folding import foldable, folded
+from weft.kernels.task import Task
+from weft.loops.nodes import Axis, Binary, Const, Expr, Reduce, Select
+from weft.loops.walk import children, free_vars, loads, walk
+
+_I32 = DType.I32
+BYTES = frozenset({DType.I8, DType.U8})
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A sum of products of an activation by what constants alone decide.
+
+    Attributes:
+        task: what is computed.
+        reduce: its one reduction, in ``i32``.
+        activation: the factor that reads what is not constant, borders included.
+        channel: the output axis of the weights; positions: the others.
+        weights: by channel and the reduction's axes, as one.
+        bias: what constants add to the sum, by channel.
+        whole: the part of the definition that is the sum with its bias.
+    """
+
+    task: Task
+    reduce: Reduce
+    activation: Expr
+    channel: Axis
+    positions: tuple[Axis, ...]
+    weights: np.ndarray
+    bias: np.ndarray
+    whole: Expr
+
+
+def contraction_or_why(task: Task) -> Contraction | str:
+    """The contraction that a task is, or why these loops cannot compute it."""
+    if not any(buffer.dtype in BYTES for buffer in task.inputs):
+        return "what it sums is not made of bytes"
+    found = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
+    if len(found) != 1:
+        return f"it has {len(found)} reductions"
+    (reduce,) = found
+    constants = constants_of(task)
+    value = _outside(reduce.value)
+    if reduce.op != "sum" or not (isinstance(value, Binary) and value.op == "mul"):
+        return "it is no sum of products"
+    sides = (value.lhs, value.rhs) if foldable(value.rhs, constants) else (value.rhs, value.lhs)
+    activation, weight = sides
+    if any(load.dtype not in BYTES for load in loads(activation)):
+        return "what it sums is not made of bytes"
+    if not foldable(weight, constants) or foldable(activation, constants):
+        return "neither factor is constant, or both are"
+    outs = {axis.var: axis for axis in task.compute.axes}
+    channels = free_vars(weight) & outs.keys()
+    if len(channels) != 1 or channels & free_vars(activation):
+        return "the weights belong to no output channel of their own"
+    channel = outs[next(iter(channels))]
+    positions = tuple(axis for axis in task.compute.axes if axis != channel)
+    shape = (channel.extent, -1)
+    weights = folded(weight, (channel, *reduce.axes), constants).reshape(shape)
+    whole, added = _with_bias(task, reduce, channel)
+    bias = np.zeros(channel.extent, np.int32) if added is None else added
+    return Contraction(task, reduce, activation, channel, positions, weights, bias, whole)
+
+
+def constants_of(task: Task) -> dict[str, np.ndarray]:
+    """The constants as the definition indexes them."""
+    shapes = {buffer.name: buffer.shape for buffer in task.inputs}
+    return {name: array.reshape(shapes[name]) for name, array in task.arrays.items()}
+
+
+def _outside(value: Expr) -> Expr:
+    """``select(inside, x * w, 0)`` as ``select(inside, x, 0) * w``."""
+    if isinstance(value, Select) and value.otherwise == Const(0, _I32):
+        inner = _outside(value.then)
+        if isinstance(inner, Binary) and inner.op == "mul":
+            lhs = Select(value.condition, inner.lhs, value.otherwise)
+            return Binary("mul", lhs, inner.rhs)
+    return value
+
+
+def _with_bias(task: Task, reduce: Reduce, channel: Axis) -> tuple[Expr, np.ndarray | None]:
+    """The sum with the constant that is added to it everywhere, if one is."""
+    constants = constants_of(task)
+    match [node for node in walk(task.compute.value) if reduce in children(node)]:
+        case [Binary("add", lhs, rhs) as whole]:
+            other = rhs if lhs == reduce else lhs
+            if foldable(other, constants) and free_vars(other) <= {channel.var}:
+                return whole, folded(other, (channel,), constants).astype(np.int32)
+        case _:
+            pass
+    return reduce, None

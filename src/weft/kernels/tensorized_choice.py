@@ -1,0 +1,64 @@
+"""The instructions and tiles that an integer contraction has to choose from, and their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import prod
+
+from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.integers import Contraction, contraction_or_why
+from weft.kernels.task import Task
+from weft.kernels.tensorized import Shape, fits, generate
+from weft.kernels.tiled_choice import LOADS_PER_CYCLE
+from weft.loops.instruction import instructions
+
+
+def shapes_of(found: Contraction) -> Iterator[Shape]:
+    """Instructions and tiles for a contraction."""
+    target = found.task.target
+    extent = found.positions[-1].extent if found.positions else 1
+    for row in instructions().values():
+        if row.needs not in target.features or fits(found, row) is None:
+            continue
+        lanes = prod(row.meaning.params[0].shape)
+        for tile, block in ((2, 2), (1, 2), (1, 1)) if lanes == 1 else ((6, 4), (12, 2), (14, 1)):
+            if found.channel.extent % (lanes * block) == 0:
+                yield Shape(row, min(tile, extent), block)
+
+
+def propose(task: Task) -> tuple[Alternative, ...]:
+    """The alternatives of this generator."""
+    if not task.target.features:
+        return ()
+    found = contraction_or_why(task)
+    if isinstance(found, str):
+        return ()
+    offered = {shape.name: shape for shape in shapes_of(found)}
+    return tuple(
+        Alternative(
+            name, cost(found, shape), Sums("tensorized"), partial(generate, found, shape), always
+        )
+        for name, shape in offered.items()
+    )
+
+
+def why_not(task: Task) -> str:
+    """Why this generator refuses a task."""
+    if not task.target.features:
+        return f"{task.target.name} has no instructions for it"
+    found = contraction_or_why(task)
+    if isinstance(found, str):
+        return found
+    return "" if any(shapes_of(found)) else "no instruction of the target takes its types and sizes"
+
+
+def cost(found: Contraction, shape: Shape) -> float:
+    """About how many cycles it takes."""
+    positions = prod(axis.extent for axis in found.positions)
+    channels, depth = found.weights.shape
+    steps = positions * channels / shape.lanes * -(-depth // shape.depth)
+    loaded = (1 / shape.tile + 1 / shape.block) / LOADS_PER_CYCLE
+    # As other generators count: two instructions a cycle beside the loads.
+    each = max(shape.row.cycles / 2, loaded)
+    return steps * each + positions * (depth + channels) / shape.lanes

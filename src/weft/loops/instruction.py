@@ -1,0 +1,166 @@
+"""Instructions: one TOML file each in ``instructions/``, whose meaning is written as loops.
+
+The meaning is what everything else is made of: the interpreter and the verifier run it on the
+windows that a statement names, and generated C holds it for compilers and machines without
+the instruction.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from weft.errors import InternalError
+from weft.loops.nodes import (
+    Binary,
+    Buffer,
+    Expr,
+    For,
+    Instruct,
+    Kernel,
+    Leaf,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.text import parse
+from weft.loops.walk import (
+    blocks,
+    map_expr,
+    map_stmts,
+    names_in,
+    rename_buffers,
+    substitute_stmts,
+    with_blocks,
+)
+
+_ROWS = files("weft.loops").joinpath("instructions")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A row.
+
+    Attributes:
+        meaning: a kernel whose parameters are the operands.  The first is the destination;
+            strides are those that an operand needs, packed where none are given.
+        needs: the feature of a target that has it.
+        cycles: from one issue to the next.
+        when: the C preprocessor's condition for ``c``.
+        c: the body of a C function on pointers to the operands, named as in the meaning.
+        doc: one sentence.
+        header: that ``c`` includes.
+    """
+
+    meaning: Kernel
+    needs: str
+    cycles: float
+    when: str
+    c: str
+    doc: str
+    header: str = ""
+
+    @property
+    def name(self) -> str:
+        """As statements name it."""
+        return self.meaning.name
+
+
+def _renamed(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stmt, ...]:
+    """Other names for loops and locals."""
+
+    def visit(stmt: Stmt) -> Stmt:
+        inner = with_blocks(stmt, [tuple(map(visit, block)) for block in blocks(stmt)])
+        return replace(inner, var=names[inner.var]) if isinstance(inner, For) else inner
+
+    values = {old: Var(new) for old, new in names.items()}
+    return rename_buffers(substitute_stmts(tuple(map(visit, stmts)), values), names)
+
+
+@cache
+def instructions() -> Mapping[str, Instruction]:
+    """Every row by name."""
+    found: dict[str, Instruction] = {}
+    for file in sorted(_ROWS.iterdir(), key=lambda each: each.name):
+        row = tomllib.loads(file.read_text(encoding="utf-8"))
+        made = Instruction(parse(row.pop("meaning")), **row)
+        if file.name != f"{made.name}.toml":
+            raise InternalError(f"{file.name} holds the instruction {made.name}")
+        found[made.name] = made
+    return found
+
+
+def instruction(name: str) -> Instruction:
+    """The row of a name."""
+    found = instructions().get(name)
+    if found is None:
+        raise InternalError(f"there is no instruction {name}")
+    return found
+
+
+def expanded(stmt: Leaf) -> tuple[Stmt, ...]:
+    """What a statement means, in loops, stores and locals; of a hint, nothing."""
+    if isinstance(stmt, Prefetch):
+        return ()
+    meaning = instruction(stmt.name).meaning
+    if len(stmt.operands) != len(meaning.params):
+        raise InternalError(f"{stmt.name} has {len(meaning.params)} operands")
+    own = names_in(meaning.body) - {each.name for each in meaning.params}
+    windows = {
+        param.name: (window, len(window.index) - len(param.shape))
+        for param, window in zip(meaning.params, stmt.operands, strict=True)
+    }
+    # Loops and locals of the row get the instruction's name: a kernel has no such names.
+    apart = {name: f"{stmt.name}_{name}" for name in own}
+    body = _renamed(meaning.body, apart)
+
+    def at(name: str, index: tuple[Expr, ...]) -> tuple[str, tuple[Expr, ...]]:
+        if name not in windows:
+            return name, index
+        window, fixed = windows[name]
+        last = zip(window.index[fixed:], index, strict=True)
+        return window.buffer, (
+            *window.index[:fixed],
+            *(Binary("add", base, part) for base, part in last),
+        )
+
+    def load(node: Expr) -> Expr:
+        return Load(*at(node.buffer, node.index), node.dtype) if isinstance(node, Load) else node
+
+    def place(each: Stmt) -> Stmt:
+        if isinstance(each, Store):
+            return Store(*at(each.buffer, each.index), each.value)
+        return with_blocks(each, [tuple(map(place, block)) for block in blocks(each)])
+
+    return tuple(map(place, map_stmts(body, lambda expr: map_expr(expr, load))))
+
+
+def plain(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Statements without hints and instructions."""
+    found: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Leaf):
+            found += expanded(stmt)
+        else:
+            found.append(with_blocks(stmt, [plain(block) for block in blocks(stmt)]))
+    return tuple(found)
+
+
+def misfit(stmt: Instruct, buffers: Mapping[str, Buffer]) -> str:
+    """Why windows are not what the instruction takes; empty where they are."""
+    meaning = instruction(stmt.name).meaning
+    if len(stmt.operands) != len(meaning.params):
+        return f"{stmt.name} has {len(meaning.params)} operands, {len(stmt.operands)} are given"
+    for param, window in zip(meaning.params, stmt.operands, strict=True):
+        buffer, rank = buffers[window.buffer], len(param.shape)
+        what = f"operand {param.name} of {stmt.name}"
+        if buffer.dtype is not param.dtype:
+            return f"{what} is {param.dtype.value}, {buffer.name} is {buffer.dtype.value}"
+        if len(buffer.shape) < rank or buffer.steps[len(buffer.shape) - rank :] != param.steps:
+            return f"{what} has strides {list(param.steps)}, {buffer.name} {list(buffer.steps)}"
+    return ""

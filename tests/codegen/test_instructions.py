@@ -1,0 +1,175 @@
+"""Every instruction: interpreter, portable C and the instruction itself agree to the bit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.codegen.flavours import flavour_named
+from weft.codegen.function import kernel_function
+from weft.codegen.helpers import helper_texts
+from weft.codegen.layout import vector_types
+from weft.codegen.naming import STORAGE
+from weft.dtypes import DType
+from weft.loops.instruction import instruction, instructions
+from weft.loops.interpret import run
+from weft.loops.nodes import Access, Buffer, For, Instruct, Kernel, Load, Var
+from weft.loops.text import parse, show
+from weft.loops.verify import verify
+from weft.loops.walk import index
+from weft.targets.table import features
+
+TRIALS = 40
+BOARDS = Path(__file__).parents[1] / "export" / "cortexm"
+_SEMIHOSTED = ("-mthumb", "-mfloat-abi=hard", "--specs=rdimon.specs", str(BOARDS / "startup.c"))
+_QEMU = "-nographic -monitor none -serial none -semihosting-config enable=on,target=native"
+MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "dsp": (
+        ("arm-none-eabi-gcc", "-mcpu=cortex-m4", *_SEMIHOSTED, f"-T{BOARDS / 'mps2.ld'}"),
+        ("qemu-system-arm", "-M", "mps2-an386", *_QEMU.split(), "-kernel"),
+    ),
+    "mve": (
+        ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *_SEMIHOSTED, f"-T{BOARDS / 'mps3.ld'}"),
+        ("qemu-system-arm", "-M", "mps3-an547", *_QEMU.split(), "-kernel"),
+    ),
+    "dotprod": (
+        ("aarch64-linux-gnu-gcc", "-march=armv8.2-a+dotprod", "-static"),
+        ("qemu-aarch64",),
+    ),
+    "avx512_vnni": (("gcc", "-march=x86-64-v4", "-mavx512vnni"), ()),
+    "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
+}
+"""How each feature's instructions are built and run."""
+NAMES = sorted(instructions())
+
+
+def repeated(name: str) -> Kernel:
+    """``TRIALS`` uses of an instruction, each on operands of its own."""
+    meaning = instruction(name).meaning
+    params = tuple(
+        Buffer(each.name, each.dtype, (TRIALS, *each.shape), each.access) for each in meaning.params
+    )
+    operands = tuple(
+        Load(each.name, (Var("t"), *(index(0) for _ in each.shape)), each.dtype)
+        for each in meaning.params
+    )
+    loop = For("t", index(0), index(TRIALS), (Instruct(name, operands),))
+    return Kernel("trials", params, (loop,))
+
+
+def drawn(buffer: Buffer) -> np.ndarray:
+    """Random elements, the first ones extreme; no sum of floats becomes a subnormal number."""
+    rng = np.random.default_rng(3)
+    if buffer.dtype.is_float:
+        values = rng.choice([-1.0, 1.0], buffer.shape) * rng.uniform(0.5, 100, buffer.shape)
+        return values.astype(buffer.dtype.numpy)
+    low, high = buffer.dtype.limits
+    values = rng.integers(low, high, buffer.shape, buffer.dtype.numpy, endpoint=True)
+    values[:2], values[2:4] = low, high
+    values[4] = 0
+    return values
+
+
+def program(kernel: Kernel, arrays: dict[str, np.ndarray], flavour: str) -> str:
+    """C that prints the bytes of the destination."""
+    dialect = flavour_named(flavour)
+    function = kernel_function(kernel, dialect, name="trials")
+    body = "\n".join([function.signature, *function.body])
+    called = kernel.body[0]
+    assert isinstance(called, For)
+    (stmt,) = called.body
+    assert isinstance(stmt, Instruct)
+    helpers = "\n".join(helper_texts([f"weft_instr_{stmt.name}"], dialect))
+    data = [
+        f"static {STORAGE[each.dtype]} {each.name}[] = {{{_numbers(arrays[each.name])}}};"
+        for each in kernel.params
+    ]
+    names = ", ".join(each.name for each in kernel.params)
+    first = kernel.params[0].name
+    return "\n".join(
+        [
+            "#include <stdint.h>",
+            "#include <stdio.h>",
+            "#include <string.h>",
+            *vector_types(helpers + body),
+            helpers,
+            body,
+            *data,
+            "int main(void) {",
+            "    unsigned i;",
+            f"    trials({names});",
+            f"    for (i = 0; i < sizeof {first}; ++i) {{",
+            f'        printf("%02x", ((unsigned char *){first})[i]);',
+            "    }",
+            "    return 0;",
+            "}",
+        ]
+    )
+
+
+def _numbers(array: np.ndarray) -> str:
+    if DType.of(array.dtype) is DType.BF16:
+        array = array.view(np.uint16)
+    last = "u" if array.dtype == np.uint32 else ""
+    texts = (f"{each!r}f" if array.dtype.kind == "f" else f"{each}{last}" for each in _flat(array))
+    return ", ".join(each.replace("-9223372036854775808", "INT64_MIN") for each in texts)
+
+
+def _flat(array: np.ndarray) -> list[float]:
+    return array.ravel().tolist()
+
+
+def printed(source: str, compiler: Sequence[str], runner: Sequence[str], folder: Path) -> str:
+    """What a program prints."""
+    text, binary = folder / "trials.c", folder / "trials"
+    text.write_text(source)
+    subprocess.run([*compiler, "-O2", "-w", "-o", str(binary), str(text)], check=True)
+    done = subprocess.run([*runner, str(binary)], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def expected(kernel: Kernel, arrays: dict[str, np.ndarray]) -> str:
+    """The bytes of the destination by the interpreter."""
+    mine = {name: array.copy() for name, array in arrays.items()}
+    run(kernel, mine)
+    return mine[kernel.params[0].name].tobytes().hex()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_row_is_short_and_sound(name: str) -> None:
+    row = instruction(name)
+    verify(row.meaning)
+    verify(repeated(name))
+    assert parse(show(repeated(name))) == repeated(name)
+    assert row.meaning.params[0].access is Access.WRITE
+    assert row.needs in MACHINES
+
+
+@pytest.mark.parametrize("flavour", ["c89", "c99", "gnu"])
+@pytest.mark.parametrize("name", NAMES)
+def test_portable_body(name: str, flavour: str, tmp_path: Path) -> None:
+    kernel = repeated(name)
+    arrays = {each.name: drawn(each) for each in kernel.params}
+    found = printed(program(kernel, arrays, flavour), ("gcc", "-ffp-contract=off"), (), tmp_path)
+    assert found == expected(kernel, arrays)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_instruction_itself(name: str, tmp_path: Path) -> None:
+    row = instruction(name)
+    compiler, runner = MACHINES[row.needs]
+    if not runner and row.needs not in features():
+        pytest.skip(f"this machine has no {row.needs}")
+    for tool in (compiler[0], *runner[:1]):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    kernel = repeated(name)
+    arrays = {each.name: drawn(each) for each in kernel.params}
+    source = program(kernel, arrays, "gnu")
+    needed = f"#if !({row.when})\n#error the compiler has it not\n#endif\n"
+    assert printed(needed + source, compiler, runner, tmp_path) == expected(kernel, arrays)

@@ -1,0 +1,132 @@
+"""The int8 keyword model in QLinearConv form: by SMLAD on an emulated Cortex-M4, by VNNI here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import weft
+from scripts.qlinear import Rewriter
+from tests.models import tiny
+from weft.codegen.emit import Files
+from weft.targets.table import features, target
+
+pytestmark = tiny.needed
+
+BOARD = Path(__file__).parents[1] / "export" / "cortexm"
+MOST_INSTRUCTIONS = 12_000_000
+"""Through float, the model takes 20.3 million."""
+_INSTRUCTIONS_PER_TICK = 40  # of the board's clock of 25 MHz, where one instruction takes 1 ns
+_EMULATOR = (
+    *("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none"),
+    *("-icount", "shift=0", "-semihosting-config", "enable=on,target=native", "-kernel"),
+)
+
+_MAIN = """\
+#include <stdio.h>
+
+#include "net.h"
+
+static const int8_t input[] = {{{input}}};
+static int8_t output[{outputs}];
+static float arena[(NET_ARENA_BYTES + 3) / 4];
+static volatile unsigned *const tick = (volatile unsigned *)0xE000E010;
+
+int main(void)
+{{
+    unsigned begin, end;
+    int at;
+    tick[1] = 0xFFFFFF;
+    tick[2] = 0;
+    tick[0] = 5;
+    begin = tick[2];
+    net_run(input, output, arena);
+    end = tick[2];
+    printf("ticks %u\\n", (begin - end) & 0xFFFFFF);
+    for (at = 0; at < {outputs}; ++at) {{
+        printf("%d ", output[at]);
+    }}
+    return 0;
+}}
+"""
+
+
+@cache
+def model() -> onnx.ModelProto:
+    return Rewriter(onnx.load(tiny.model("kws", "int8"))).run()
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> weft.Net:
+    path = tmp_path_factory.mktemp("qlinear") / "kws.onnx"
+    onnx.save(model(), path)
+    return weft.load(path)
+
+
+@cache
+def expected() -> np.ndarray:
+    """By onnxruntime, no node fused with another."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model().SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    port = session.get_inputs()[0].name
+    return np.stack([session.run(None, {port: x})[0] for x in tiny.golden("kws", "int8")[0]])
+
+
+def test_rewriting_changes_no_output() -> None:
+    path = tiny.model("kws", "int8")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    port = session.get_inputs()[0].name
+    ops = [node.op_type for node in model().graph.node]
+    assert ops.count("QLinearConv") == 10
+    assert "Conv" not in ops
+    for x, y in zip(tiny.golden("kws", "int8")[0], expected(), strict=True):
+        np.testing.assert_array_equal(session.run(None, {port: x})[0], y)
+
+
+def test_vnni_gives_the_same_bits(net: weft.Net) -> None:
+    if "avx512_vnni" not in features():
+        pytest.skip("this machine has no AVX-512 VNNI")
+    schemes = [layer.scheme for layer in net.implementations("host")]
+    assert sum(scheme.startswith("vpdpbusd") for scheme in schemes) >= 2
+    run = net.compile()
+    for x, y in zip(tiny.golden("kws", "int8")[0], expected(), strict=True):
+        np.testing.assert_array_equal(run(x), y)
+
+
+def test_smlad_on_a_cortex_m4(net: weft.Net, tmp_path: Path) -> None:
+    for tool in ("arm-none-eabi-gcc", _EMULATOR[0]):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    files = net.source("cortex-m4", name="net")
+    assert "weft_instr_smlad(" in files.sources[0][1]
+    for x, y in list(zip(tiny.golden("kws", "int8")[0], expected(), strict=True))[:2]:
+        output, instructions = emulated(files, x, y.size, tmp_path)
+        np.testing.assert_array_equal(output, y.ravel())
+        assert instructions <= MOST_INSTRUCTIONS
+
+
+def emulated(files: Files, x: np.ndarray, outputs: int, folder: Path) -> tuple[np.ndarray, int]:
+    """A network's output on a Cortex-M4, and how many instructions that takes."""
+    for name, text in (files.header, *files.private, *files.sources):
+        (folder / name).write_text(text)
+    numbers = ", ".join(map(str, x.ravel().tolist()))
+    (folder / "main.c").write_text(_MAIN.format(input=numbers, outputs=outputs))
+    sources = [str(folder / name) for name in ("main.c", *dict(files.sources))]
+    link = ("--specs=rdimon.specs", "-T", str(BOARD / "mps2.ld"), str(BOARD / "startup.c"), "-lm")
+    binary = str(folder / "net.elf")
+    flags = (*target("cortex-m4").flags, "-O2", "-w", "-I", str(folder))
+    subprocess.run(["arm-none-eabi-gcc", *flags, "-o", binary, *sources, *link], check=True)
+    done = subprocess.run([*_EMULATOR, binary], check=True, capture_output=True, text=True)
+    ticks, *values = map(int, re.findall(r"-?\d+", done.stdout))
+    return np.array(values, np.int8), ticks * _INSTRUCTIONS_PER_TICK
