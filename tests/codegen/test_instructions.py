@@ -33,6 +33,13 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("arm-none-eabi-gcc", "-mcpu=cortex-m4", *_SEMIHOSTED, f"-T{BOARDS / 'mps2.ld'}"),
         ("qemu-system-arm", "-M", "mps2-an386", *_QEMU.split(), "-kernel"),
     ),
+    "vfp": (
+        (
+            *("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", *_SEMIHOSTED),
+            f"-T{BOARDS / 'mps2.ld'}",
+        ),
+        ("qemu-system-arm", "-M", "mps2-an386", *_QEMU.split(), "-kernel"),
+    ),
     "mve": (
         ("arm-none-eabi-gcc", "-mcpu=cortex-m55", *_SEMIHOSTED, f"-T{BOARDS / 'mps3.ld'}"),
         ("qemu-system-arm", "-M", "mps3-an547", *_QEMU.split(), "-kernel"),
@@ -67,6 +74,8 @@ def drawn(buffer: Buffer) -> np.ndarray:
     rng = np.random.default_rng(3)
     if buffer.dtype.is_float:
         values = rng.choice([-1.0, 1.0], buffer.shape) * rng.uniform(0.5, 100, buffer.shape)
+        ties = np.array([0.5, 1.5, -2.5, 3e9, -3e9, 2147483520.0])
+        values[: len(ties)] = ties.reshape(-1, *(1 for _ in buffer.shape[1:]))
         return values.astype(buffer.dtype.numpy)
     low, high = buffer.dtype.limits
     values = rng.integers(low, high, buffer.shape, buffer.dtype.numpy, endpoint=True)
@@ -128,7 +137,7 @@ def printed(source: str, compiler: Sequence[str], runner: Sequence[str], folder:
     """What a program prints."""
     text, binary = folder / "trials.c", folder / "trials"
     text.write_text(source)
-    subprocess.run([*compiler, "-O2", "-w", "-o", str(binary), str(text)], check=True)
+    subprocess.run([*compiler, "-O2", "-w", "-o", str(binary), str(text), "-lm"], check=True)
     done = subprocess.run([*runner, str(binary)], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 

@@ -20,7 +20,7 @@ from weft.loops.walk import reduces, walk_stmts
 from weft.targets.table import target
 
 Made = tuple[Net, str]
-FEATURES = ("dsp", "mve", "dotprod", "avx512_vnni")
+FEATURES = ("dsp", "dsp vfp", "mve", "dotprod", "avx512_vnni")
 
 
 def constant(net: Net, *shape: int, dtype: DType, low: int, high: int) -> str:
@@ -43,6 +43,7 @@ def convolution(
     weight_zero: int = 0,
     stride: int = 1,
     bias: bool = True,
+    scale: float = 0.5,
 ) -> Made:
     """A QLinearConv with borders, extreme weights, and zero points."""
     net = Net(3)
@@ -54,7 +55,7 @@ def convolution(
     scales = np.linspace(0.01, 0.02, filters, dtype=np.float32)
     inputs = [
         x,
-        number(net, 0.5, DType.F32),
+        number(net, scale, DType.F32),
         number(net, zero, kind),
         constant(net, filters, channels, kernel, kernel, dtype=weight, low=low, high=high),
         net.builder.constant(scales, "s"),
@@ -89,6 +90,7 @@ CASES: dict[str, Callable[[], Made]] = {
         4, (3, 3), 1, kind=DType.U8, weight=DType.U8, weight_zero=128
     ),
     "no bias": lambda: convolution(4, (3, 7), 1, bias=False),
+    "large scale": lambda: convolution(4, (3, 3), 1, scale=1e9),
     "rows": lambda: product(5, 33, 32),
     "one row": lambda: product(1, 20, 16),
 }
@@ -98,7 +100,7 @@ def task_of(made: Made, feature: str) -> Task:
     """The task with a sum, for a machine with one feature."""
     tasks = tasks_of(*made, machine="cortex-m4")
     (task,) = [each for each in tasks if reduces(each.compute.value)]
-    return replace(task, target=replace(task.target, features=(feature,)))
+    return replace(task, target=replace(task.target, features=tuple(feature.split())))
 
 
 def extreme(task: Task) -> dict[str, np.ndarray]:
@@ -134,6 +136,15 @@ def test_it_is_the_usual_choice(feature: str) -> None:
     task = task_of(convolution(64, (5, 5), 1, 64), feature)
     if propose(task):
         assert usual(task).sums.loops == "tensorized"
+
+
+@pytest.mark.parametrize(("scale", "used"), [(0.5, True), (1e9, False)])
+def test_rounds_by_an_instruction_where_the_sum_fits(scale: float, used: bool) -> None:
+    task = task_of(convolution(4, (3, 3), 1, scale=scale), "dsp vfp")
+    made = propose(task)[0].make()
+    assert made is not None
+    names = {each.name for each in walk_stmts(made.kernel.body) if isinstance(each, Instruct)}
+    assert ("vcvtr" in names) is used
 
 
 def test_why_not() -> None:

@@ -29,7 +29,8 @@ from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.folding import foldable, folded, interval
 from weft.kernels.integers import Contraction, constants_of
 from weft.kernels.nest import parallel
-from weft.loops.instruction import Instruction
+from weft.kernels.requantize import ROUNDING, requantized
+from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -210,9 +211,7 @@ class _Loops:
                 integer(self.depth),
                 (Store("acc", (), Binary("add", acc, product)),),
             ),
-            Store(
-                task.output.name, tuple(Var(axis.var) for axis in task.compute.axes), self.epilogue
-            ),
+            self._stored(),
         )
         local = Local(Buffer("acc", _I32, (), Access.LOCAL), sums)
         outputs = For(channel.name, integer(0), integer(found.channel.extent), (local,))
@@ -227,6 +226,30 @@ class _Loops:
         else:
             body = (For("spot", integer(0), integer(1), body),)
         return Kernel(task.name, (*self.inputs, *self.constants.values(), task.output), body)
+
+    def _stored(self) -> Stmt:
+        """The output of a position and a channel."""
+        task = self.found.task
+        index = tuple(Var(axis.var) for axis in task.compute.axes)
+        if instruction(ROUNDING).needs in task.target.features:
+            made = requantized(self.epilogue)
+            if made is not None and self._fits(made.scaled):
+                return made.store(task.output.name, index)
+        return Store(task.output.name, index, self.epilogue)
+
+    def _fits(self, scaled: Expr) -> bool:
+        """Whether a scaled sum is a number far inside of what ``i32`` holds."""
+        match scaled:
+            case Binary("mul", Cast(DType.F32, Load("acc")), Const(value=scale)):
+                most = abs(scale)
+            case Binary("mul", Cast(DType.F32, Load("acc")), Load(name)) if name in self.arrays:
+                most = float(np.abs(self.arrays[name]).max())
+            case _:
+                return False
+        largest = max(map(abs, interval(self.found.activation)))
+        sums = np.abs(self.found.weights.astype(np.int64)).sum(1) * largest
+        total = int((sums + np.abs(self.found.bias.astype(np.int64))).max())
+        return total < 1 << 31 and total * most < 1 << 30
 
     def _filled(self) -> tuple[Stmt, ...]:
         """Loops that fill the patch; what is left of its last step is zeros."""

@@ -24,7 +24,7 @@ class Target:
         held: bytes of the longest vector that compilers keep in registers, where vectors are
             loops to them; 0 where all are registers.
         features: what instructions ask for beside vectors, named as the compiler or
-            ``/proc/cpuinfo`` names it: ``dsp``, ``mve``, ``dotprod``, ``avx512_vnni``.
+            ``/proc/cpuinfo`` names it: ``dsp``, ``vfp``, ``mve``, ``dotprod``, ``avx512_vnni``.
     """
 
     name: str
