@@ -60,6 +60,8 @@ from weft.loops.walk import (
 from weft.plan.implementation import Folded, Implementation, Operand
 
 _I32 = DType.I32
+_STEPS = 4
+"""Steps of the reduction that are written out where an instruction makes a single sum."""
 
 
 @dataclass(frozen=True)
@@ -292,6 +294,9 @@ class _Loops:
         kernel = self._laid_out(kernel)
         inner = sums[2] if len(shape.row.meaning.params[0].shape) else "tap_inner"
         kernel = tensorize(kernel, inner, shape.row.name)
+        if shape.lanes == 1 and self.depth // shape.depth % _STEPS == 0:
+            # Few instructions a step: what the loop itself takes would be a third of it.
+            kernel = unroll(split(kernel, "tap_outer", _STEPS), "tap_outer_inner")
         for name in (*inits[:2], *sums[:2], *ends[:2]):
             kernel = unroll(kernel, name)
         if shape.lanes > 1:
