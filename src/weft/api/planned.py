@@ -77,7 +77,7 @@ class Planned(Network):
         exact: bool = False,
         libraries: Sequence[str] = (),
     ) -> list[Layer]:
-        """Who could compute each layer, who refuses and why, and what the plan chose.
+        """The alternatives for each layer, the refusals with reasons, and what the plan chose.
 
         Args:
             target: the machine.
@@ -86,21 +86,11 @@ class Planned(Network):
             exact: see ``plan``.
             libraries: whose functions are alternatives, too.
         """
-        machine = find_target(target) if isinstance(target, str) else target
-        graph = self.expanded(machine, exact=exact).graph
-        plan = self.plan(machine, threads=threads, exact=exact)
-        found = layers_of(
-            graph,
-            OPS,
-            machine,
-            plan,
-            threads=threads,
-            exact=exact,
-            node=node,
-            libraries=libraries,
-        )
+        plan = self.plan(target, threads=threads, exact=exact, libraries=libraries)
+        found = layers_of(plan, node)
         if node and not found:
-            names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
+            nodes = plan.graph.nodes
+            names = {name for each in nodes for name in (each.name, *each.origin.sources)}
             raise UserError(
                 "a layer is asked for by a node of it",
                 got=node,

@@ -31,8 +31,9 @@ from weft.ir.types import parse_type
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
 from weft.kernels.libraries import LIBRARIES
-from weft.kernels.offers import Answer, Layer
+from weft.kernels.offers import Layer
 from weft.ops.table import OPS
+from weft.plan.choice import Answer
 
 
 def element_type(text: str) -> DType:

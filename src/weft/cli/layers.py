@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +103,7 @@ class Settings:
     libraries: tuple[str, ...] = ()
 
 
-def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> dict[str, str]:
+def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> Mapping[str, str]:
     """What was measured on this machine, if it is to be used."""
     if not tuned:
         return {}

@@ -19,9 +19,10 @@ from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.bands import Bands, chained, goes_by_rows, strip_bytes, strips_of
 from weft.kernels.links import Setting, Stage, Stages
 from weft.kernels.prepare import prepare
-from weft.kernels.table import alternatives, usual
+from weft.kernels.table import TaskChoice, alternatives, usual
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
+from weft.plan.choice import Reason
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import function_name
@@ -146,7 +147,8 @@ class _Chooser:
                 return None
             made = each.make() if each.sums == wanted else None
             if made is not None and goes_by_rows(stage, before, made):
-                return _Made(made, extra)
+                choice = TaskChoice(stage.task, each.name, Reason.CHEAPEST)
+                return _Made(replace(made, scheme=each.name, choice=choice), extra)
         return None
 
     def usual(self, group: Group) -> Sums:

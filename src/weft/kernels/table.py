@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from math import isfinite
+from types import MappingProxyType
 from typing import TypeAlias
 
 from weft.errors import InternalError, UserError
@@ -14,11 +16,13 @@ from weft.kernels import attention_choice, maps, nest, packed, rows, tiled_choic
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.libraries import LIBRARIES, checked
+from weft.kernels.offers import answers
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.ops.native import Native
 from weft.ops.table import KERNELS
 from weft.ops.table import Propose as Bring
+from weft.plan.choice import Answer, Measured, Reason
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import View
@@ -55,11 +59,17 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
         task: from ``prepare``.
         known: see ``proposals``.
     """
-    found = proposals(task, known)
+    return sorted_by_cost(proposals(task, known))
+
+
+def sorted_by_cost(
+    proposed: Sequence[tuple[str, tuple[Alternative, ...]]],
+) -> tuple[Alternative, ...]:
+    """What all generators propose as ``alternatives`` has it."""
     # Those of plugins first where nobody knows costs: who installs a kernel wants it.
     mine = len(GENERATORS)
-    proposed = [each for _, offered in (*found[mine:], *found[:mine]) for each in offered]
-    return tuple(sorted(proposed, key=lambda each: each.cost))
+    found = [each for _, offered in (*proposed[mine:], *proposed[:mine]) for each in offered]
+    return tuple(sorted(found, key=lambda each: each.cost))
 
 
 def _proposed(plugin: Plugin, propose: Bring, task: Task) -> tuple[Alternative, ...]:
@@ -108,21 +118,61 @@ def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[A
     return found + [(name, LIBRARIES[name].propose(task)) for name in task.libraries]
 
 
-def generate(task: Task, name: str = "") -> Implementation:
+@dataclass(frozen=True, eq=False, slots=True)
+class TaskChoice:
+    """How the kernel of a task was chosen.
+
+    Attributes:
+        task: from ``prepare``.
+        name: of the alternative.
+        reason: what decided.
+        proposed: by each generator.
+        micros: measured microseconds by alternative.
+    """
+
+    task: Task
+    name: str
+    reason: Reason
+    proposed: Sequence[tuple[str, tuple[Alternative, ...]]] = ()
+    micros: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def answers(self) -> tuple[Answer, ...]:
+        """What all generators offer for the task."""
+        return answers(self.task, self.proposed or proposals(self.task), self.name, self.micros)
+
+
+def generate(
+    task: Task,
+    name: str = "",
+    reason: Reason = Reason.ASKED,
+    micros: Mapping[str, float] = MappingProxyType({}),
+) -> Implementation:
     """The kernel of a task.
 
     Args:
         task: what to compute.
         name: of the alternative; the usual one if it is not given or does not apply.
+        reason: for which it is named.
+        micros: measured microseconds by alternative.
     """
     known: Known = {}
-    offered = alternatives(task, known)
+    proposed = proposals(task, known)
+    offered = sorted_by_cost(proposed)
     named = [each for each in offered if each.name == name]
     for each in chain(named, _in_turn(task, offered, known)):
         made = each.make()
         if made is not None:
-            return replace(made, scheme=each.name)
+            why = reason if each.name == name else reason_for(each, offered)
+            choice = TaskChoice(task, each.name, why, proposed, micros)
+            return replace(made, scheme=each.name, choice=choice)
     raise InternalError(f"no generator accepts {task.name}")
+
+
+def reason_for(usual: Alternative, offered: Sequence[Alternative]) -> Reason:
+    """Why an alternative is the usual one."""
+    if isfinite(usual.cost):
+        return Reason.CHEAPEST
+    return Reason.ONLY if usual is offered[-1] else Reason.FIRST
 
 
 def usual(task: Task, known: Known | None = None) -> Alternative:
@@ -167,7 +217,8 @@ def implementer(
         threads: that may run parts of a kernel at once.
         exact: leave out what rounds otherwise than the definition does, sums in another
             order apart.
-        choices: names of alternatives by ``layer_key``, in place of the usual ones.
+        choices: names of alternatives by ``layer_key``, in place of the usual ones;
+            ``Measured`` if they come from measurements.
         libraries: whose functions choices may name.
 
     Raises:
@@ -184,6 +235,12 @@ def implementer(
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
         task = replace(task, threads=threads, exact=exact, libraries=allowed)
-        return generate(task, choices.get(layer_key(task), "") if choices else "")
+        if not choices:
+            return generate(task)
+        key = layer_key(task)
+        name = choices.get(key, "")
+        if isinstance(choices, Measured):
+            return generate(task, name, Reason.MEASURED, choices.micros.get(key, {}))
+        return generate(task, name)
 
     return implement

@@ -72,6 +72,13 @@ class PlannedStep:
         return self.work.nodes if isinstance(self.work, Group) else (self.work.node,)
 
     @property
+    def stages(self) -> tuple[tuple[Group, Implementation], ...]:
+        """The groups of a fused chain with their kernels; empty for other steps."""
+        if self.implementation is None or not isinstance(self.work, Group):
+            return ()
+        return tuple(zip(self.work.stages, self.implementation.stages, strict=True))
+
+    @property
     def scheme(self) -> str:
         """What generates its loops; ``extern`` for a C body, ``scan`` for a nested plan."""
         if self.implementation is not None:
