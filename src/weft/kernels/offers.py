@@ -25,7 +25,8 @@ class Layer(Shown):
         type: of that value.
         ops: of its nodes; nodes: their names; sources: those of the model.
         scheme: the alternative of the plan; ``extern`` for a C body, ``scan`` for a nested
-            plan, ``bands-...`` where the layer runs together with others.
+            plan, ``bands-...`` where the layer runs together with others; reason: for it, where
+            there was a choice.
         answers: of the generators, in their order; none where there are no loops to choose.
     """
 
@@ -35,6 +36,7 @@ class Layer(Shown):
     nodes: tuple[str, ...]
     sources: tuple[str, ...]
     scheme: str
+    reason: str
     answers: tuple[Answer, ...]
 
     def screen(self) -> Screen:
@@ -114,6 +116,7 @@ def layers_of(plan: Plan, node: str = "") -> list[Layer]:
                     dict.fromkeys(name for each in nodes for name in each.origin.sources)
                 ),
                 scheme=step.scheme,
+                reason=step.reason.value if step.reason else "",
                 answers=(),
             )
             if node and not layer.named(node):

@@ -10,7 +10,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TypeAlias
 
-from weft.errors import InternalError, UserError
+from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
 from weft.kernels import attention_choice, maps, nest, packed, rows, tiled_choice, winograd_choice
 from weft.kernels.alternatives import Alternative, Propose, only
@@ -23,9 +23,11 @@ from weft.ops.native import Native
 from weft.ops.table import KERNELS
 from weft.ops.table import Propose as Bring
 from weft.plan.choice import Answer, Measured, Reason
+from weft.plan.given import Kernels
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import View
+from weft.plan.text import StepText, refused
 from weft.plugins import Plugin, called
 from weft.targets.target import Target
 
@@ -244,3 +246,60 @@ def implementer(
         return generate(task, name)
 
     return implement
+
+
+def named_implementer(
+    target: Target, *, threads: int = 1, exact: bool = False, libraries: Sequence[str] = ()
+) -> Kernels:
+    """What makes the kernels that a plan's text names; see ``implementer``."""
+    allowed = checked(libraries)
+
+    def kernels(step: StepText) -> Implement:
+        def implement(
+            name: str,
+            group: Group,
+            views: Mapping[str, View],
+            types: Mapping[str, TensorType],
+            constants: Constants,
+        ) -> Implementation:
+            task = prepare(name, group, views, types, constants, target)
+            return _named(replace(task, threads=threads, exact=exact, libraries=allowed), step)
+
+        return implement
+
+    return kernels
+
+
+def _named(task: Task, step: StepText) -> Implementation:
+    """The kernel that a step's text names, and no other."""
+    known: Known = {}
+    proposed = proposals(task, known)
+    offered = sorted_by_cost(proposed)
+    each = alternative_named(step, offered)
+    made = each.make()
+    if made is None:
+        rule = f"the loops of {step.kernel} do not apply to {', '.join(step.writes)}"
+        raise refused("a step's kernel must apply", rule, step.line, "Choose another one.")
+    reason = step.reason
+    if reason not in (Reason.ASKED, Reason.MEASURED) or each.name not in (
+        step.micros if reason is Reason.MEASURED else {each.name}
+    ):
+        turn = _in_turn(task, offered, known)
+        usual = next(one for one in turn if one.name == each.name or one.applies())
+        reason = reason_for(usual, offered) if usual.name == each.name else Reason.ASKED
+    choice = TaskChoice(task, each.name, reason, proposed, step.micros)
+    return replace(made, scheme=each.name, choice=choice)
+
+
+def alternative_named(step: StepText, offered: Sequence[Alternative]) -> Alternative:
+    """The alternative that a step's text names.
+
+    Raises:
+        UserError: there is none of its name.
+    """
+    for each in offered:
+        if each.name == step.kernel:
+            return each
+    rule = f"the kernel of {', '.join(step.writes)} must be one of its alternatives"
+    fix = nearest_or_all(step.kernel, [each.name for each in offered])
+    raise refused(rule, step.kernel, step.line, fix)

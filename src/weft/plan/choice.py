@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Protocol
 
 
@@ -72,6 +73,17 @@ class KernelChoice(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The choice of a kernel that nothing else is an alternative for, such as a chain's."""
+
+    reason: Reason
+
+    def answers(self) -> tuple[Answer, ...]:
+        """None."""
+        return ()
+
+
 class Measured(dict[str, str]):
     """Names of alternatives by layer (``weft.kernels.key``), from measurements.
 
@@ -80,7 +92,9 @@ class Measured(dict[str, str]):
     """
 
     def __init__(
-        self, names: Mapping[str, str], micros: Mapping[str, Mapping[str, float]] | None = None
+        self,
+        names: Mapping[str, str] = MappingProxyType({}),
+        micros: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> None:
         super().__init__(names)
-        self.micros: Mapping[str, Mapping[str, float]] = micros or {}
+        self.micros = micros

@@ -163,3 +163,11 @@ def host(simd: str = "") -> Target:
     # On Arm the compiler knows the machine without flags.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
     return replace(_read(levels[0]), name="host", flags=flags)
+
+
+def runs_here(wanted: Target) -> bool:
+    """Whether this machine has the vector instructions of a target."""
+    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
+    family = families.get(wanted.name.partition("-")[0])
+    other = family is not None and platform.machine().lower() not in family
+    return not (other or (family is not None and wanted.vector_bytes > host().vector_bytes))
