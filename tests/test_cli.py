@@ -118,7 +118,7 @@ def test_plan_and_its_picture(digits, tmp_path):
     assert found["target"] == "generic"
     assert found["arena_bytes"] <= 1.05 * found["lower_bound"]
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
-    text = good("plan", digits, "--target", "generic")
+    text = good("plan", digits, "--target", "generic", "--table")
     assert f"arena {found['arena_bytes']:,} bytes" in text.splitlines()[-1]
 
 

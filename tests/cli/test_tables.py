@@ -97,7 +97,7 @@ def test_stats(model, terminal, width):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_plan(model, terminal, width):
-    lines = lines_of(terminal, width, "plan", model)
+    lines = lines_of(terminal, width, "plan", model, "--table")
     rows = rows_of(lines)
     assert [row.split()[0] for row in rows] == [str(step) for step in range(len(rows))]
     assert len(rows) == len(record("plan", model)["rows"])

@@ -11,7 +11,10 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
 from weft.kernels.examples import EXAMPLES, example_graph, op_named, parse_attributes, typical
+from weft.kernels.key import layer_key
+from weft.kernels.offers import layers_of
 from weft.ops.table import OPS
+from weft.plan.choice import Measured, Reason
 from weft.plan.report import report
 
 
@@ -30,6 +33,33 @@ def test_layers_are_those_of_the_plan(net):
         chosen = [each for answer in layer.answers for each in answer.alternatives if each.chosen]
         assert [each.name for each in chosen] == [layer.scheme]
         assert chosen[0].applies
+
+
+def test_the_plan_knows_why_a_step_has_its_kernel(net):
+    plan = net.plan("x86-avx512")
+    (layer, *_) = layers_of(plan)
+    choice = plan.steps[0].implementation.choice
+    assert choice.reason is Reason.CHEAPEST
+    assert choice.answers() == layer.answers
+    usual, key = choice.name, layer_key(choice.task)
+    other = "rows"
+    asked = net.plan("x86-avx512", choices={key: other}).steps[0].implementation
+    assert (asked.scheme, asked.choice.reason) == (other, Reason.ASKED)
+    measured = Measured({key: other}, {key: {other: 1.5, usual: 2.0}})
+    found = net.plan("x86-avx512", choices=measured).steps[0].implementation.choice
+    assert found.reason is Reason.MEASURED
+    offered = [each for answer in found.answers() for each in answer.alternatives]
+    assert {e.name: e.micros for e in offered if e.micros} == {other: 1.5, usual: 2.0}
+    assert {each.name for each in offered if each.chosen} == {other}
+
+
+def test_without_estimates_the_order_of_the_generators_decides():
+    def reason(op: str) -> Reason:
+        (step,) = Net(example_graph(OPS[op])).plan("generic").steps
+        return step.implementation.choice.reason
+
+    assert reason("Relu") is Reason.CHEAPEST
+    assert reason("Softmax") is Reason.FIRST
 
 
 def test_a_node_of_the_model_is_found_in_what_it_became(net):

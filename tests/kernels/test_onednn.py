@@ -138,7 +138,7 @@ def called(net: Net, value: str, scheme: str = "onednn") -> tuple[Library, int]:
     """A network with oneDNN wherever it can be, and in how many layers that is."""
     network, machine = Network(net.graph(value)), host()
     plan = network.plan(machine, libraries=MINE)
-    layers = layers_of(plan, machine, libraries=MINE)
+    layers = layers_of(plan)
     choices = {each.key: scheme for each in layers if scheme in names(each.task)}
     plan = network.plan(machine, libraries=MINE, choices=choices)
     schemes = [row.scheme for row in report(plan).rows]
@@ -190,7 +190,7 @@ def test_it_is_only_taken_by_name() -> None:
     network = Network(net.graph(NETS["window"][0](net)))
     rows = report(network.plan(libraries=MINE)).rows
     assert [row.scheme for row in rows] == [row.scheme for row in report(network.plan()).rows]
-    layers = layers_of(network.plan(libraries=MINE), host(), libraries=MINE)
+    layers = layers_of(network.plan(libraries=MINE))
     task = next(layer.task for layer in layers if not why_not(layer.task))
     assert {"onednn", "onednn-product"} & names(task)
     assert usual(task).name == usual(replace(task, libraries=())).name

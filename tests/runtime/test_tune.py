@@ -46,7 +46,7 @@ def setup_of(threads: int = 1, *, exact: bool = False) -> tuple[Setup, list[np.n
 
 
 def layers(setup: Setup, choices: Mapping[str, str] | None = None) -> dict[str, Layer]:
-    found = layers_of(setup.plan(choices or {}), setup.target, exact=setup.exact)
+    found = layers_of(setup.plan(choices or {}))
     return {layer.key: layer for layer in found}
 
 

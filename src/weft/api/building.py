@@ -8,12 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
+from weft.api.given import PlanSource, agreed, machine_of, text_of
 from weft.api.planned import Planned
 from weft.codegen.flavours import Flavour, flavour_named
+from weft.errors import UserError
 from weft.export.golden import sample_inputs
 from weft.ir.graph import Graph
 from weft.kernels.libraries import checked
 from weft.ops.table import OPS
+from weft.plan.text import PlanText
 from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key
@@ -21,7 +24,7 @@ from weft.runtime.library import Library, build
 from weft.runtime.threads import thread_count
 from weft.runtime.tune import Setup, Tuning
 from weft.runtime.tune import tune as measure
-from weft.targets.table import host
+from weft.targets.table import host, runs_here
 from weft.targets.target import Target
 
 
@@ -38,6 +41,7 @@ class Build:
         compiler: that compiles the C.
         flavour: of the C.
         libraries: whose functions choices may name.
+        plan: that is built, if one was given.
     """
 
     machine: Target
@@ -48,6 +52,7 @@ class Build:
     compiler: Compiler
     flavour: Flavour
     libraries: tuple[str, ...] = ()
+    plan: PlanText | None = None
 
     @cached_property
     def flags(self) -> list[str]:
@@ -68,7 +73,8 @@ class Build:
         parts.append("1 thread" if self.threads == 1 else f"{self.threads} threads")
         if self.batch != 1:
             parts.append(f"batch {self.batch}")
-        asked = (("exact", self.exact), ("plain", self.plain), ("tuned", tuned))
+        given = self.plan is not None
+        asked = (("exact", self.exact), ("plain", self.plain), ("tuned", tuned), ("planned", given))
         return ", ".join([*parts, *(word for word, wanted in asked if wanted), *self.libraries])
 
     def key(self, identity: str, tune: object, choices: Mapping[str, str]) -> str:
@@ -81,6 +87,7 @@ class Build:
         """
         options = (self.machine, self.threads, self.exact, self.plain, tune, digest_of(choices))
         options += (self.libraries,) if self.libraries else ()
+        options += (str(self.plan),) if self.plan else ()
         return build_key(self.compiler, self.flavour, self.flags, identity, self.batch, *options)
 
     def library(self, graph: Graph, choices: Mapping[str, str]) -> Library:
@@ -93,6 +100,7 @@ class Build:
             plain=self.plain,
             choices=choices,
             libraries=self.libraries,
+            plan=self.plan,
         )
         return build(program, self.flavour, compiler=self.compiler, flags=self.flags)
 
@@ -142,9 +150,19 @@ def build_here(
     compiler: Compiler | None,
     plain: bool = False,
     libraries: Sequence[str] = (),
+    plan: PlanSource | None = None,
 ) -> Build:
     """How networks are built for this machine; arguments as for ``Net.compile``."""
+    text = None if plan is None else text_of(plan)
     machine = host(simd)
+    if text is not None:
+        asked = {"threads": (threads, None), "libraries": (tuple(libraries), ())}
+        agreed(text, {**asked, "exact": (exact, False), "plain": (plain, False)})
+        machine, threads, asked = machine_of(text), text.threads, text.constraints
+        exact, plain, libraries = asked.exact, asked.plain, asked.libraries
+        flavour = flavour or asked.flavour
+        if not runs_here(machine):
+            raise UserError("a plan that is compiled must be for this machine", got=machine.name)
     return Build(
         machine,
         batch,
@@ -154,4 +172,5 @@ def build_here(
         compiler or find_compiler(),
         flavour_named(flavour or machine.flavour),
         checked(libraries),
+        text,
     )

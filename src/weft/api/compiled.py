@@ -10,12 +10,14 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from weft.api.building import build_here
+from weft.api.given import PlanSource
 from weft.api.looked import Looked
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
 from weft.api.source import Source, note_built
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
+from weft.plan.choice import Measured
 from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
@@ -45,6 +47,7 @@ class Net(Looked):
         tune_seconds: float = TUNE_SECONDS,
         compiler: Compiler | None = None,
         libraries: Sequence[str] = (),
+        plan: PlanSource | None = None,
     ) -> CompiledNet:
         """Builds the net for this machine.
 
@@ -69,6 +72,8 @@ class Net(Looked):
             libraries: whose functions are measured beside Weft's own kernels, and called where
                 they are faster: ``onednn``, where it is installed.  Without ``tune`` nothing
                 of them is used.
+            plan: what is built, as for ``plan_from``; it has the number of threads and the
+                like, and was made for this machine.
 
         Returns:
             A callable on NumPy arrays.
@@ -82,11 +87,15 @@ class Net(Looked):
             compiler=compiler,
             plain=plain,
             libraries=libraries,
+            plan=plan,
         )
         if tune not in (True, False, "cached"):
             raise UserError('tune must be True, False or "cached"', got=repr(tune))
+        if plan is not None and (tune or simd):
+            got = str(tune or simd)
+            raise UserError("tune and simd are for nets without a given plan", got=got)
         above_zero("tune_seconds", tune_seconds)
-        choices = Choices().known(way.context) if tune else {}
+        choices = Choices().known(way.context) if tune else Measured()
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
         later = Net(self.origin)
         key = way.key(self.identity, tune, choices)
@@ -111,6 +120,7 @@ class Net(Looked):
             "tune": "cached" if tune else False,
             "compiler": compiler,
             "libraries": libraries,
+            "plan": way.plan,
         }
         again = partial(Net.compile, later, **options)
         return CompiledNet(later._bound_later(batch), library, again)
@@ -157,7 +167,7 @@ class Net(Looked):
             libraries=libraries,
         )
         above_zero("seconds", seconds)
-        known = {} if again else Choices().known(way.context)
+        known = Measured() if again else Choices().known(way.context)
         return way.tune(self.graph, known, seconds, self._arranged(inputs), report)
 
     def _bound_later(self, batch: int) -> Net:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from weft import export as toolkits
+from weft.api.given import PlanSource, agreed, machine_of, text_of
 from weft.api.network import Network
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.golden import golden, sample_inputs
-from weft.kernels.chains import fuser
+from weft.kernels.chains import fuser, named_fuser
+from weft.kernels.libraries import checked
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
-from weft.kernels.table import implementer
+from weft.kernels.table import implementer, named_implementer
 from weft.ops.table import OPS
+from weft.plan.choice import Measured
+from weft.plan.given import Given, fits
 from weft.plan.lower import identifier, lower
-from weft.plan.plan import Plan, make
+from weft.plan.plan import Plan, make, planned
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.plan.text import Constraints
 from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
@@ -42,8 +48,11 @@ class Planned(Network):
         plain: bool = False,
         choices: Mapping[str, str] | None = None,
         libraries: Sequence[str] = (),
+        flavour: str = "",
+        ram: int | None = None,
+        flash: int | None = None,
     ) -> Plan:
-        """Groups, layouts, order and memory for a target.
+        """Groups, kernels, layouts, order and memory for a target; ``str`` of it parses back.
 
         Args:
             target: the machine.
@@ -55,9 +64,14 @@ class Planned(Network):
             choices: alternatives by layer, as ``tune`` finds them, in place of those that
                 the estimates prefer.
             libraries: whose functions choices may name: ``onednn``, where it is installed.
+            flavour: of the C, for what exports the plan, as the next two (see ``export``).
+            ram: limit in bytes.
+            flash: likewise.
         """
         machine = find_target(target) if isinstance(target, str) else target
         threads = thread_count(threads)
+        tuned = isinstance(choices, Measured) and bool(choices) and not plain
+        constraints = Constraints(exact, plain, checked(libraries), tuned, flavour, ram, flash)
         choices = Everywhere() if plain else choices
         implement = implementer(
             machine, threads=threads, exact=exact, choices=choices, libraries=libraries
@@ -66,7 +80,35 @@ class Planned(Network):
         announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
         announce("planning")
-        return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+        made = make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+        return replace(made, target=machine, constraints=constraints)
+
+    def plan_from(self, source: PlanSource, target: Target | None = None) -> Plan:
+        """The plan that a text or a file says, every decision checked.
+
+        Args:
+            source: a plan, also of the same network with other weights, its text (a string of
+                several lines), or the file of one.
+            target: the machine, where it is none that its name finds.
+
+        Raises:
+            UserError: the plan is of another network or machine, or breaks a rule.
+        """
+        text = text_of(source)
+        machine, threads, asked = machine_of(text, target), text.threads, text.constraints
+        announce("simplifying")
+        graph = self.expanded(machine, exact=asked.exact, plain=asked.plain).graph
+        fits(text, graph)
+        decisions = Given(
+            text.body,
+            named_implementer(
+                machine, threads=threads, exact=asked.exact, libraries=asked.libraries
+            ),
+            named_fuser(machine, threads=threads, exact=asked.exact),
+        )
+        announce("planning")
+        made = planned(graph, OPS, decisions, threads, spread=bool(machine.caches))
+        return replace(made, target=machine, constraints=asked)
 
     def implementations(
         self,
@@ -77,7 +119,7 @@ class Planned(Network):
         exact: bool = False,
         libraries: Sequence[str] = (),
     ) -> list[Layer]:
-        """Who could compute each layer, who refuses and why, and what the plan chose.
+        """The alternatives for each layer, the refusals with reasons, and what the plan chose.
 
         Args:
             target: the machine.
@@ -86,21 +128,11 @@ class Planned(Network):
             exact: see ``plan``.
             libraries: whose functions are alternatives, too.
         """
-        machine = find_target(target) if isinstance(target, str) else target
-        graph = self.expanded(machine, exact=exact).graph
-        plan = self.plan(machine, threads=threads, exact=exact)
-        found = layers_of(
-            graph,
-            OPS,
-            machine,
-            plan,
-            threads=threads,
-            exact=exact,
-            node=node,
-            libraries=libraries,
-        )
+        plan = self.plan(target, threads=threads, exact=exact, libraries=libraries)
+        found = layers_of(plan, node)
         if node and not found:
-            names = {name for each in graph.nodes for name in (each.name, *each.origin.sources)}
+            nodes = plan.graph.nodes
+            names = {name for each in nodes for name in (each.name, *each.origin.sources)}
             raise UserError(
                 "a layer is asked for by a node of it",
                 got=node,
@@ -118,17 +150,24 @@ class Planned(Network):
         plain: bool = False,
         choices: Mapping[str, str] | None = None,
         libraries: Sequence[str] = (),
+        plan: PlanSource | None = None,
     ) -> Program:
-        """The plan as calls of functions at addresses; arguments as for ``plan``."""
-        plan = self.plan(
-            target,
-            threads=threads,
-            exact=exact,
-            plain=plain,
-            choices=choices,
-            libraries=libraries,
-        )
-        return lower(plan, _prefix(name) or self.graph.name)
+        """The plan, or one that is given, as calls of functions at addresses.
+
+        Arguments as for ``plan`` and ``plan_from``.
+        """
+        if plan is not None:
+            made = self.plan_from(plan)
+        else:
+            made = self.plan(
+                target,
+                threads=threads,
+                exact=exact,
+                plain=plain,
+                choices=choices,
+                libraries=libraries,
+            )
+        return lower(made, _prefix(name) or self.graph.name)
 
     def source(
         self,
@@ -174,6 +213,7 @@ class Planned(Network):
         model: str = "",
         also: Sequence[str] = (),
         compiler: str = "",
+        plan: PlanSource | None = None,
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
@@ -193,22 +233,31 @@ class Planned(Network):
             compiler: the compiler and its flags, as one would type them: the toolkit is built with
                 them, and they say what it takes of stack and flash. Without, both are estimates,
                 for a target other than ``host``.
+            plan: what is written, as for ``plan_from``, which then has the target, the number
+                of threads and the like.
         """
-        machine = find_target(target) if isinstance(target, str) else target
         for each in also:
             toolkits.export_named(each)
         prefix = _prefix(name)
         _check_weights(weights, parts)
         net = self.bound()
-        plan = net.plan(machine, threads=thread_count(threads), exact=exact, plain=plain)
-        program = lower(plan, prefix or net.graph.name)
+        if plan is None:
+            chosen = net.plan(target, threads=thread_count(threads), exact=exact, plain=plain)
+        else:
+            text = text_of(plan)
+            asked = {"target": (target, "generic"), "threads": (threads, 1)}
+            agreed(text, {**asked, "exact": (exact, False), "plain": (plain, False)})
+            chosen = net.plan_from(text, target if isinstance(target, Target) else None)
+        machine, constraints = cast(Target, chosen.target), chosen.constraints
+        flavour = flavour or constraints.flavour or _dialect(machine, constraints.plain)
+        program = lower(chosen, prefix or net.graph.name)
         given = self._arranged(inputs)
         if given is None:
             given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         made = toolkits.Toolkit(
-            files=emit(program, flavour or _dialect(machine, plain), weights, parts),
-            report=report(plan),
-            spans=spans(plan),
+            files=emit(program, flavour, weights, parts),
+            report=report(chosen),
+            spans=spans(chosen),
             golden=golden(given, net.reference(*given)),
             model=model or net.graph.name,
             target=machine.name,
@@ -235,6 +284,7 @@ class Planned(Network):
         model: str = "",
         also: Sequence[str] = (),
         compiler: str = "",
+        plan: PlanSource | None = None,
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
@@ -254,15 +304,24 @@ class Planned(Network):
             model: what was compiled, for people.
             also: names of exports of plugins.
             compiler: the compiler and its flags; see ``toolkit``.
+            plan: what is written; see ``toolkit``.  Its limits of RAM and flash hold where
+                none are given.
         """
+        text = text_of(plan) if plan is not None else None
+        asked = text.constraints if text else Constraints(exact=exact, plain=plain)
+        ram = asked.ram if ram is None else ram
+        flash = asked.flash if flash is None else flash
 
-        def planned(net: Planned) -> Plan:
-            count = thread_count(threads)
-            return net.bound().plan(target, threads=count, exact=exact, plain=plain)
+        def plan_of(net: Planned) -> Plan:
+            machine, count = (text.target, text.threads) if text else (target, threads)
+            count = thread_count(count)
+            return net.bound().plan(machine, threads=count, exact=asked.exact, plain=asked.plain)
 
         toolkits.check_folder(Path(folder))  # before anything takes time
 
         def make(net: Planned) -> toolkits.Toolkit:
+            # Other networks, which might fit where this one does not, have plans of their own.
+            given = plan_of(net) if text and net is not self else text
             return net.toolkit(
                 target,
                 name=name or self.graph.name,
@@ -276,11 +335,12 @@ class Planned(Network):
                 model=model,
                 also=also,
                 compiler=compiler,
+                plan=given,
             )
 
         made = make(self)
         toolkits.check_room(
-            made, ram, flash, lambda room: tiles_that_fit(self, made, room, planned, make)
+            made, ram, flash, lambda room: tiles_that_fit(self, made, room, plan_of, make)
         )
         toolkits.write(made, Path(folder))
         return made

@@ -68,6 +68,11 @@ from weft.runtime.threads import MOST_THREADS
     metavar="NAME",
     help="Write the files of this export, too (`weft exports`); may be given for several.",
 )
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Build this plan (`weft plan MODEL -o FILE`); it has the target, threads and limits.",
+)
 @exact_option
 @click.option(
     "--plain",
@@ -91,6 +96,7 @@ def export(
     ram: str | None,
     flash: str | None,
     also: tuple[str, ...],
+    plan: Path | None,
     exact: bool,
     plain: bool,
 ) -> None:
@@ -117,6 +123,7 @@ def export(
             model=model.path.name,
             also=also,
             compiler=compiler,
+            plan=plan,
         )
     names = sorted(each.name for each in output.iterdir())
     figures = {
@@ -132,7 +139,7 @@ def export(
         write_json({"folder": output, "target": made.target, "files": names, **figures})
         return
     click.echo(f"{output}: {', '.join(names)}")
-    if not target:
+    if not target and plan is None:
         click.echo(
             f"target generic, as none was named: {made.files.flavour.name.upper()} for any machine "
             "(--target NAME; `weft targets` lists them)"

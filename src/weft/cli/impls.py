@@ -1,4 +1,4 @@
-"""``weft impls``: who could compute an op or a model's layers, and who refuses, and why."""
+"""``weft impls``: the alternatives for an op or a model's layers, and the refusals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from weft.ir.types import parse_type
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
 from weft.kernels.libraries import LIBRARIES
-from weft.kernels.offers import Answer, Layer
+from weft.kernels.offers import Layer
 from weft.ops.table import OPS
+from weft.plan.choice import Answer
 
 
 def element_type(text: str) -> DType:
@@ -69,7 +70,7 @@ def _of_op(
     return api.Net(example_graph(op, element, types, parse_attributes(attributes)))
 
 
-@click.command(short_help="Who could compute an op or a layer; who refuses, and why.")
+@click.command(short_help="Alternatives for an op or a layer; refusals with reasons.")
 @click.argument("what", required=False)
 @click.argument("attributes", nargs=-1, metavar="[KEY=VALUE]...")
 @target_option
@@ -185,7 +186,7 @@ def _overview(layers: Sequence[Layer], names: Mapping[str, str]) -> None:
 def _layer(layer: Layer, names: Mapping[str, str]) -> None:
     say(f"{names[layer.name]} {layer.type}: {' + '.join(layer.ops)}")
     say(f"nodes: {', '.join(names[each] for each in layer.nodes)}")
-    say(f"chosen: {layer.scheme}")
+    say(f"chosen: {layer.scheme}{f' ({layer.reason})' if layer.reason else ''}")
     if not layer.answers:
         say("no loops to choose")
     rows = [row for answer in layer.answers for row in _answer(answer)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.runtime.timing import microseconds
-from weft.targets.table import host, target
+from weft.targets.table import host, runs_here, target
 from weft.targets.target import Target
 
 _HEADINGS = (
@@ -102,7 +103,7 @@ class Settings:
     libraries: tuple[str, ...] = ()
 
 
-def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> dict[str, str]:
+def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> Mapping[str, str]:
     """What was measured on this machine, if it is to be used."""
     if not tuned:
         return {}
@@ -147,11 +148,8 @@ def runnable(name: str, simd: str | None = None) -> Target:
         if name != "host":
             raise UserError("--target and --simd exclude each other", got=f"{name} and {simd}")
         return host(simd)
-    wanted, here = target(name), target("host")
-    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
-    family = families.get(name.partition("-")[0])
-    other = family is not None and platform.machine().lower() not in family
-    if other or (family is not None and wanted.vector_bytes > here.vector_bytes):
+    wanted = target(name)
+    if not runs_here(wanted):
         raise UserError(
             "only what this machine can run can be measured", got=name, fix="Leave out --target."
         )

@@ -275,6 +275,7 @@ def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
     return {
         "step": str(row.step),
         "does": _cell(" + ".join(row.ops)),
+        "kernel": _cell(f"{row.scheme} ({row.reason})" if row.reason else row.scheme),
         "nodes": _cell(", ".join(names[node] for node in row.nodes)),
         "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(

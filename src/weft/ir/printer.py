@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, cast
@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError, UserError
-from weft.ir.graph import Graph, Node
+from weft.ir.graph import Graph, Node, Origin
 from weft.ir.types import Symbol, TensorType
 from weft.ir.verify import bodies
 
@@ -54,6 +54,31 @@ def digest(array: np.ndarray) -> str:
     return found.hexdigest()
 
 
+def architecture(graph: Graph) -> str:
+    """A short hash of what a graph computes but for the elements of its constants.
+
+    Names of nodes and values count; where nodes come from does not.
+    """
+    found = blake2b(digest_size=8)
+    for line in _architecture_lines(graph):
+        found.update(f"{line}\n".encode())
+    return found.hexdigest()
+
+
+def _architecture_lines(graph: Graph) -> Iterator[str]:
+    yield from (f"{name}: {graph.types[name]}" for name in graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        attributes = node.attributes
+        for attribute, body in bodies(node):
+            yield f"{node.name} {attribute}"
+            yield from _architecture_lines(body)
+            attributes = replace(attributes, **{attribute: None})
+        nodes.append(replace(node, attributes=attributes, origin=Origin()))
+    bare = replace(graph, name="", nodes=tuple(nodes), constants={}, history=())
+    yield from _graph_lines(bare, False, "")
+
+
 def references(graph: Graph) -> dict[str, np.ndarray]:
     """The constants that ``show`` only refers to, under the names that ``parse`` looks up."""
     found: dict[str, np.ndarray] = {}
@@ -79,16 +104,16 @@ def _references(graph: Graph, scope: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _graph_lines(graph: Graph, defaults: bool, indent: str) -> Iterator[str]:
-    inputs = ", ".join(f"{_value(v)}: {graph.types[v]}" for v in graph.inputs)
-    outputs = ", ".join(_value(v) for v in graph.outputs)
+    inputs = ", ".join(f"{value_text(v)}: {graph.types[v]}" for v in graph.inputs)
+    outputs = ", ".join(value_text(v) for v in graph.outputs)
     yield f"graph {_word(graph.name)}({inputs}) -> ({outputs}) {{"
     inner = indent + "  "
     for entry in graph.history:
-        what = f": {_string(entry.what)}" if entry.what else ""
-        yield f"{inner}history {_string(entry.name)}{what}"
+        what = f": {string_text(entry.what)}" if entry.what else ""
+        yield f"{inner}history {string_text(entry.name)}{what}"
     for name, array in graph.constants.items():
         text = _inline(array) or f"@{digest(array)}"
-        yield f"{inner}const {_value(name)}: {graph.types[name]} = {text}"
+        yield f"{inner}const {value_text(name)}: {graph.types[name]} = {text}"
     made = [_made(node, graph) for node in graph.nodes]
     width = max((len(text) for text in made if len(text) <= _WIDEST_ALIGNED), default=0)
     for text, node in zip(made, graph.nodes, strict=True):
@@ -97,11 +122,11 @@ def _graph_lines(graph: Graph, defaults: bool, indent: str) -> Iterator[str]:
 
 
 def _made(node: Node, graph: Graph) -> str:
-    return ", ".join(f"{_value(v)}: {graph.types[v]}" if v else "_" for v in node.outputs)
+    return ", ".join(f"{value_text(v)}: {graph.types[v]}" if v else "_" for v in node.outputs)
 
 
 def _use(node: Node, defaults: bool, indent: str) -> str:
-    inputs = ", ".join(_value(v) if v else "_" for v in node.inputs)
+    inputs = ", ".join(value_text(v) if v else "_" for v in node.inputs)
     attributes = _fields(node.attributes, defaults, indent)
     parts = [f"{_word(node.op)}({inputs})"]
     if attributes:
@@ -154,18 +179,19 @@ def _fields(record: Any, defaults: bool, indent: str) -> str:
         # Types too: 1, 1.0 and True are equal, yet three texts.
         same = type(value) is type(default) and repr(value) == repr(default)
         if defaults or not same:
-            shown.append(f"{each.name}={_attribute(value, defaults, indent)}")
+            shown.append(f"{each.name}={attribute_text(value, defaults, indent)}")
     return ", ".join(shown)
 
 
-def _attribute(value: Any, defaults: bool, indent: str) -> str:
+def attribute_text(value: Any, defaults: bool = False, indent: str = "") -> str:
+    """An attribute as the parser reads it."""
     match value:
         case None | bool() | int() | float() | str() | np.generic() | Enum() | Symbol():
             return _atom(value)
         case TensorType():
             return str(value)
         case tuple():
-            texts = [_attribute(each, defaults, indent) for each in cast(tuple[Any], value)]
+            texts = [attribute_text(each, defaults, indent) for each in cast(tuple[Any], value)]
             return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
         case Graph():
             return "\n".join(_graph_lines(value, defaults, indent))
@@ -184,7 +210,7 @@ def _atom(value: Any) -> str:
         case Enum():
             return f"{type(value).__name__}.{value.name}"
         case str():
-            return _string(value)
+            return string_text(value)
         case Symbol():
             return f"${value.name}"
         case np.generic():
@@ -193,17 +219,19 @@ def _atom(value: Any) -> str:
             return _scalar(value)
 
 
-def _string(text: str) -> str:
+def string_text(text: str) -> str:
+    """A string as the parser reads it."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def _value(name: str) -> str:
-    return "%" + (name if _BARE_VALUE.fullmatch(name) else _string(name))
+def value_text(name: str) -> str:
+    """The name of a value as the parser reads it."""
+    return "%" + (name if _BARE_VALUE.fullmatch(name) else string_text(name))
 
 
 def _word(name: str) -> str:
-    return name if _BARE_WORD.fullmatch(name) else _string(name)
+    return name if _BARE_WORD.fullmatch(name) else string_text(name)
 
 
 def _bare_label(name: str) -> str:
-    return name if _BARE_LABEL.fullmatch(name) else _string(name)
+    return name if _BARE_LABEL.fullmatch(name) else string_text(name)

@@ -47,6 +47,9 @@ from weft.loops.walk import Names, map_expr, names_in, substitute_stmts
 from weft.plan.implementation import Implementation, Operand
 from weft.targets.target import Target
 
+BANDS = "bands-"
+"""What the names of chains' kernels begin with; the rows of a band follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strip:
@@ -238,7 +241,8 @@ class _Writer:
         name = self.stages[-1].task.name
         params = (*self.params, self.made[-1].kernel.params[-1])
         kernel = simplify_kernel(Kernel(name, params, inner))
-        return Implementation(kernel, tuple(self.operands), f"bands-{self.bands.rows}")
+        scheme = f"{BANDS}{self.bands.rows}"
+        return Implementation(kernel, tuple(self.operands), scheme, stages=tuple(self.made))
 
     def strip(self, stage: Stage, strip: Strip) -> Buffer:
         out = stage.task.output

@@ -10,22 +10,24 @@ computes rows again that another part computes, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative, Sums
-from weft.kernels.bands import Bands, chained, goes_by_rows, strip_bytes, strips_of
+from weft.kernels.bands import BANDS, Bands, chained, goes_by_rows, strip_bytes, strips_of
 from weft.kernels.links import Setting, Stage, Stages
 from weft.kernels.prepare import prepare
-from weft.kernels.table import alternatives, usual
+from weft.kernels.table import TaskChoice, alternative_named, alternatives, usual
 from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
+from weft.plan.choice import Reason, Settled
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.plan import function_name
 from weft.plan.strides import View
+from weft.plan.text import BodyText, StepText, refused
 from weft.targets.target import Target
 
 MOST_STAGES = 6
@@ -58,6 +60,60 @@ def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
         return _Chooser(groups, Setting(views, types, constants, target, threads, exact)).best()
 
     return fuse
+
+
+def named_fuser(
+    target: Target, *, threads: int = 1, exact: bool = False
+) -> Callable[[BodyText], Fuse]:
+    """What fuses the chains that a plan's text has as one step; see ``fuser``."""
+
+    def of(body: BodyText) -> Fuse:
+        chains = {step.stages[0].writes: step for step in body.steps if step.stages}
+
+        def fuse(
+            groups: tuple[Group, ...],
+            views: Mapping[str, View],
+            types: Mapping[str, TensorType],
+            constants: Constants,
+        ) -> tuple[Fused, ...]:
+            setting = Setting(views, types, constants, target, threads, exact)
+            found: list[Fused] = []
+            for start, group in enumerate(groups):
+                step = chains.get((group.value,))
+                if step is not None and start >= (found[-1].stop if found else 0):
+                    stop = start + len(step.stages)
+                    made = _fused_as(step, groups[start:stop], setting)
+                    found.append(Fused(start, stop, made))
+            return tuple(found)
+
+        return fuse
+
+    return of
+
+
+def _fused_as(step: StepText, groups: Sequence[Group], setting: Setting) -> Implementation:
+    """The kernel of a chain as a plan's text has it."""
+    if [(group.value,) for group in groups] != [each.writes for each in step.stages]:
+        got = ", ".join(value for each in step.stages for value in each.writes)
+        raise refused("the stages of a step must be groups in a row", got, step.line)
+    stages = Stages(setting).of(groups)
+    if stages is None or len(stages) < 2:
+        raise refused("a chain must go by rows", step.kernel, step.line, "Make them steps.")
+    made: list[Implementation] = []
+    for place, (stage, text) in enumerate(zip(stages, step.stages, strict=True)):
+        each = alternative_named(text, alternatives(stage.task))
+        kernel = each.make()
+        if kernel is None or not goes_by_rows(stage, stages[place - 1] if place else None, kernel):
+            raise refused("the kernel of a stage must go by rows", text.kernel, text.line)
+        choice = TaskChoice(stage.task, each.name, text.reason or Reason.ASKED)
+        made.append(replace(kernel, scheme=each.name, choice=choice))
+    rows, height = stages[-1].rows, step.kernel.removeprefix(BANDS)
+    if not (height.isdecimal() and height.isascii() and 0 < int(height) <= rows):
+        rule = f"the kernel of a chain is {BANDS}N, N rows of {rows}"
+        raise refused(rule, step.kernel, step.line)
+    bands = Bands(int(height), min(setting.threads, -(-rows // int(height))))
+    found = chained(stages, made, bands, setting.target)
+    return replace(found, choice=Settled(step.reason or Reason.ASKED))
 
 
 @dataclass
@@ -116,7 +172,8 @@ class _Chooser:
             made.append(kernel.implementation)
         if gain <= least:
             return None
-        return gain, chained(stages, made, bands, self.setting.target)
+        found = chained(stages, made, bands, self.setting.target)
+        return gain, replace(found, choice=Settled(Reason.CHEAPEST))
 
     def offered(self, stage: Stage) -> tuple[Alternative, ...]:
         """The alternatives of a stage."""
@@ -146,7 +203,8 @@ class _Chooser:
                 return None
             made = each.make() if each.sums == wanted else None
             if made is not None and goes_by_rows(stage, before, made):
-                return _Made(made, extra)
+                choice = TaskChoice(stage.task, each.name, Reason.CHEAPEST)
+                return _Made(replace(made, scheme=each.name, choice=choice), extra)
         return None
 
     def usual(self, group: Group) -> Sums:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.kernels.key import layer_key
-from weft.kernels.libraries import checked
-from weft.kernels.prepare import prepare
+from weft.kernels.table import TaskChoice
 from weft.kernels.task import Task
 from weft.plan.group import Group
 from weft.plan.lower import describe
 from weft.plan.plan import Plan
-from weft.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -34,35 +31,19 @@ class Layer:
     scheme: str
 
 
-def layers_of(
-    plan: Plan, target: Target, *, exact: bool = False, libraries: Sequence[str] = ()
-) -> tuple[Layer, ...]:
-    """The distinct layers of a plan, but for fused chains and those inside of loops over time.
-
-    Args:
-        plan: made with ``implementer`` for the target.
-        target: the machine.
-        exact: as ``implementer`` was told.
-        libraries: likewise.
-    """
+def layers_of(plan: Plan) -> tuple[Layer, ...]:
+    """The distinct layers of a plan, but for fused chains and those inside of loops over time."""
     found: dict[str, Layer] = {}
-    allowed = checked(libraries)
-    constants = plan.graph.constants
     for step in plan.steps:
-        if not isinstance(step.work, Group) or step.implementation is None:
+        group, made = step.work, step.implementation
+        choice = made.choice if made is not None else None
+        if not isinstance(group, Group) or not isinstance(choice, TaskChoice):
             continue
-        group = step.work
-        if group.stages:
-            continue
-        task = prepare(
-            step.implementation.kernel.name, group, plan.views, plan.types, constants, target
-        )
-        task = replace(task, threads=plan.threads, exact=exact, libraries=allowed)
-        key = layer_key(task)
+        key = layer_key(choice.task)
         layer = found.get(key)
         if layer is None:
             what = describe(group, plan.types)
-            found[key] = Layer(key, task, what, (group.value,), step.implementation.scheme)
+            found[key] = Layer(key, choice.task, what, (group.value,), step.scheme)
         else:
             found[key] = replace(layer, values=(*layer.values, group.value))
     return tuple(found.values())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from math import isfinite
+from types import MappingProxyType
 from typing import TypeAlias
 
-from weft.errors import InternalError, UserError
+from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
 from weft.kernels import (
     attention_choice,
@@ -23,14 +25,18 @@ from weft.kernels import (
 from weft.kernels.alternatives import Alternative, Propose, only
 from weft.kernels.key import layer_key
 from weft.kernels.libraries import LIBRARIES, checked
+from weft.kernels.offers import answers
 from weft.kernels.prepare import prepare
 from weft.kernels.task import Task
 from weft.ops.native import Native
 from weft.ops.table import KERNELS
 from weft.ops.table import Propose as Bring
+from weft.plan.choice import Answer, Measured, Reason
+from weft.plan.given import Kernels
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import View
+from weft.plan.text import StepText, refused
 from weft.plugins import Plugin, called
 from weft.targets.target import Target
 
@@ -65,11 +71,17 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
         task: from ``prepare``.
         known: see ``proposals``.
     """
-    found = proposals(task, known)
+    return sorted_by_cost(proposals(task, known))
+
+
+def sorted_by_cost(
+    proposed: Sequence[tuple[str, tuple[Alternative, ...]]],
+) -> tuple[Alternative, ...]:
+    """What all generators propose as ``alternatives`` has it."""
     # Those of plugins first where nobody knows costs: who installs a kernel wants it.
     mine = len(GENERATORS)
-    proposed = [each for _, offered in (*found[mine:], *found[:mine]) for each in offered]
-    return tuple(sorted(proposed, key=lambda each: each.cost))
+    found = [each for _, offered in (*proposed[mine:], *proposed[:mine]) for each in offered]
+    return tuple(sorted(found, key=lambda each: each.cost))
 
 
 def _proposed(plugin: Plugin, propose: Bring, task: Task) -> tuple[Alternative, ...]:
@@ -118,21 +130,61 @@ def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[A
     return found + [(name, LIBRARIES[name].propose(task)) for name in task.libraries]
 
 
-def generate(task: Task, name: str = "") -> Implementation:
+@dataclass(frozen=True, eq=False, slots=True)
+class TaskChoice:
+    """How the kernel of a task was chosen.
+
+    Attributes:
+        task: from ``prepare``.
+        name: of the alternative.
+        reason: what decided.
+        proposed: by each generator.
+        micros: measured microseconds by alternative.
+    """
+
+    task: Task
+    name: str
+    reason: Reason
+    proposed: Sequence[tuple[str, tuple[Alternative, ...]]] = ()
+    micros: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def answers(self) -> tuple[Answer, ...]:
+        """What all generators offer for the task."""
+        return answers(self.task, self.proposed or proposals(self.task), self.name, self.micros)
+
+
+def generate(
+    task: Task,
+    name: str = "",
+    reason: Reason = Reason.ASKED,
+    micros: Mapping[str, float] = MappingProxyType({}),
+) -> Implementation:
     """The kernel of a task.
 
     Args:
         task: what to compute.
         name: of the alternative; the usual one if it is not given or does not apply.
+        reason: for which it is named.
+        micros: measured microseconds by alternative.
     """
     known: Known = {}
-    offered = alternatives(task, known)
+    proposed = proposals(task, known)
+    offered = sorted_by_cost(proposed)
     named = [each for each in offered if each.name == name]
     for each in chain(named, _in_turn(task, offered, known)):
         made = each.make()
         if made is not None:
-            return replace(made, scheme=each.name)
+            why = reason if each.name == name else reason_for(each, offered)
+            choice = TaskChoice(task, each.name, why, proposed, micros)
+            return replace(made, scheme=each.name, choice=choice)
     raise InternalError(f"no generator accepts {task.name}")
+
+
+def reason_for(usual: Alternative, offered: Sequence[Alternative]) -> Reason:
+    """Why an alternative is the usual one."""
+    if isfinite(usual.cost):
+        return Reason.CHEAPEST
+    return Reason.ONLY if usual is offered[-1] else Reason.FIRST
 
 
 def usual(task: Task, known: Known | None = None) -> Alternative:
@@ -177,7 +229,8 @@ def implementer(
         threads: that may run parts of a kernel at once.
         exact: leave out what rounds otherwise than the definition does, sums in another
             order apart.
-        choices: names of alternatives by ``layer_key``, in place of the usual ones.
+        choices: names of alternatives by ``layer_key``, in place of the usual ones;
+            ``Measured`` if they come from measurements.
         libraries: whose functions choices may name.
 
     Raises:
@@ -194,6 +247,69 @@ def implementer(
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
         task = replace(task, threads=threads, exact=exact, libraries=allowed)
-        return generate(task, choices.get(layer_key(task), "") if choices else "")
+        if not choices:
+            return generate(task)
+        key = layer_key(task)
+        name = choices.get(key, "")
+        if isinstance(choices, Measured):
+            return generate(task, name, Reason.MEASURED, choices.micros.get(key, {}))
+        return generate(task, name)
 
     return implement
+
+
+def named_implementer(
+    target: Target, *, threads: int = 1, exact: bool = False, libraries: Sequence[str] = ()
+) -> Kernels:
+    """What makes the kernels that a plan's text names; see ``implementer``."""
+    allowed = checked(libraries)
+
+    def kernels(step: StepText) -> Implement:
+        def implement(
+            name: str,
+            group: Group,
+            views: Mapping[str, View],
+            types: Mapping[str, TensorType],
+            constants: Constants,
+        ) -> Implementation:
+            task = prepare(name, group, views, types, constants, target)
+            return _named(replace(task, threads=threads, exact=exact, libraries=allowed), step)
+
+        return implement
+
+    return kernels
+
+
+def _named(task: Task, step: StepText) -> Implementation:
+    """The kernel that a step's text names, and no other."""
+    known: Known = {}
+    proposed = proposals(task, known)
+    offered = sorted_by_cost(proposed)
+    each = alternative_named(step, offered)
+    made = each.make()
+    if made is None:
+        rule = f"the loops of {step.kernel} do not apply to {', '.join(step.writes)}"
+        raise refused("a step's kernel must apply", rule, step.line, "Choose another one.")
+    reason = step.reason
+    if reason not in (Reason.ASKED, Reason.MEASURED) or each.name not in (
+        step.micros if reason is Reason.MEASURED else {each.name}
+    ):
+        turn = _in_turn(task, offered, known)
+        usual = next(one for one in turn if one.name == each.name or one.applies())
+        reason = reason_for(usual, offered) if usual.name == each.name else Reason.ASKED
+    choice = TaskChoice(task, each.name, reason, proposed, step.micros)
+    return replace(made, scheme=each.name, choice=choice)
+
+
+def alternative_named(step: StepText, offered: Sequence[Alternative]) -> Alternative:
+    """The alternative that a step's text names.
+
+    Raises:
+        UserError: there is none of its name.
+    """
+    for each in offered:
+        if each.name == step.kernel:
+            return each
+    rule = f"the kernel of {', '.join(step.writes)} must be one of its alternatives"
+    fix = nearest_or_all(step.kernel, [each.name for each in offered])
+    raise refused(rule, step.kernel, step.line, fix)

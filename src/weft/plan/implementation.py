@@ -12,6 +12,7 @@ import numpy as np
 from weft.ir.types import TensorType
 from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
+from weft.plan.choice import KernelChoice
 from weft.plan.fewer_bits import FewerBits
 from weft.plan.group import Group
 from weft.plan.strides import View
@@ -188,6 +189,8 @@ class Implementation:
         scratch: where in the step's scratch memory each of the kernel's scratch buffers
             begins, in bytes; these stand before the output.
         outside: what is called instead; the kernel then says what it computes.
+        choice: how it was chosen, where there was a choice.
+        stages: the kernels that a fused chain's was made of, in the order of the groups.
     """
 
     kernel: Kernel
@@ -195,6 +198,8 @@ class Implementation:
     scheme: str
     scratch: tuple[int, ...] = ()
     outside: Outside | None = None
+    choice: KernelChoice | None = field(default=None, compare=False, repr=False)
+    stages: tuple[Implementation, ...] = field(default=(), compare=False, repr=False)
 
 
 Constants: TypeAlias = Mapping[str, np.ndarray]

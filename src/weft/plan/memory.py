@@ -9,7 +9,7 @@ tries, if there is one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -91,9 +91,12 @@ class _Table:
             live.append(number)
         self.pairs = sum(map(len, self.together)) // 2
 
-    def fit(self, order: Iterable[int], best: bool) -> Offsets:
-        """Places intervals in an order, each in the lowest or the tightest gap."""
-        offsets = [-1] * len(self.sizes)
+    def fit(self, order: Iterable[int], best: bool, start: Offsets | None = None) -> Offsets:
+        """Places intervals in an order, each in the lowest or the tightest gap.
+
+        Those that ``start`` has at an offset that is not negative are there already.
+        """
+        offsets = list(start) if start else [-1] * len(self.sizes)
         for number in order:
             around = sorted(
                 (offsets[other], offsets[other] + self.sizes[other])
@@ -227,3 +230,37 @@ def place(intervals: Sequence[Interval], alignment: int = 64, seconds: float = 0
             found, height, method = solved, table.height(solved), "solver"
     offsets.update({each.name: offset for each, offset in zip(real, found, strict=True)})
     return Placement(offsets, height, bound, method)
+
+
+def completed(
+    intervals: Sequence[Interval], given: Mapping[str, int], alignment: int, method: str
+) -> Placement:
+    """The placement that has given offsets; an interval without one gets the lowest gap.
+
+    Args:
+        intervals: with different names.
+        given: offsets by name, none of them negative.
+        alignment: of every offset.
+        method: what found the offsets.
+
+    Raises:
+        Overlap: two intervals that are live together share bytes.
+    """
+    real = [each for each in intervals if each.bytes > 0]
+    table = _Table(real, alignment)
+    start = [given.get(each.name, -1) for each in real]
+    missing = [number for number, offset in enumerate(start) if offset < 0]
+    found = table.fit(missing, False, start)
+    for number, others in enumerate(table.together):
+        for other in others:
+            low, high = sorted((number, other), key=lambda each: found[each])
+            if found[low] + table.sizes[low] > found[high]:
+                raise Overlap(real[low].name, real[high].name)
+    offsets = {each.name: 0 for each in intervals}
+    offsets.update({each.name: offset for each, offset in zip(real, found, strict=True)})
+    lower_bound = max(live_bytes(intervals, alignment), default=0)
+    return Placement(offsets, table.height(found), lower_bound, method)
+
+
+class Overlap(Exception):
+    """Two intervals share bytes while both are live: their names."""

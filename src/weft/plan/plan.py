@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.loops.hoist import hoist
-from weft.loops.nodes import Reduce
-from weft.loops.walk import loads, walk
 from weft.ops.control import ScanAttributes
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
@@ -23,15 +21,22 @@ from weft.ops.record import Extern, ExternBody, Op
 from weft.plan import liveness, memory, order
 from weft.plan.attention import attention_of
 from weft.plan.chain import Fuse, fused
+from weft.plan.choice import Reason
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
+from weft.plan.in_place import candidates
 from weft.plan.program import Region
 from weft.plan.storage import Root, Storage, assign
 from weft.plan.strides import View
-from weft.plan.tensors import Opaque, is_point, only_used, own_outputs, tensor_program
+from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
+from weft.plan.text import NO_CONSTRAINTS, Constraints
+from weft.plan.written import written
 from weft.screen import COLUMNS, Screen, Shown, cut, several, some
+from weft.targets.target import Target
 
 ALIGNMENT = 64
+InPlace: TypeAlias = tuple[tuple[str, str], ...]
+"""Roots that may share memory: of a result, and of an operand."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,11 +77,24 @@ class PlannedStep:
         return self.work.nodes if isinstance(self.work, Group) else (self.work.node,)
 
     @property
+    def stages(self) -> tuple[tuple[Group, Implementation], ...]:
+        """The groups of a fused chain with their kernels; empty for other steps."""
+        if self.implementation is None or not isinstance(self.work, Group):
+            return ()
+        return tuple(zip(self.work.stages, self.implementation.stages, strict=True))
+
+    @property
     def scheme(self) -> str:
         """What generates its loops; ``extern`` for a C body, ``scan`` for a nested plan."""
         if self.implementation is not None:
             return self.implementation.scheme
         return "extern" if self.nested is None else "scan"
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it has this kernel, where there was a choice."""
+        choice = self.implementation.choice if self.implementation is not None else None
+        return choice.reason if choice is not None else None
 
     def __repr__(self) -> str:
         ops = some((node.op for node in self.nodes), 4)
@@ -98,6 +116,7 @@ class Plan(Shown):
         method: what found the offsets: ``greedy``, ``repaired``, or ``solver`` where one was used
             for the arena or within a step.
         threads: that there is scratch memory for.
+        target: the machine; constraints: that it was made under; of the whole network's plan.
     """
 
     graph: Graph
@@ -112,6 +131,12 @@ class Plan(Shown):
     intervals: tuple[memory.Interval, ...] = ()
     method: str = ""
     threads: int = 1
+    target: Target | None = None
+    constraints: Constraints = NO_CONSTRAINTS
+
+    def __str__(self) -> str:
+        """All decisions as text that ``Net.plan_from`` reads."""
+        return str(written(self))
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -130,6 +155,83 @@ class Plan(Shown):
             for number, step in enumerate(self.steps)
         ]
         return Screen(title, (), ("step", "does", "scheme", "writes"), rows, (0,))
+
+
+class Decide(Protocol):
+    """What is decided of a plan: by a search, or by its text (``weft.plan.given``)."""
+
+    @property
+    def kernel(self) -> Implement:
+        """Makes the kernel of a group."""
+        ...
+
+    @property
+    def fuse(self) -> Fuse | None:
+        """Says which groups in a row run together."""
+        ...
+
+    def inside(self, work: Opaque) -> Decide:
+        """The decisions for the body of a loop."""
+        ...
+
+    def order(
+        self,
+        steps: Sequence[PlannedStep],
+        raw: Sequence[liveness.Step],
+        sizes: Mapping[str, int],
+    ) -> list[int]:
+        """The order of execution, as indices of the steps."""
+        ...
+
+    def in_place(self, step: PlannedStep, possible: InPlace) -> InPlace:
+        """Which of the possible pairs of a result and an operand may share memory."""
+        ...
+
+    def place(
+        self,
+        storage: Storage,
+        steps: Sequence[PlannedStep],
+        lives: liveness.Lifetimes,
+        scratch: Mapping[int, str],
+    ) -> memory.Placement:
+        """Offsets of everything that is live for a while; ``scratch`` names that of steps."""
+        ...
+
+
+@dataclass(frozen=True)
+class Search:
+    """Decisions by estimates and searches."""
+
+    kernel: Implement
+    fuse: Fuse | None = None
+
+    def inside(self, work: Opaque) -> Search:
+        """The same for the body of a loop."""
+        del work
+        return self
+
+    def order(
+        self, steps: Sequence[PlannedStep], raw: Sequence[liveness.Step], sizes: Mapping[str, int]
+    ) -> list[int]:
+        """The order that needs the least memory of those that were found."""
+        del steps
+        return order.best_order(raw, sizes)
+
+    def in_place(self, step: PlannedStep, possible: InPlace) -> InPlace:
+        """All."""
+        del step
+        return possible
+
+    def place(
+        self,
+        storage: Storage,
+        steps: Sequence[PlannedStep],
+        lives: liveness.Lifetimes,
+        scratch: Mapping[int, str],
+    ) -> memory.Placement:
+        """The smallest arena that was found."""
+        del storage, steps, scratch
+        return memory.place(lives.intervals, ALIGNMENT)
 
 
 def make(
@@ -154,6 +256,13 @@ def make(
     Raises:
         UserError: the graph has a symbolic dimension.
     """
+    return planned(graph, ops, Search(implement, fuse), threads, spread=spread)
+
+
+def planned(
+    graph: Graph, ops: Mapping[str, Op], decide: Decide, threads: int, *, spread: bool
+) -> Plan:
+    """The plan of a graph by decisions that are searched for or given; see ``make``."""
     symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
     if symbolic:
         raise UserError(
@@ -165,20 +274,19 @@ def make(
     program = tensor_program(graph, ops)
     storage = assign(program, form(program), spread=spread)
     made: Mapping[int, Implementation] = {}
-    if fuse is not None:
-        storage, made = fused(storage, fuse, graph.constants)
-    return _Planner(graph, ops, implement, storage, threads, spread, fuse, made).plan()
+    if decide.fuse is not None:
+        storage, made = fused(storage, decide.fuse, graph.constants)
+    return _Planner(graph, ops, decide, storage, threads, spread, made).plan()
 
 
 @dataclass
 class _Planner:
     graph: Graph
     ops: Mapping[str, Op]
-    implement: Implement
+    decide: Decide
     storage: Storage
     threads: int
     spread: bool
-    fuse: Fuse | None
     made: Mapping[int, Implementation]
 
     def plan(self) -> Plan:
@@ -189,23 +297,23 @@ class _Planner:
             for name, root in self.storage.roots.items()
             if root.region is Region.ARENA
         }
-        sequence = order.best_order(raw, sizes)
+        sequence = self.decide.order(steps, raw, sizes)
         lives = liveness.lifetimes(sequence, raw, sizes)
-        placed = memory.place(lives.intervals, ALIGNMENT)
+        steps = [replace(steps[number], in_place=_taken(raw[number], lives)) for number in sequence]
+        scratch = {
+            place: lives.scratch[number]
+            for place, number in enumerate(sequence)
+            if number in lives.scratch
+        }
+        placed = self.decide.place(self.storage, steps, lives, scratch)
         inner = [step.nested.method for step in steps if step.nested]
         return Plan(
             graph=self.graph,
-            steps=tuple(
-                replace(steps[number], in_place=_taken(raw[number], lives)) for number in sequence
-            ),
+            steps=tuple(steps),
             views=self.storage.views,
             roots=self.storage.roots,
             offsets={root: placed.offsets[home] for root, home in lives.home.items()},
-            scratch={
-                place: placed.offsets[lives.scratch[number]]
-                for place, number in enumerate(sequence)
-                if number in lives.scratch
-            },
+            scratch={place: placed.offsets[name] for place, name in scratch.items()},
             arena_bytes=placed.bytes,
             lower_bound=placed.lower_bound,
             types=self.storage.types,
@@ -229,9 +337,8 @@ class _Planner:
             return PlannedStep(work, body=body, scratch=body.scratch_bytes)
         attributes: ScanAttributes = work.node.attributes
         body = expand(attributes.body, self.ops)
-        nested = make(
-            body, self.ops, self.implement, self.threads, spread=self.spread, fuse=self.fuse
-        )
+        inside = self.decide.inside(work)
+        nested = planned(body, self.ops, inside, self.threads, spread=self.spread)
         states = attributes.num_states
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)
@@ -244,7 +351,8 @@ class _Planner:
         if found is not None:
             return replace(found, kernel=replace(found.kernel, name=name))
         storage = self.storage
-        return self.implement(name, group, storage.views, storage.types, self.graph.constants)
+        kernel = self.decide.kernel
+        return kernel(name, group, storage.views, storage.types, self.graph.constants)
 
     def order_step(self, step: PlannedStep) -> liveness.Step:
         before = frozenset[int]().union(
@@ -254,37 +362,20 @@ class _Planner:
             before=before,
             reads=self.arena_roots(step.reads),
             writes=self.arena_roots(step.writes),
-            in_place=tuple(self.in_place(step)),
+            in_place=self.decide.in_place(step, self.in_place(step)),
             scratch=memory.aligned(step.scratch, ALIGNMENT),
         )
+
+    def in_place(self, step: PlannedStep) -> InPlace:
+        """Which operands' memory the result could take."""
+        made = step.implementation
+        if not isinstance(step.work, Group) or (made is not None and made.outside is not None):
+            return ()
+        return tuple(candidates(step.work, self.storage))
 
     def arena_roots(self, values: Iterable[str]) -> tuple[str, ...]:
         roots = dict.fromkeys(self.storage.views[value].root for value in values)
         return tuple(root for root in roots if self.storage.roots[root].region is Region.ARENA)
-
-    def in_place(self, step: PlannedStep) -> Iterator[tuple[str, str]]:
-        """Which operands' memory the result could take: those read point by point."""
-        made = step.implementation
-        if not isinstance(step.work, Group) or (made is not None and made.outside is not None):
-            return
-        views, roots, group = self.storage.views, self.storage.roots, step.work
-        view, root = views[group.value], roots.get(group.value)
-        if root is None or root.region is not Region.ARENA:
-            return
-        owners = Counter(views[value].root for value in group.reads)
-        for value in group.reads:
-            source = views[value]
-            if owners[source.root] > 1:
-                continue
-            whole = roots[source.root].bytes == root.bytes and source.offset == 0
-            if (
-                whole
-                and roots[source.root].region is Region.ARENA
-                and _same_place(source, view, group)
-                and self.storage.types[value].dtype is group.type.dtype
-                and _pointwise(group, value)
-            ):
-                yield root.value, source.root
 
 
 def _taken(step: liveness.Step, lives: liveness.Lifetimes) -> str:
@@ -293,29 +384,6 @@ def _taken(step: liveness.Step, lives: liveness.Lifetimes) -> str:
         if made != lives.home[made] == lives.home[source]:
             return source
     return ""
-
-
-def _same_place(source: View, view: View, group: Group) -> bool:
-    """Whether both walk their memory alike."""
-    return len(source.strides) == len(view.strides) and all(
-        extent == 1 or a == b
-        for a, b, extent in zip(source.strides, view.strides, group.type.dims, strict=True)
-    )
-
-
-def _pointwise(group: Group, value: str) -> bool:
-    """Whether every element is only read where, and just before, its place is written."""
-    inside = {
-        load.buffer
-        for node in walk(group.compute.value)
-        if isinstance(node, Reduce)
-        for load in loads(node.value)
-    }
-    return value not in inside and all(
-        is_point(load, group.compute.axes)
-        for load in loads(group.compute.value)
-        if load.buffer == value
-    )
 
 
 def function_name(group: Group) -> str:

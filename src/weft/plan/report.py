@@ -70,6 +70,7 @@ class Row:
         nodes: names of their nodes.
         scheme: what generates its loops; ``extern`` for a C body, ``scan`` for a loop
             over a nested plan.
+        reason: why it is this one (``weft.plan.choice``), where there was a choice.
         reads: what it reads; writes: what it makes.
         in_place: the value whose memory the result takes over, or nothing.
         scratch: bytes that it needs while it runs.
@@ -81,6 +82,7 @@ class Row:
     ops: tuple[str, ...]
     nodes: tuple[str, ...]
     scheme: str
+    reason: str
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
     in_place: str
@@ -140,6 +142,7 @@ def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
         ops=tuple(node.op for node in nodes),
         nodes=tuple(node.name for node in nodes),
         scheme=step.scheme,
+        reason=step.reason.value if step.reason else "",
         reads=tuple(_place(plan, value) for value in dict.fromkeys(step.reads)),
         writes=tuple(_place(plan, value) for value in step.writes),
         in_place=step.in_place,

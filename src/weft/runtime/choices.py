@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.errors import UserError
+from weft.plan.choice import Measured
 from weft.plugins import Kind
 from weft.plugins.discover import identity, of_kind
 from weft.runtime.cache import Cache, digest, processor
@@ -144,10 +145,16 @@ class Choices:
         finally:
             connection.close()
 
-    def known(self, context: str) -> dict[str, str]:
-        """Names of alternatives by layer."""
+    def known(self, context: str) -> Measured:
+        """Names of alternatives by layer, with what was measured."""
         found = sorted(self._found(context), key=lambda each: each.layer)
-        return {each.layer: each.alternative for each in found}
+        return Measured(
+            {each.layer: each.alternative for each in found},
+            {
+                each.layer: {each.usual: each.usual_micros, each.alternative: each.micros}
+                for each in found
+            },
+        )
 
     def keep(self, context: str, choices: Iterable[Choice]) -> None:
         """Adds choices, or puts them in the place of older ones."""

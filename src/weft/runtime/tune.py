@@ -32,6 +32,7 @@ from weft.kernels.chains import fuser
 from weft.kernels.layers import Layer, layers_of
 from weft.kernels.table import alternatives, implementer
 from weft.ops.record import Op
+from weft.plan.choice import Measured
 from weft.plan.clock import clocked
 from weft.plan.lower import lower
 from weft.plan.plan import Plan, make
@@ -147,9 +148,13 @@ class Tuning(Shown):
     seconds: float = 0.0
 
     @property
-    def choices(self) -> dict[str, str]:
+    def choices(self) -> Measured:
         """Names of alternatives by layer."""
-        return {each.key: each.chosen for each in self.layers}
+        micros = {
+            each.key: {name: spent / each.count for name, spent in each.micros.items()}
+            for each in self.layers
+        }
+        return Measured({each.key: each.chosen for each in self.layers}, micros)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -214,16 +219,7 @@ class _Tuner:
         self.say(0.0, "building the network as it is")
         plan = self.setup.plan(self.known)
         first = self.variant(self.known, plan)
-        layers = [
-            layer
-            for layer in layers_of(
-                plan,
-                self.setup.target,
-                exact=self.setup.exact,
-                libraries=self.setup.libraries,
-            )
-            if layer.key not in self.known
-        ]
+        layers = [layer for layer in layers_of(plan) if layer.key not in self.known]
         self.say(0.08, "measuring it")
         tick = self.measure([first], self.seconds / 20)
         worth = self.worth(layers, first, tick)

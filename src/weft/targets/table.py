@@ -184,3 +184,11 @@ def host(simd: str = "") -> Target:
     has = features() if levels[0] == "x86-avx512" else ()
     flags = (*flags, *(_FEATURES[name] for name in has))
     return replace(_read(levels[0]), name="host", flags=flags, features=has)
+
+
+def runs_here(wanted: Target) -> bool:
+    """Whether this machine has the vector instructions of a target."""
+    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
+    family = families.get(wanted.name.partition("-")[0])
+    other = family is not None and platform.machine().lower() not in family
+    return not (other or (family is not None and wanted.vector_bytes > host().vector_bytes))

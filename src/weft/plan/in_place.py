@@ -1,0 +1,59 @@
+"""Which operands' memory a group's result could take over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from weft.loops.nodes import Reduce
+from weft.loops.walk import loads, walk
+from weft.plan.group import Group
+from weft.plan.program import Region
+from weft.plan.storage import Storage
+from weft.plan.strides import View
+from weft.plan.tensors import is_point
+
+
+def candidates(group: Group, storage: Storage) -> Iterator[tuple[str, str]]:
+    """Pairs of the result's root and that of an operand that is read point by point."""
+    views, roots = storage.views, storage.roots
+    view, root = views[group.value], roots.get(group.value)
+    if root is None or root.region is not Region.ARENA:
+        return
+    owners = Counter(views[value].root for value in group.reads)
+    for value in group.reads:
+        source = views[value]
+        if owners[source.root] > 1:
+            continue
+        whole = roots[source.root].bytes == root.bytes and source.offset == 0
+        if (
+            whole
+            and roots[source.root].region is Region.ARENA
+            and _same_place(source, view, group)
+            and storage.types[value].dtype is group.type.dtype
+            and _pointwise(group, value)
+        ):
+            yield root.value, source.root
+
+
+def _same_place(source: View, view: View, group: Group) -> bool:
+    """Whether both walk their memory alike."""
+    return len(source.strides) == len(view.strides) and all(
+        extent == 1 or a == b
+        for a, b, extent in zip(source.strides, view.strides, group.type.dims, strict=True)
+    )
+
+
+def _pointwise(group: Group, value: str) -> bool:
+    """Whether every element is only read where, and just before, its place is written."""
+    inside = {
+        load.buffer
+        for node in walk(group.compute.value)
+        if isinstance(node, Reduce)
+        for load in loads(node.value)
+    }
+    return value not in inside and all(
+        is_point(load, group.compute.axes)
+        for load in loads(group.compute.value)
+        if load.buffer == value
+    )

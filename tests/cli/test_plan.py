@@ -1,0 +1,95 @@
+"""``weft plan``: text that parses back and builds; stored plans, and what changed since."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import good, record, weft
+
+TARGET = ("--target", "generic")
+
+
+@pytest.fixture(scope="module")
+def stored(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "digits.plan"
+    said = good("plan", digits, *TARGET, "-o", path)
+    assert said.startswith(f"{path}: 7 steps; arena 5,120 bytes")
+    return path
+
+
+def test_what_is_printed_is_what_is_stored(digits: Path, stored: Path) -> None:
+    text = good("plan", digits, *TARGET)
+    assert text == stored.read_text()
+    assert good("plan", digits, "--plan", stored) == text
+    assert good("plan", digits, *TARGET, "--against", stored) == "no difference\n"
+
+
+def test_a_plan_builds_to_the_same_bytes(digits: Path, stored: Path, tmp_path: Path) -> None:
+    for name, options in (("one", TARGET), ("two", ("--plan", str(stored)))):
+        good("export", digits, *options, "-o", tmp_path / name, "--name", "net")
+    files = {path.name for path in (tmp_path / "one").iterdir()}
+    assert files == {path.name for path in (tmp_path / "two").iterdir()}
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert "tiled-8x1 (cheapest)" in (tmp_path / "one" / "report.md").read_text()
+
+
+def test_an_edited_plan(digits: Path, stored: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "edited.plan"
+    text = stored.read_text()
+    edited.write_text(text.replace("kernel tiled-8x1, cheapest", "kernel rows", 1))
+    changed = good("plan", digits, "--plan", edited, "--against", stored)
+    assert changed == "/stem/stem.1/BatchNormalization_output_0: kernel tiled-8x1 -> rows\n"
+    found = record("plan", digits, "--plan", edited, "--against", stored)
+    assert found["changes"] == [changed.rstrip()]
+    assert found["rows"][0]["reason"] == "asked-for"
+
+
+def test_json_has_the_plan(digits: Path) -> None:
+    found = record("plan", digits, *TARGET, "--ram", "64K")
+    assert found["plan"]["constraints"]["ram"] == 65536
+    answers = found["plan"]["body"]["steps"][0]["answers"]
+    assert [each["generator"] for each in answers if not each["refusal"]] == [
+        "tiled",
+        "rows",
+        "nest",
+    ]
+    assert json.dumps(found).count('"line"') == 0
+
+
+def test_limits_of_a_plan_hold(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.plan"
+    good("plan", digits, *TARGET, "--ram", "4K", "-o", path)
+    result = weft("export", digits, "--plan", path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "4,096 bytes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--target", "x86-avx2"), "error: target is the plan's where a plan is given\n  got: x86"),
+        (("--threads", "2"), "error: threads is the plan's where a plan is given\n  got: 2 beside"),
+        (("--exact",), "error: exact is the plan's where a plan is given\n"),
+    ],
+)
+def test_options_that_contradict_a_plan(
+    digits: Path, stored: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    for command in (("plan",), ("export", "-o", str(tmp_path / "out"))):
+        result = weft(*command, digits, "--plan", stored, *options)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(message)
+
+
+def test_what_is_no_plan(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "no.plan"
+    path.write_bytes(b"\xff\xfe")
+    assert "a plan is a text file that can be read" in weft("plan", digits, "--plan", path).stderr
+    path.write_text("graph x() -> () {}\n")
+    result = weft("plan", digits, "--plan", path)
+    assert result.exit_code == 1
+    assert result.stderr == ("error: plan: one of 'weft' is expected\n  got: graph\n  at: line 1\n")
