@@ -15,6 +15,7 @@ import pytest
 
 from weft.codegen.emit import emit
 from weft.codegen.layout import standard_headers
+from weft.codegen.uses import words
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.export.golden import golden, sample_inputs, tolerance
@@ -152,7 +153,7 @@ def test_headers_are_those_that_are_used() -> None:
         "/* the sine, logarithm */ net_exp(a); string = memory;": [],
     }
     for text, headers in cases.items():
-        assert standard_headers(text) == [f"#include <{name}>" for name in headers]
+        assert standard_headers(words(text)) == [f"#include <{name}>" for name in headers]
 
 
 def test_files(tmp_path: Path) -> None:

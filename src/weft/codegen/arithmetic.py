@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from weft.codegen import tree as c
 from weft.codegen.naming import STORAGE
-from weft.codegen.value import (
-    INT_LIMITS,
-    KINDS,
-    NEGATIVE,
-    PRODUCT,
-    SUM,
-    UNARY,
-    Value,
-    as_kind,
-    cast_text,
-)
+from weft.codegen.value import INT_LIMITS, KINDS, Value, as_kind, known
 from weft.dtypes import DType
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*"}
-_LEVELS = {"add": SUM, "sub": SUM, "mul": PRODUCT}
 
 
 def narrowed(value: Value, dtype: DType) -> Value:
@@ -27,7 +17,7 @@ def narrowed(value: Value, dtype: DType) -> Value:
         if value.promoted == kind or (dtype is DType.I64 and value.promoted == "int"):
             return value
         return as_kind(kind, value)
-    return Value(cast_text(STORAGE[dtype], value), UNARY, STORAGE[dtype], *dtype.limits)
+    return Value(c.Cast(STORAGE[dtype], value.node), STORAGE[dtype], *dtype.limits)
 
 
 def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
@@ -49,32 +39,29 @@ def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
     if KINDS[dtype] == kind:
         inside = least <= low and high <= most
         return result._replace(low=low, high=high) if inside else result
-    return Value(cast_text(STORAGE[dtype], result), UNARY, STORAGE[dtype], least, most)
+    return Value(c.Cast(STORAGE[dtype], result.node), STORAGE[dtype], least, most)
 
 
 def wrapped_negative(x: Value, dtype: DType) -> Value:
     """``-x``, modulo the width of the type."""
     if x.promoted == "int" and x.low > INT_LIMITS[0] and dtype not in (DType.U32, DType.U64):
-        return narrowed(Value(f"-{x.at(UNARY)}", NEGATIVE, "int", -x.high, -x.low), dtype)
-    zero = Value("0", 16, "int", 0, 0)
-    return integer_binary("sub", zero, x, dtype)
+        return narrowed(Value(c.Unary("-", x.node), "int", -x.high, -x.low), dtype)
+    return integer_binary("sub", known(0), x, dtype)
 
 
 def inverted(x: Value, dtype: DType) -> Value:
     """All bits of ``x`` flipped."""
     kind = KINDS[dtype]
     if kind.startswith("u"):
-        return Value(f"~{as_kind(kind, x).at(UNARY)}", UNARY, kind, *dtype.limits)
+        return Value(c.Unary("~", as_kind(kind, x).node), kind, *dtype.limits)
     ones = dtype.limits[1] if not dtype.is_signed else -1
     held = as_kind(kind, x) if dtype is DType.I64 and x.promoted != "int" else x
-    text = f"{ones} - {held.at(PRODUCT)}"
-    return Value(text, SUM, held.promoted, ones - x.high, ones - x.low)
+    node = c.Binary("-", c.Number(str(ones), c.PRIMARY if ones >= 0 else c.NEGATIVE), held.node)
+    return Value(node, held.promoted, ones - x.high, ones - x.low)
 
 
 def _apply(op: str, lhs: Value, rhs: Value, kind: str, low: int, high: int) -> Value:
-    level = _LEVELS[op]
-    text = f"{lhs.at(level)} {_SYMBOLS[op]} {rhs.at(level + 1)}"
-    return Value(text, level, kind, low, high)
+    return Value(c.Binary(_SYMBOLS[op], lhs.node, rhs.node), kind, low, high)
 
 
 def _range(op: str, lhs: Value, rhs: Value) -> tuple[int, int]:

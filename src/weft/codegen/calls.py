@@ -55,8 +55,10 @@ def _span(shape: Sequence[int], steps: Sequence[int]) -> int:
     return 1 + sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
 
 
-def argument(address: Address, formal: Formal, base: Base, variables: Mapping[str, str]) -> str:
-    """An address as the argument for a parameter."""
+def argument(
+    address: Address, formal: Formal, base: Base, variables: Mapping[str, str], types: set[str]
+) -> str:
+    """An address as the argument for a parameter; adds the type that it is cast to."""
     if base.const and formal.writes:
         raise InternalError(f"{formal.name} is written, but {address} is read-only")
     ctype, size = STORAGE[formal.dtype], formal.dtype.bytes
@@ -65,6 +67,7 @@ def argument(address: Address, formal: Formal, base: Base, variables: Mapping[st
     whole = offset % size == 0 and all(step % size == 0 for _, step in steps)
     if base.ctype == ctype and whole:
         return _moved(base.text, offset // size, [(var, step // size) for var, step in steps])
+    types.add(ctype)
     const = "" if formal.writes else "const "
     bytewise = base.text
     if base.ctype != "unsigned char":

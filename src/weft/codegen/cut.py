@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import prod
 
+from weft.codegen import tree as c
 from weft.codegen.block import Block
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import atom
-from weft.codegen.value import PRIMARY, Value
+from weft.codegen.value import Value
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Kernel, Stmt
 from weft.plan.work import Range, Stage
@@ -51,61 +51,65 @@ class PartWriter(Writer):
 
     def _first_part(self, stmts: Sequence[Stmt], block: Block) -> None:
         if stmts:
-            inner = Block(block.depth + 1)
+            inner = Block()
             self.block(stmts, inner)
-            self._close(inner, block, f"if ({self.part} == 0) {{")
+            test = c.Binary("==", c.Name(self.part), c.Number("0"))
+            block.add(c.If(test, self._close(inner, block)))
 
     def _share(self, cut: Range, block: Block, early: bool) -> None:
         """This part's share of a range; what is left over goes to the first parts or the last."""
-        outer = Block(block.depth + 1)
+        outer = Block()
         alone = len(cut.loops) == 1
-        base = f"{cut.starts[0]} + " if alone and cut.starts[0] else ""
+        moved, start = alone and cut.starts[0], c.Number(str(cut.starts[0]))
         first, last = self._names.fresh("first"), self._names.fresh("last")
         self._keep(outer, (first, last))
         for name, step in ((first, 0), (last, 1)):
-            number = f"{self.part} + {step}" if step else self.part
-            share = f"weft_first({cut.total}, {number}, {self.parts})"
+            total, parts = c.Number(str(cut.total)), c.Name(self.parts)
+            number: c.Node = c.Name(self.part)
+            number = c.Binary("-", parts, number) if early else number
+            if step:
+                number = c.Binary("-" if early else "+", number, c.Number(str(step)))
+            share: c.Node = c.Helper("weft_first", (total, number, parts))
             if early:
-                number = f"{self.parts} - {self.part}" + (f" - {step}" if step else "")
-                share = f"{cut.total} - weft_first({cut.total}, {number}, {self.parts})"
-            outer.add(f"const int {name} = {base}{share};")
+                share = c.Binary("-", c.Binary("+", start, total) if moved else total, share)
+            elif moved:
+                share = c.Binary("+", start, share)
+            outer.declare(c.Declare("int", name, share))
         if alone:
             low, high = cut.starts[0], cut.starts[0] + cut.total
-            start, stop = (Value(name, PRIMARY, "int", low, high) for name in (first, last))
-            self._loop(cut.loops[0], start, stop, outer)
+            begin, stop = (Value(c.Name(name), "int", low, high) for name in (first, last))
+            self._loop(cut.loops[0], begin, stop, outer)
         else:
             self._flat(cut, first, last, outer)
-        self._close(outer, block, "{")
+        block.add(c.Braced(self._close(outer, block)))
 
     def _flat(self, cut: Range, first: str, last: str, block: Block) -> None:
         """One loop over what several would run through."""
         at = self._loop_variable("at", "int")
-        inner = Block(block.depth + 1)
+        inner = Block()
         run = partial(self.block, cut.body, inner)
-        places: dict[str, str] = {}
+        places: dict[str, c.Node] = {}
         for number, (loop, extent, start) in enumerate(
             zip(cut.loops, cut.extents, cut.starts, strict=True)
         ):
             name = self._names.fresh(loop.var)
-            places[name] = _place(at, cut.extents, number) + (f" + {start}" if start else "")
-            value = atom(Value(name, PRIMARY, "int", start, start + extent - 1))
+            places[name] = _plus(_place(at, cut.extents, number), start)
+            value = atom(Value(c.Name(name), "int", start, start + extent - 1))
             run = partial(self._with_value, loop.var, value, run)
         self._keep(inner, places)
-        self.scope.loops |= places.keys()
-        self._stored.append(set())
+        self.scope.loops |= set(map(c.Name, places))
+        self._stored.append(set[c.Node]())
         run()
         self._stored.pop()
-        self.scope.loops -= places.keys()
-        lines = self.finish(inner)
-        text = "\n".join(lines)
-        used = {name: where for name, where in places.items() if re.search(rf"\b{name}\b", text)}
-        declared = "int " if self._flavour.loop_declarations else ""
-        block.statement(f"for ({declared}{at} = {first}; {at} < {last}; ++{at}) {{")
+        self.scope.loops -= set(map(c.Name, places))
+        body = self._close(inner, block)
+        used: set[str] = set()
+        for statement in body:
+            c.mentions(statement, used)
         # Before the pointers that the block begins with.
-        block.lines += [f"{inner.indent}const int {name} = {used[name]};" for name in used]
-        block.lines += lines
-        block.add("}")
-        block.inner |= inner.inner.union(inner.names, (at,))
+        body = [*(c.Declare("int", name, places[name]) for name in places if name in used), *body]
+        block.add(c.For("int", at, c.Name(first), c.Name(last), body))
+        block.inner.add(at)
         if self._flavour.loop_declarations:
             self._names.release(at)
 
@@ -117,8 +121,12 @@ class PartWriter(Writer):
             block.inner.update(names)
 
 
-def _place(at: str, extents: Sequence[int], number: int) -> str:
+def _place(at: str, extents: Sequence[int], number: int) -> c.Node:
     """A variable of perfectly nested loops at an iteration of them all."""
     below = prod(extents[number + 1 :])
-    text = f"{at} / {below}" if below > 1 else at
-    return f"{text} % {extents[number]}" if number else text
+    node = c.Binary("/", c.Name(at), c.Number(str(below))) if below > 1 else c.Name(at)
+    return c.Binary("%", node, c.Number(str(extents[number]))) if number else node
+
+
+def _plus(node: c.Node, number: int) -> c.Node:
+    return c.Binary("+", node, c.Number(str(number))) if number else node

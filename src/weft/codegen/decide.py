@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.codegen.value import PRIMARY, Value
+from weft.codegen.value import Value, known
 
 
 def truth(holds: bool) -> Value:
     """A bool that is known."""
-    return Value("1" if holds else "0", PRIMARY, "int", int(holds), int(holds))
+    return known(int(holds))
 
 
 def _less(low: int, high: int) -> bool | None:

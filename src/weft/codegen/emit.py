@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from weft.codegen.blob import Blob, pack
-from weft.codegen.block import APART, LANES, SUMS
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
-from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.flavours import APART, Flavour, flavour_named
 from weft.codegen.foreign import foreign_of
 from weft.codegen.fork import tasks_of
-from weft.codegen.helpers import helper_texts
+from weft.codegen.helpers import helper_texts, helpers_used
 from weft.codegen.interface import Interface, header_text, interface_of, stack_lines
-from weft.codegen.layout import comment, includes, vector_types, wrap_all
-from weft.codegen.literals import array_lines, storage_of
-from weft.codegen.naming import Names
+from weft.codegen.layout import comment, includes, vector_elements, vector_types, wrap_all
+from weft.codegen.literals import array_lines, array_names, storage_of
+from weft.codegen.naming import STORAGE, Names
 from weft.codegen.run import prepare_function, run_function
-from weft.codegen.stack import HELPER, CallGraph, Stack, call_graph, estimate
+from weft.codegen.stack import CallGraph, Stack, call_graph, estimate
 from weft.codegen.unit import Unit, unit_of
+from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
 from weft.ops.record import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
@@ -29,8 +29,6 @@ from weft.screen import Screen, Shown
 
 # Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
 _CHARACTERS = 2
-_NUMERIC = tuple("0123456789.-")
-_HELPER = re.compile(rf"{HELPER.pattern}|\b(?:{LANES}|{SUMS}|{APART})\b")
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,14 +127,12 @@ class _Emission:
 
     def files(self) -> Files:
         """Everything."""
-        run, tasks = self._run(), self._tasks.values()
-        calls = call_graph(
-            self._units, tasks, (self._interface.function, "\n".join(run)), self._flavour
-        )
+        (run, uses), tasks = self._run(), self._tasks.values()
+        calls = call_graph(self._units, tasks, (self._interface.function, uses), self._flavour)
         stack = estimate(self._units, tasks, calls, self._flavour.vectors)
         header = header_text(self._program, self._interface, self._flavour, self._blob, stack)
         single = self._parts == 1
-        sources = (self._single(run),) if single else tuple(self._split(run))
+        sources = (self._single(run, uses),) if single else tuple(self._split(run, uses))
         private = () if single else ((self._private, self._private_header()),)
         return Files(
             self._program.name,
@@ -180,47 +176,50 @@ class _Emission:
 
     # --- sources ------------------------------------------------------------------------------
 
-    def _single(self, run: list[str]) -> tuple[str, str]:
+    def _single(self, run: list[str], uses: Uses) -> tuple[str, str]:
         body = [*self._definitions(self._units), *run]
-        text = self._source(body, self._units, self._header, arrays=self._arrays("static const "))
+        uses = together([*map(self._uses, self._units), uses, self._array_uses])
+        arrays = self._arrays("static const ")
+        text = self._source(body, uses, self._header, arrays=arrays)
         return f"{self._program.name}.c", text
 
-    def _split(self, run: list[str]) -> list[tuple[str, str]]:
+    def _split(self, run: list[str], uses: Uses) -> list[tuple[str, str]]:
         name = self._program.name
-        sources = [(f"{name}.c", self._source(run, [], self._header, self._private))]
+        sources = [(f"{name}.c", self._source(run, uses, self._header, self._private))]
         arrays = self._arrays("const ")
         if arrays:
-            text = self._source([], [], self._private, arrays=arrays)
+            text = self._source([], self._array_uses, self._private, arrays=arrays)
             sources.append((f"{name}_weights.c", text))
         groups = [[unit] for unit in self._units]
         if self._parts > 1:
             groups = _balanced(self._units, self._parts)
         for number, group in enumerate(groups):
             label = group[0].name if self._parts == 0 else f"{name}_{number + 1}"
-            text = self._source(self._definitions(group), group, self._private)
+            uses = together(map(self._uses, group))
+            text = self._source(self._definitions(group), uses, self._private)
             sources.append((f"{label}.c", text))
         return sources
 
     def _source(
         self,
         body: Sequence[str],
-        units: Sequence[Unit],
+        uses: Uses,
         *headers: str,
         arrays: Sequence[str] = (),
     ) -> str:
-        used = set(_HELPER.findall("\n".join(body)))
         helpers = [
             line
-            for text in helper_texts(used, self._flavour)
+            for text in helper_texts(uses.helpers, self._flavour)
             for line in [*text.rstrip("\n").split("\n"), ""]
         ]
-        text = "\n".join([*helpers, *filter(_not_only_numbers, arrays), *body])
-        types = vector_types(text)
+        names = together([uses, helpers_used(uses.helpers, self._flavour)]).names
+        types = vector_types(names)
+        names |= {STORAGE[dtype] for _, dtype in vector_elements(names)}
         lines = [
             *comment([*self._program.title, "Generated by Weft. Do not edit."]),
             *(f'#include "{header}"' for header in headers),
             "",
-            *includes("\n".join([text, *types]), self._flavour),
+            *includes(names, self._flavour),
             "",
         ]
         lines += [*types, ""] if types else []
@@ -229,8 +228,19 @@ class _Emission:
     def _definitions(self, units: Sequence[Unit]) -> list[str]:
         return [line for unit in units for line in [*unit.lines, ""]]
 
-    def _run(self) -> list[str]:
-        run = run_function(
+    def _uses(self, unit: Unit) -> Uses:
+        """What a function uses, with what keeps it apart from those that call it."""
+        apart = self._flavour.apart.startswith(APART) and (self._parts == 1 or unit.stages)
+        return Uses(unit.uses.names, (*unit.uses.helpers, *([APART] if apart else [])))
+
+    @cached_property
+    def _array_uses(self) -> Uses:
+        """What the arrays of weights use."""
+        arrays = () if self._blob is not None else self._weights.values()
+        return Uses(array_names(arrays, self._flavour.c99_library))
+
+    def _run(self) -> tuple[list[str], Uses]:
+        run, uses = run_function(
             self._program,
             self._interface,
             self._flavour,
@@ -241,7 +251,7 @@ class _Emission:
         )
         prepare = prepare_function(self._program, self._interface)
         tasks = [line for task in self._tasks.values() for line in task.definition()]
-        return [*tasks, *prepare, *run]
+        return [*tasks, *prepare, *run], uses
 
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:
@@ -266,15 +276,11 @@ class _Emission:
                 f"extern const {self._declared(name, array)};"
                 for name, array in self._weights.items()
             ]
-        types = includes("\n".join(declared), self._flavour)
+        names = {STORAGE[each.dtype] for unit in self._units for each in self._formals[unit.key]}
+        types = includes(names | self._array_uses.names, self._flavour)
         head = comment([*self._program.title, "Generated by Weft. Do not edit."])
         lines = [*head, f"#ifndef {guard}", f"#define {guard}", "", *types, "", *declared, ""]
         return "\n".join([*lines, "#endif", ""])
-
-
-def _not_only_numbers(line: str) -> bool:
-    """Whether a line of an array can mention a name: of a weight file, most cannot."""
-    return "(" in line or not line.startswith(_NUMERIC)
 
 
 def _used_weights(program: Program) -> dict[str, np.ndarray]:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.codegen.block import APART
 from weft.errors import UserError
+
+LANES = "WEFT_LANES"
+"""What stands before a short loop over lanes that compilers are to make vectors of."""
+SUMS = "WEFT_SUMS"
+"""What stands before a long loop over lanes that adds to sums in memory."""
+APART = "WEFT_APART"
+"""What stands before a function that compilers are to keep apart from those that call it."""
+CACHE_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)

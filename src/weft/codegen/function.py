@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen import tree as c
 from weft.codegen.block import Block
 from weft.codegen.cut import PartWriter
 from weft.codegen.flavours import Flavour
 from weft.codegen.naming import identifier
+from weft.codegen.printer import Printer
 from weft.codegen.slots import Slot
+from weft.codegen.uses import Uses, together
 from weft.codegen.writer import Writer
 from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt
 from weft.loops.simplify import simplify_kernel
@@ -26,6 +28,7 @@ class FunctionText:
         body: lines with the braces around them.
         stack_bytes: of its locals that are needed at one time.
         declared_bytes: of all of them, each with a place of its own.
+        uses: what it uses, its stages included.
         stages: names and lines of the functions that it calls: one for each of its stages, if
             there are several.
     """
@@ -34,6 +37,7 @@ class FunctionText:
     body: tuple[str, ...]
     stack_bytes: int
     declared_bytes: int
+    uses: Uses
     stages: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
@@ -61,7 +65,7 @@ def kernel_function(
     name = name or identifier(kernel.name)
     if cut:
         return _cut_function(simple, flavour, name, aliased, linkage)
-    writer, block = Writer(simple, flavour), Block(1)
+    writer, block = Writer(simple, flavour), Block()
     writer.block(simple.body, block)
     return _function(simple, flavour, writer, block, [], f"{linkage}void {name}", aliased)
 
@@ -76,14 +80,15 @@ def _function(
     aliased: frozenset[str],
 ) -> FunctionText:
     """The function around a block that was written."""
-    lines = writer.finish(block)
-    text = "\n".join(lines)
-    for given in [*(slot.name for slot in writer.params), *numbers]:
-        if not re.search(rf"\b{given}\b", text):
-            lines.append(f"    (void){given};")
-    body = [*writer.loop_declarations(text), *lines]
+    printer = Printer(flavour)
+    lines = printer.lines(writer.finish(block))
+    given = [*(slot.name for slot in writer.params), *numbers]
+    lines += printer.lines([c.Unused(name) for name in given if name not in printer.names])
+    body = [*printer.lines(writer.loop_declarations(printer.loops)), *lines]
+    printer.names.update(slot.ctype for slot in writer.params)
     signature = f"{head}({_parameters(writer, flavour, aliased, numbers)})"
-    return FunctionText(signature, ("{", *body, "}"), stack_of(kernel.body), writer.declared)
+    sizes = stack_of(kernel.body), writer.declared
+    return FunctionText(signature, ("{", *body, "}"), *sizes, printer.uses)
 
 
 def _cut_function(
@@ -94,7 +99,7 @@ def _cut_function(
     alone = len(stages) == 1
     written: list[FunctionText] = []
     for number, stage in enumerate(stages):
-        writer, block = PartWriter(kernel, flavour), Block(1)
+        writer, block = PartWriter(kernel, flavour), Block()
         writer.cut(stage, block)
         # Apart, since compilers run out of registers for tiles in functions of many loops.
         head = f"static {flavour.apart}void {_stage(name, number)}"
@@ -103,18 +108,20 @@ def _cut_function(
     if alone:
         return written[0]
     writer = PartWriter(kernel, flavour)
-    given = ", ".join([*(slot.name for slot in writer.params), *writer.numbers])
-    body: list[str] = []
+    given = tuple(map(c.Name, [*(slot.name for slot in writer.params), *writer.numbers]))
+    chosen: list[c.Statement] = []
     for number in range(len(stages)):
-        body.append(f"    if (({writer.stages} & {1 << number}) != 0) {{")
-        body.append(f"        {_stage(name, number)}({given});")
-        body.append("    }")
+        bit = c.Binary("&", c.Name(writer.stages), c.Number(str(1 << number)))
+        run = c.Evaluate(c.Call(_stage(name, number), given))
+        chosen.append(c.If(c.Binary("!=", c.Group(bit), c.Number("0")), [run]))
+    body = Printer(flavour).lines(chosen)
     parameters = _parameters(writer, flavour, aliased, [*writer.numbers, writer.stages])
     return FunctionText(
         f"{linkage}void {name}({parameters})",
         ("{", *body, "}"),
         stack_of(kernel.body) + 8 * (len(writer.params) + len(writer.numbers) + 1),
         max(each.declared_bytes for each in written),
+        together(each.uses for each in written),
         tuple(
             (_stage(name, number), (each.signature, *each.body, ""))
             for number, each in enumerate(written)

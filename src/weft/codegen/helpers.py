@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
-from weft.codegen.block import APART, LANES, SUMS
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import APART, LANES, SUMS, Flavour
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers_float import FLOAT_HELPERS, Text
@@ -18,6 +18,7 @@ from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
 from weft.codegen.instruct import PREFIX, guarded, instruction_names
 from weft.codegen.library import library_helper
+from weft.codegen.uses import Uses, together, words
 from weft.errors import InternalError
 from weft.loops.instruction import instruction
 
@@ -77,19 +78,29 @@ RUN_HELPERS: dict[str, Text] = {
 
 def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
     """Texts of the helpers used and of those that they need, in an order that compiles."""
-    done: dict[str, str] = {}
+    return [
+        helper(name, flavour)[0].replace("static ", f"static {flavour.inline}", 1)
+        for name in _closure(used, flavour)
+    ]
+
+
+def helpers_used(used: Iterable[str], flavour: Flavour) -> Uses:
+    """What the helpers used and those that they need use themselves."""
+    return together(helper_uses(name, flavour) for name in _closure(used, flavour))
+
+
+def _closure(used: Iterable[str], flavour: Flavour) -> list[str]:
+    done: dict[str, None] = {}
 
     def add(name: str) -> None:
-        if name in done:
-            return
-        text, needs = helper(name, flavour)
-        for need in needs:
-            add(need)
-        done[name] = text.replace("static ", f"static {flavour.inline}", 1)
+        if name not in done:
+            for need in helper(name, flavour)[1]:
+                add(need)
+            done[name] = None
 
     for name in sorted(used):
         add(name)
-    return list(done.values())
+    return list(done)
 
 
 def _instruction(bare: str, flavour: Flavour) -> Text | None:
@@ -99,15 +110,31 @@ def _instruction(bare: str, flavour: Flavour) -> Text | None:
     name = bare.removeprefix(PREFIX)
     scalar = replace(flavour, vectors=False)
     meaning = kernel_function(instruction(name).meaning, scalar, name=f"weft_{bare}")
-    return guarded(name, meaning.signature, meaning.body)
+    text = guarded(name, meaning.signature, meaning.body)
+    return text, tuple(sorted(meaning.uses.helpers))
 
 
-def helper(name: str, flavour: Flavour) -> tuple[str, tuple[str, ...]]:
+def helper(name: str, flavour: Flavour) -> Text:
     """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
-    found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
-    found = found or library_helper(bare, flavour.c99_library) or vector_helper(bare)
-    found = found or _instruction(bare, flavour)
+    found = _find(bare, flavour.c99_library) or _instruction(bare, flavour)
     if found is None:
         raise InternalError(f"there is no helper {name}")
     return found
+
+
+@cache
+def helper_uses(name: str, flavour: Flavour) -> Uses:
+    """What the text of a helper uses, and the helpers that it calls."""
+    text, needs = helper(name, flavour)
+    return Uses(words(text), needs)
+
+
+def is_helper(name: str) -> bool:
+    """Whether C that was given calls a helper by this name."""
+    return name.startswith("weft_") and _find(name.removeprefix("weft_"), c99=True) is not None
+
+
+def _find(bare: str, c99: bool) -> Text | None:
+    found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
+    return found or library_helper(bare, c99) or vector_helper(bare)

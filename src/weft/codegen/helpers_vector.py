@@ -6,14 +6,12 @@ selection is made of bits; compilers turn it back into a blend.
 
 from __future__ import annotations
 
-import re
-
 from weft.codegen.helpers_float import Text
 from weft.codegen.helpers_math import math_helper
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
+from weft.loops.arithmetic import HALVES
 
-_NAME = re.compile(r"([a-z0-9_]+?)_v(\d+)([a-z]+\d+)")
 _MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
 
 _SELECT = """\
@@ -164,6 +162,15 @@ def vector_type(dtype: DType, lanes: int) -> str:
     return f"v{lanes}{dtype.value}"
 
 
+VECTOR_TYPES = {
+    vector_type(dtype, lanes): (lanes, dtype)
+    for dtype in DType
+    for lanes in (2, 4, 8, 16, 32, 64, 128)
+    if dtype not in (*HALVES, DType.BOOL)
+}
+"""Lanes and element type of each vector type by its name."""
+
+
 def mask_dtype(size: int) -> DType:
     """The integer type of a mask for lanes of this many bytes."""
     return DType(_MASKS[size])
@@ -171,13 +178,13 @@ def mask_dtype(size: int) -> DType:
 
 def vector_helper(name: str) -> Text | None:
     """The helper on vectors of this name, if there is one."""
-    found = _NAME.fullmatch(name)
-    if not found:
+    op, _, vector = name.rpartition("_")
+    if vector not in VECTOR_TYPES:
         return None
-    op, lanes, element = found[1], int(found[2]), found[3]
+    lanes, dtype = VECTOR_TYPES[vector]
+    element = dtype.value
     if op.startswith(("from_", "to_", "saturate_")):
         return _conversion(op, lanes, element)
-    dtype = DType(element)
     if dtype is DType.F32:
         mathematical = math_helper(op, lanes)
         if mathematical is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
+from weft.codegen import tree as c
 from weft.codegen.naming import STORAGE
 from weft.codegen.scalar import Scalar
 from weft.codegen.slots import place
@@ -12,23 +13,21 @@ from weft.loops.nodes import Instruct, Load
 
 PREFIX = "instr_"
 """What stands before an instruction's name in that of its helper, after ``weft_``."""
-_NAMES = re.compile(r"\bweft_\w+|\bWEFT_\w+")
 
 
-def call_text(stmt: Instruct, scalar: Scalar) -> str:
-    """The statement that runs an instruction on its windows."""
-    first, *read = stmt.operands
-    pointers = [_pointer(first, scalar, False), *(_pointer(each, scalar, True) for each in read)]
-    windows = ", ".join(pointers)
-    return f"weft_{PREFIX}{stmt.name}({windows});"
+def instruction_call(stmt: Instruct, scalar: Scalar) -> c.Node:
+    """What runs an instruction on its windows."""
+    windows = (_pointer(each, scalar, number > 0) for number, each in enumerate(stmt.operands))
+    return c.Helper(f"weft_{PREFIX}{stmt.name}", tuple(windows))
 
 
-def _pointer(window: Load, scalar: Scalar, read: bool) -> str:
+def _pointer(window: Load, scalar: Scalar, read: bool) -> c.Node:
     slot = scalar.slot(window.buffer)
     name, offset = place(slot, [scalar.linear(each) for each in window.index])
     if slot.registers or offset is None:
-        return f"({STORAGE[slot.dtype]} *)&{name}" if slot.lanes else f"&{name}"
-    return f"&{scalar.scope.element(slot, name, offset, load=read)}"
+        register = c.Unary("&", c.Name(name))
+        return c.Cast(f"{STORAGE[slot.dtype]} *", register) if slot.lanes else register
+    return c.Unary("&", scalar.scope.element(slot, name, offset, load=read))
 
 
 def instruction_names() -> frozenset[str]:
@@ -36,8 +35,8 @@ def instruction_names() -> frozenset[str]:
     return frozenset(f"{PREFIX}{name}" for name in instructions())
 
 
-def guarded(name: str, signature: str, portable: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The text of an instruction's helper, and the helpers that it needs.
+def guarded(name: str, signature: str, portable: Sequence[str]) -> str:
+    """The text of an instruction's helper.
 
     Args:
         name: of the instruction.
@@ -45,9 +44,8 @@ def guarded(name: str, signature: str, portable: tuple[str, ...]) -> tuple[str, 
         portable: the meaning as lines, braces included.
     """
     row = instruction(name)
-    inner = list(portable[1:-1])
     header = [f"#if {row.when}", f"#include <{row.header}>", "#endif"] if row.header else []
-    text = "\n".join(
+    return "\n".join(
         [
             *header,
             f"/* {row.doc} */",
@@ -56,10 +54,9 @@ def guarded(name: str, signature: str, portable: tuple[str, ...]) -> tuple[str, 
             f"#if {row.when}",
             *(f"    {line}" for line in row.c.splitlines()),
             "#else",
-            *inner,
+            *portable[1:-1],
             "#endif",
             "}",
             "",
         ]
     )
-    return text, tuple(sorted(set(_NAMES.findall("\n".join(inner)))))

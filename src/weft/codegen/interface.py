@@ -109,7 +109,7 @@ def header_text(
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-        *integer_types("\n".join(signature), flavour),
+        *integer_types({STORAGE[each.port.dtype] for each in interface.ports}, flavour),
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from weft.codegen.tree import Node
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
 
@@ -12,20 +13,14 @@ class Lanes(NamedTuple):
     """A vector expression in C.
 
     Attributes:
-        text: the C text.
-        level: its precedence.
+        node: the expression.
         dtype: element type; f16 and bf16 are held as f32, bool as a mask.
         mask: bytes of each lane of a mask (all ones or zero), 0 if it is none.
     """
 
-    text: str
-    level: int
+    node: Node
     dtype: DType
     mask: int = 0
-
-    def at(self, level: int) -> str:
-        """The text, in brackets if it binds less tightly than ``level``."""
-        return self.text if self.level >= level else f"({self.text})"
 
 
 def held_as(dtype: DType) -> DType:

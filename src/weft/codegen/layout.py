@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from weft.codegen.flavours import Flavour
-from weft.codegen.naming import MATH, comment_text
+from weft.codegen.helpers_vector import VECTOR_TYPES
+from weft.codegen.naming import MATH, STORAGE, comment_text
 from weft.dtypes import DType
 
 WIDTH = 100
-_VECTOR = re.compile(r"\bv(\d+)((?:f|i|u)\d+)(?:_mem)?\b")
-MATH_CALL = re.compile(
-    r"\b(?:sqrt|exp|log|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|asinh|acosh|atanh|erf|rint|trunc"
-    r"|floor|ceil|fabs|fmod|pow)f?\("
-)
-_LIMITS = "CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|LLONG|ULLONG"
-# By what is used of them.
+_LIMITS = "CHAR SCHAR UCHAR SHRT USHRT INT UINT LONG ULONG LLONG ULLONG".split()
+_CLASSES = "fpclassify isfinite isinf isnan isnormal isgreater isless signbit".split()
+_STRINGS = "memchr memcmp memcpy memmove memset strchr strcmp strcpy strlen strncmp".split()
+# By what is used of them; names that begin so are those of limits of floats.
+_FLOATS = ("FLT_", "DBL_", "LDBL_")
 _HEADERS = {
-    "float.h": re.compile(r"\b(?:FLT|DBL|LDBL)_[A-Z0-9_]+\b"),
-    "limits.h": re.compile(rf"\b(?:{_LIMITS})_(?:BIT|MIN|MAX)\b"),
-    "math.h": re.compile(
-        rf"\b(?:{'|'.join(sorted(MATH))})\(|\b(?:HUGE_VALF?|INFINITY|NAN|M_[A-Z0-9_]+)\b"
-        r"|\b(?:fpclassify|is(?:finite|inf|nan|normal|greater|less)\w*|signbit)\("
-    ),
-    "string.h": re.compile(r"\b(?:mem|str)[a-z]+\("),
+    "limits.h": {f"{kind}_{end}" for kind in _LIMITS for end in ("BIT", "MIN", "MAX")},
+    "math.h": MATH.union(_CLASSES, ("HUGE_VAL", "HUGE_VALF", "INFINITY", "NAN", "M_E", "M_PI")),
+    "string.h": set(_STRINGS),
 }
-_INTEGERS = re.compile(r"\bu?int(?:8|16|32|64)_t\b")
-_UINT64 = re.compile(r"\bu?int64_t\b")
+_WIDE_INTEGERS = {"int64_t", "uint64_t"}
+_INTEGERS = _WIDE_INTEGERS.union(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32))
 
 _TYPEDEFS = """\
 #ifndef WEFT_INTEGERS
@@ -115,62 +109,59 @@ def _filled(text: str, width: int) -> list[str]:
     return [*pieces, text]
 
 
-def integer_types(text: str, flavour: Flavour) -> list[str]:
-    """What declares the sized integer types, if the text uses any."""
-    if not _INTEGERS.search(text):
+def integer_types(names: Set[str], flavour: Flavour) -> list[str]:
+    """What declares the sized integer types, if any is among the names."""
+    if names.isdisjoint(_INTEGERS):
         return []
     if flavour.c99_library:
         return ["#include <stdint.h>"]
-    wide = _WIDE if _UINT64.search(text) else ""
+    wide = "" if names.isdisjoint(_WIDE_INTEGERS) else _WIDE
     return list[str](_TYPEDEFS.format(wide=wide).splitlines())
 
 
-def includes(text: str, flavour: Flavour) -> list[str]:
+def includes(names: Set[str], flavour: Flavour) -> list[str]:
     """The standard headers that code needs, and what declares sized integers."""
-    return [*standard_headers(text), "#include <stddef.h>", *integer_types(text, flavour)]
+    return [*standard_headers(names), "#include <stddef.h>", *integer_types(names, flavour)]
 
 
-def standard_headers(text: str) -> list[str]:
-    """The standard headers whose names a text uses.
+def standard_headers(names: Set[str]) -> list[str]:
+    """The standard headers that declare some of the names.
 
     Every one that is left out counts: systems without a C library have ``float.h``, ``limits.h``,
     ``stddef.h`` and ``stdint.h`` alone.
     """
-    return [f"#include <{name}>" for name, used in _HEADERS.items() if used.search(text)]
+    found = ["float.h"] if any(name.startswith(_FLOATS) for name in names) else []
+    found += [header for header, used in _HEADERS.items() if not names.isdisjoint(used)]
+    return [f"#include <{header}>" for header in found]
 
 
-def vector_types(text: str) -> list[str]:
-    """Typedefs of the GNU vector types that a text uses, with the integers of their width."""
-    used: set[tuple[int, str]] = set()
-    for lanes, element in _VECTOR.findall(text):
-        size = DType(element).bytes * 8
-        used |= {(int(lanes), each) for each in (element, f"i{size}", f"u{size}")}
+def vector_elements(names: Set[str]) -> set[tuple[int, DType]]:
+    """Lanes and element types of the vectors among names, with the integers of their width."""
+    used: set[tuple[int, DType]] = set()
+    for name in names:
+        vector = VECTOR_TYPES.get(name.removesuffix("_mem"))
+        if vector is not None:
+            lanes, dtype = vector
+            size = dtype.bytes * 8
+            used |= {(lanes, each) for each in (dtype, DType(f"i{size}"), DType(f"u{size}"))}
+    return used
+
+
+def vector_types(names: Set[str]) -> list[str]:
+    """Typedefs of the GNU vector types that are used, with the integers of their width."""
+    used = sorted((lanes, dtype.value) for lanes, dtype in vector_elements(names))
     if not used:
         return []
     lines = [
         "/* Vectors: vNT is N lanes of type T; vNT_mem is one anywhere in memory. */",
         '#pragma GCC diagnostic ignored "-Wpsabi"',
     ]
-    for lanes, element in sorted(used):
+    for lanes, element in used:
         dtype = DType(element)
-        name, size = f"v{lanes}{element}", lanes * dtype.bytes
-        lines.append(f"typedef {_C_TYPES[dtype]} {name} __attribute__((vector_size({size})));")
-        if f"{name}_mem" in text:
+        name, size, ctype = f"v{lanes}{element}", lanes * dtype.bytes, STORAGE[dtype]
+        lines.append(f"typedef {ctype} {name} __attribute__((vector_size({size})));")
+        if f"{name}_mem" in names:
             lines.append(
                 f"typedef {name} {name}_mem __attribute__((aligned({dtype.bytes}), may_alias));"
             )
     return lines
-
-
-_C_TYPES = {
-    DType.F64: "double",
-    DType.F32: "float",
-    DType.I8: "int8_t",
-    DType.I16: "int16_t",
-    DType.I32: "int32_t",
-    DType.I64: "int64_t",
-    DType.U8: "uint8_t",
-    DType.U16: "uint16_t",
-    DType.U32: "uint32_t",
-    DType.U64: "uint64_t",
-}

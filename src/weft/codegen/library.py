@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from weft.codegen import tree as c
 from weft.codegen.helpers_float import Text
-from weft.codegen.value import PRIMARY, UNARY, Value, cast_text
+from weft.codegen.value import Value
 
 # What C89 has for ``double`` alone; C99 adds ``float`` variants with an ``f``.
 _C89 = {
@@ -196,11 +197,11 @@ def library_helper(name: str, c99: bool) -> Text | None:
 def library_call(op: str, arguments: tuple[Value, ...], kind: str, c99: bool) -> Value:
     """A call of a mathematical function."""
     double = kind == "double"
+    nodes = tuple(argument.node for argument in arguments)
     if c99:
-        name = _C99[op] + ("" if double else "f")
-        text = f"{name}({', '.join(argument.text for argument in arguments)})"
-        return Value(text, PRIMARY, kind)
-    name = _C89.get(op) or f"weft_{_C99[op]}"
-    texts = [each.text if double else cast_text("double", each) for each in arguments]
-    text = f"{name}({', '.join(texts)})"
-    return Value(text if double else f"(float){text}", PRIMARY if double else UNARY, kind)
+        return Value(c.Call(_C99[op] + ("" if double else "f"), nodes), kind)
+    if not double:
+        nodes = tuple(c.Cast("double", node) for node in nodes)
+    known = _C89.get(op)
+    call = c.Call(known, nodes) if known else c.Helper(f"weft_{_C99[op]}", nodes)
+    return Value(call if double else c.Cast("float", call), kind)

@@ -1,15 +1,16 @@
-"""Linear forms of ``i64`` expressions over C texts, with ranges: how addresses are printed."""
+"""Linear forms of ``i64`` expressions over C expressions, with ranges: how addresses are made."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.codegen.literals import integer_literal
-from weft.codegen.value import INT_LIMITS, NEGATIVE, PRIMARY, PRODUCT, SUM, Value, cast_text
+from weft.codegen import tree as c
+from weft.codegen.literals import integer_number
+from weft.codegen.value import INT_LIMITS, Value
 from weft.dtypes import DType
 
 I64_LIMITS = DType.I64.limits
-LANE = "<lane>"
+LANE = c.Name("<lane>")
 """Stands for the number of the lane; it is taken out before a form is printed."""
 
 
@@ -21,10 +22,10 @@ class Term(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """``const + sum of terms``, terms by their text; computed without wrapping."""
+    """``const + sum of terms``, terms by their expression; computed without wrapping."""
 
     const: int
-    terms: dict[str, Term]
+    terms: dict[c.Node, Term]
 
     @property
     def constant(self) -> int | None:
@@ -34,8 +35,9 @@ class Linear(NamedTuple):
     @property
     def lane_factor(self) -> int | None:
         """How much one lane more adds; ``None`` if that is not the same for all lanes."""
-        if any(LANE in text for text in self.terms if text != LANE):
-            return None
+        for node in self.terms:
+            if not isinstance(node, c.Name) and LANE in c.nodes(node):
+                return None
         lane = self.terms.get(LANE)
         return lane.factor if lane else 0
 
@@ -44,20 +46,20 @@ class Linear(NamedTuple):
         if not other.terms:
             return Linear(self.const + factor * other.const, self.terms)
         terms = dict(self.terms)
-        for text, term in other.terms.items():
-            old = terms.get(text)
+        for node, term in other.terms.items():
+            old = terms.get(node)
             total = factor * term.factor + (old.factor if old else 0)
             if total:
-                terms[text] = Term(total, term.value)
+                terms[node] = Term(total, term.value)
             else:
-                terms.pop(text, None)
+                terms.pop(node, None)
         return Linear(self.const + factor * other.const, terms)
 
     def times(self, factor: int) -> Linear:
         """``factor * self``."""
         if factor == 0:
             return Linear(0, {})
-        scaled = {text: Term(t.factor * factor, t.value) for text, t in self.terms.items()}
+        scaled = {node: Term(t.factor * factor, t.value) for node, t in self.terms.items()}
         return Linear(self.const * factor, scaled)
 
     def range(self) -> tuple[int, int]:
@@ -82,7 +84,7 @@ class Linear(NamedTuple):
         """The form for lane 0."""
         if LANE not in self.terms:
             return self
-        return Linear(self.const, {t: term for t, term in self.terms.items() if t != LANE})
+        return Linear(self.const, {n: term for n, term in self.terms.items() if n != LANE})
 
 
 ZERO = Linear(0, {})
@@ -95,56 +97,59 @@ def constant(value: int) -> Linear:
 
 def atom(value: Value) -> Linear:
     """One value."""
-    return Linear(0, {value.text: Term(1, value)})
+    return Linear(0, {value.node: Term(1, value)})
 
 
 def split(form: Linear, divisor: int) -> tuple[Linear, Linear]:
     """``form = divisor * quotient + rest``, with all that divides in the quotient."""
-    quotient: dict[str, Term] = {}
-    rest: dict[str, Term] = {}
-    for text, term in form.terms.items():
+    quotient: dict[c.Node, Term] = {}
+    rest: dict[c.Node, Term] = {}
+    for node, term in form.terms.items():
         if term.factor % divisor:
-            rest[text] = term
+            rest[node] = term
         else:
-            quotient[text] = Term(term.factor // divisor, term.value)
+            quotient[node] = Term(term.factor // divisor, term.value)
     whole, left = divmod(form.const, divisor)
     return Linear(whole, quotient), Linear(left, rest)
 
 
-def print_linear(form: Linear) -> Value:
+def value_of(form: Linear) -> Value:
     """The form as a C expression: of type ``int`` if no part of it can leave that type."""
     low, high = form.range()
     if not form.terms:
-        level = PRIMARY if form.const >= 0 else NEGATIVE
         narrow = INT_LIMITS[0] <= low <= INT_LIMITS[1]
-        text = integer_literal(form.const, DType.I64)
-        return Value(text, level, "int" if narrow else "int64_t", low, high)
+        return Value(integer_number(low, DType.I64), "int" if narrow else "int64_t", low, high)
     kind = "int" if _narrow(form) else "int64_t"
-    added = [term for term in form.terms.values() if term.factor > 0]
-    taken = [term for term in form.terms.values() if term.factor < 0]
-    ordered = added + taken
-    pieces = [_product(term, kind) for term in ordered]
-    if len(pieces) == 1 and form.const == 0 and added:
-        return pieces[0]._replace(low=low, high=high)
-    text = pieces[0].at(SUM) if added else f"-{pieces[0].at(PRIMARY)}"
-    for term, piece in zip(ordered[1:], pieces[1:], strict=True):
-        text += f" {'+' if term.factor > 0 else '-'} {piece.at(PRODUCT)}"
+    return Value(_sum(form, kind, None), kind, low, high)
+
+
+def moved(base: c.Node, form: Linear) -> c.Node:
+    """``base + form``, for a pointer."""
+    return _sum(form, "int" if not form.terms or _narrow(form) else "int64_t", base)
+
+
+def _sum(form: Linear, kind: str, node: c.Node | None) -> c.Node:
+    """The form added to a node, if any: first what is added, then what is taken away."""
+    terms = form.terms.values()
+    for term in [*(t for t in terms if t.factor > 0), *(t for t in terms if t.factor < 0)]:
+        piece = _product(term, kind)
+        if node is None:
+            node = piece if term.factor > 0 else c.Unary("-", piece)
+        else:
+            node = c.Binary("+" if term.factor > 0 else "-", node, piece)
     if form.const:
-        number = integer_literal(abs(form.const), DType.I64)
-        text += f" {'+' if form.const > 0 else '-'} {number}"
-    return Value(text, SUM if len(ordered) > 1 or form.const else NEGATIVE, kind, low, high)
+        number = integer_number(abs(form.const), DType.I64)
+        node = c.Binary("+" if form.const > 0 else "-", node, number) if node else number
+    assert node is not None
+    return node
 
 
-def _product(term: Term, kind: str) -> Value:
+def _product(term: Term, kind: str) -> c.Node:
     """The absolute value of a term, in the wanted type."""
     value = term.value
-    if value.promoted != kind:
-        value = Value(cast_text(kind, value), 15, kind, value.low, value.high)
+    node = value.node if value.promoted == kind else c.Cast(kind, value.node)
     factor = abs(term.factor)
-    if factor == 1:
-        return value
-    number = integer_literal(factor, DType.I64)
-    return Value(f"{value.at(PRODUCT)} * {number}", PRODUCT, kind)
+    return node if factor == 1 else c.Binary("*", node, integer_number(factor, DType.I64))
 
 
 def _narrow(form: Linear) -> bool:

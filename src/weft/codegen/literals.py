@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import orjson
 
 from weft.codegen.naming import STORAGE
+from weft.codegen.tree import NEGATIVE, PRIMARY, Number
 from weft.dtypes import DType
 
+# The macros that infinities and what is no number are made of, without C99's library and with it.
+_SPECIAL = (("HUGE_VAL",), ("NAN", "INFINITY"))
 _INT_MAX = 2**31 - 1
 _LINE = 100
 _CHUNK = 1 << 16
@@ -43,6 +46,24 @@ def integer_literal(value: int, dtype: DType) -> str:
     if value == -_INT_MAX - 1:
         return "(-2147483647 - 1)"
     return f"(int64_t){_unsigned(value % 2**64, DType.U64)}"
+
+
+def integer_number(value: int, dtype: DType) -> Number:
+    """The same as a node of the tree."""
+    text = integer_literal(value, dtype)
+    if text[0] != "(":
+        return Number(text, NEGATIVE if text[0] == "-" else PRIMARY)
+    if text.startswith("(int64_t)"):
+        return Number(text, NEGATIVE, ("int64_t", "uint64_t"))
+    return Number(text, PRIMARY, ("uint64_t",) if dtype is DType.U64 else ())
+
+
+def float_number(value: float, dtype: DType, c99: bool) -> Number:
+    """A number of a floating-point type as a node of the tree."""
+    text = float_literal(value, dtype, c99)
+    if math.isfinite(value) and text[0] != "(":
+        return Number(text, NEGATIVE if text[0] == "-" else PRIMARY)
+    return Number(text, PRIMARY, _SPECIAL[c99])
 
 
 def _unsigned(value: int, dtype: DType) -> str:
@@ -100,3 +121,14 @@ def _chunk_text(flat: np.ndarray, dtype: DType, c99: bool) -> str:
 def storage_of(array: np.ndarray) -> str:
     """The C type of an array's elements."""
     return STORAGE[DType.of(array.dtype)]
+
+
+def array_names(arrays: Iterable[np.ndarray], c99: bool) -> frozenset[str]:
+    """The types and macros that arrays use as text."""
+    found: set[str] = set()
+    for array in arrays:
+        ctype = storage_of(array)
+        found.add(ctype)
+        if ctype in ("float", "double") and not np.isfinite(array).all():
+            found.update(_SPECIAL[c99])
+    return frozenset(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 
 from weft.dtypes import DType
@@ -58,7 +57,8 @@ STORAGE: dict[DType, str] = {
 
 def identifier(text: str) -> str:
     """A C identifier that resembles the text."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "value"
+    kept = "".join(char if char.isascii() and char.isalnum() else " " for char in text)
+    name = "_".join(kept.split()) or "value"
     if name[0].isdigit():
         name = f"v{name}"
     return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name

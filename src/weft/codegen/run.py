@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from weft.codegen.blob import Blob
@@ -15,6 +15,7 @@ from weft.codegen.interface import Interface, PortName, run_signature
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.literals import storage_of
 from weft.codegen.naming import STORAGE, Names
+from weft.codegen.uses import Uses
 from weft.errors import InternalError
 from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
@@ -38,13 +39,17 @@ class _Calls:
     memory: str
     data: str
     arguments: str
+    used: set[str] = field(default_factory=set[str])
+    """Variables and types that the calls written so far use."""
 
     def base(self, address: Address) -> Base:
         """The pointer that an address is counted from."""
         match address.region:
             case Region.ARENA:
+                self.used.add(self.memory)
                 return Base(self.memory, "unsigned char", const=False)
             case Region.WEIGHTS if self.blob is not None:
+                self.used.add(self.data)
                 shift = self.blob.offsets[address.name]
                 return Base(self.data, "unsigned char", const=True, shift=shift)
             case Region.WEIGHTS:
@@ -71,8 +76,8 @@ def run_function(
     names: Mapping[str, str],
     formals: Mapping[str, tuple[Formal, ...]],
     tasks: Mapping[TaskKey, Task],
-) -> list[str]:
-    """The definition of the run function."""
+) -> tuple[list[str], Uses]:
+    """The definition of the run function, and what it and the tasks use."""
     taken = Names(
         [
             *(each.name for each in interface.ports),
@@ -91,11 +96,10 @@ def run_function(
     )
     variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
     body = _steps(calls, program.steps, variables, 1)
-    used = "\n".join(body)
     lines = [*wrap_all([run_signature(interface)]), "{"]
-    if _mentions(used, memory):
+    if memory in calls.used:
         lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
-    if interface.weights and _mentions(used, data):
+    if interface.weights and data in calls.used:
         lines.append(
             f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
         )
@@ -106,10 +110,12 @@ def run_function(
     lines += _checks(program, interface, blob)
     if interface.prepare:
         lines += _guard(f"{interface.prepare}() != 0", f"{interface.prefix}_UNPREPARED")
-    lines += _fetches(calls, program.steps)
-    lines += body
-    lines += ["    return 0;", "}"]
-    return lines
+    fetches = _fetches(calls, program.steps)
+    lines += [*fetches, *body, "    return 0;", "}"]
+    shown = [each.port.dtype for each in interface.ports]
+    shown += [each.dtype for task in tasks.values() for each in task.formals]
+    helpers = (*(["weft_fork"] if tasks else []), *(["weft_fetch"] if fetches else []))
+    return lines, Uses(frozenset(calls.used).union(STORAGE[dtype] for dtype in shown), helpers)
 
 
 def prepare_function(program: Program, interface: Interface) -> list[str]:
@@ -123,10 +129,6 @@ def prepare_function(program: Program, interface: Interface) -> list[str]:
         " || ".join(f"{name}() != 0" for name in names), f"{interface.prefix}_UNPREPARED"
     )
     return [*lines, "    return 0;", "}", ""]
-
-
-def _mentions(text: str, name: str) -> bool:
-    return any(f"{name}{end}" in text for end in (" ", ",", ")", ";"))
 
 
 def _repeat_variables(steps: Sequence[Step]) -> list[str]:
@@ -202,7 +204,7 @@ def _fetches(calls: _Calls, steps: Sequence[Step]) -> list[str]:
     kernels = (each for each in calls.program.functions if isinstance(each, Kernel))
     kernel = next((each for each in kernels if each.name == function), None)
     spans = {
-        argument(address, formal, calls.base(address), {}): formal.span
+        argument(address, formal, calls.base(address), {}, calls.used): formal.span
         for address, formal in pairs
         if address.region is Region.INPUT and not address.advances
         if not (kernel and streams(kernel, formal.name))
@@ -221,7 +223,10 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
     pairs = list(zip(step.arguments, parameters, strict=True))
     places = "; ".join(describe(address, formal) for address, formal in pairs)
     lines = comment([*step.comments, places], indent)
-    texts = [argument(address, formal, calls.base(address), variables) for address, formal in pairs]
+    texts = [
+        argument(address, formal, calls.base(address), variables, calls.used)
+        for address, formal in pairs
+    ]
     if max(step.parts) > 1:
         task = calls.tasks[task_key(step)]
         block = task.call(calls.arguments, calls.interface.threads, step.parts, texts)

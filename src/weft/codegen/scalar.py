@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from weft.codegen import tree as c
 from weft.codegen.arithmetic import integer_binary, inverted
 from weft.codegen.decide import DECISIONS, truth
-from weft.codegen.linear import Linear, atom, constant, print_linear, split
-from weft.codegen.literals import float_literal, integer_literal
+from weft.codegen.linear import LANE, Linear, atom, constant, split, value_of
+from weft.codegen.literals import float_number, integer_number
 from weft.codegen.operations import (
     BOOL_RANGE,
     RELATIONS,
@@ -23,20 +24,7 @@ from weft.codegen.operations import (
 )
 from weft.codegen.scope import Scope
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import (
-    EQUALITY,
-    KINDS,
-    NEGATIVE,
-    OR,
-    PRIMARY,
-    PRODUCT,
-    RELATION,
-    SUM,
-    TERNARY,
-    UNARY,
-    Value,
-    as_kind,
-)
+from weft.codegen.value import KINDS, Value, as_kind, known
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.arithmetic import HALVES
@@ -98,7 +86,7 @@ class Scalar:
         return form if form.fits() else self._wrapping(expr)
 
     def _wrapping(self, expr: Binary) -> Linear:
-        sides = [print_linear(self.linear(side)) for side in (expr.lhs, expr.rhs)]
+        sides = [value_of(self.linear(side)) for side in (expr.lhs, expr.rhs)]
         return _opaque(integer_binary(expr.op, sides[0], sides[1], DType.I64))
 
     def _product(self, expr: Binary, left: Linear, right: Linear) -> Linear:
@@ -123,13 +111,13 @@ class Scalar:
         return quotient.plus(self._divided("floordiv", rest, right))
 
     def _divided(self, op: str, left: Linear, right: Linear) -> Linear:
-        lhs, rhs = print_linear(left), print_linear(right)
+        lhs, rhs = value_of(left), value_of(right)
         low, high = _division_range(op, lhs, rhs)
         if lhs.low >= 0 and rhs.low > 0:
             kind = "int" if lhs.promoted == rhs.promoted == "int" else "int64_t"
-            symbol = "/" if op == "floordiv" else "%"
-            text = f"{as_kind(kind, lhs).at(PRODUCT)} {symbol} {as_kind(kind, rhs).at(UNARY)}"
-            return _opaque(Value(text, PRODUCT, kind, low, high))
+            sides = as_kind(kind, lhs).node, as_kind(kind, rhs).node
+            node = c.Binary("/" if op == "floordiv" else "%", *sides)
+            return _opaque(Value(node, kind, low, high))
         found = by_helper(op, lhs, rhs, DType.I64)
         return _opaque(found._replace(low=low, high=high))
 
@@ -140,7 +128,7 @@ class Scalar:
                 return left if expr.op == "min" else right
             if high <= 0:
                 return right if expr.op == "min" else left
-        lhs, rhs = print_linear(left), print_linear(right)
+        lhs, rhs = value_of(left), value_of(right)
         pick = min if expr.op == "min" else max
         found = by_helper(expr.op, lhs, rhs, DType.I64)
         ends = pick(lhs.low, rhs.low), pick(lhs.high, rhs.high)
@@ -160,7 +148,7 @@ class Scalar:
         if found is not None:
             return found
         if dtype_of(expr) is DType.I64:
-            return print_linear(self.linear(expr))
+            return value_of(self.linear(expr))
         return self.generic(expr)
 
     def generic(self, expr: Expr) -> Value:
@@ -172,7 +160,7 @@ class Scalar:
             case Const():
                 return self.literal(expr)
             case Var():
-                return print_linear(self.linear(expr))
+                return value_of(self.linear(expr))
             case Load():
                 return self.load(expr)
             case Unary():
@@ -192,34 +180,32 @@ class Scalar:
     def literal(self, expr: Const) -> Value:
         """A number."""
         if expr.dtype.is_float:
-            text = float_literal(float(expr.value), expr.dtype, self._c99)
-            level = NEGATIVE if text.startswith("-") else PRIMARY
-            return Value(text, level, KINDS[expr.dtype])
+            node = float_number(float(expr.value), expr.dtype, self._c99)
+            return Value(node, KINDS[expr.dtype])
         number = int(expr.value)
-        text = integer_literal(number, expr.dtype)
-        level = NEGATIVE if text.startswith(("-", "(int64_t)")) else PRIMARY
-        return Value(text, level, KINDS[expr.dtype], number, number)
+        return Value(integer_number(number, expr.dtype), KINDS[expr.dtype], number, number)
 
     def load(self, expr: Load) -> Value:
         """An element."""
         slot = self.slot(expr.buffer)
         name, offset = place(slot, [self.linear(each) for each in expr.index])
-        text = name if offset is None else self.scope.element(slot, name, offset)
+        node = self.at(slot, name, offset)
         if slot.private:
-            lane = self.scope.values["<lane>"]
-            text = f"{text}[{print_linear(lane).text}]"
-        return self.loaded(slot, text)
-
-    def loaded(self, slot: Slot, text: str) -> Value:
-        """The value of an element whose text is given."""
+            node = c.Index(node, value_of(self.scope.values[LANE.name]).node)
         dtype = slot.buffer.dtype
         if dtype in HALVES:
-            if slot.local:
-                return Value(text, PRIMARY, "float")
-            helper = f"weft_{dtype.value}_to_f32"
-            return Value(f"{helper}({text})", PRIMARY, "float")
+            unpacked = node if slot.local else c.Helper(f"weft_{dtype.value}_to_f32", (node,))
+            return Value(unpacked, "float")
         low, high = (0, 0) if dtype.is_float else dtype.limits
-        return Value(text, PRIMARY, slot.ctype, low, high)
+        return Value(node, slot.ctype, low, high)
+
+    def at(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> c.Node:
+        """The register or the element at a place."""
+        if offset is None:
+            return c.Name(name)
+        if slot.registers:  # a lane of a vector that has a name
+            return c.Index(c.Name(name), value_of(offset).node)
+        return self.scope.element(slot, name, offset, load=load)
 
     def slot(self, name: str) -> Slot:
         """Where a buffer is."""
@@ -248,9 +234,8 @@ class Scalar:
         kind = KINDS[dtype_of(expr)]
         if yes.promoted == no.promoted == "int":
             kind = "int"
-        text = f"{test.at(OR)} ? {as_kind(kind, yes).at(OR)} : {as_kind(kind, no).at(TERNARY)}"
-        ends = min(yes.low, no.low), max(yes.high, no.high)
-        return Value(text, TERNARY, kind, *ends)
+        node = c.Ternary(test.node, as_kind(kind, yes).node, as_kind(kind, no).node)
+        return Value(node, kind, min(yes.low, no.low), max(yes.high, no.high))
 
     # --- unary --------------------------------------------------------------------------------
 
@@ -271,8 +256,8 @@ class Scalar:
             if not dtype_of(lhs).is_float and id(operand) not in self.scope.temporaries:
                 return self.binary(Binary(FLIPPED[operand.op], lhs, rhs))
         if x.low == x.high:
-            return Value("0" if x.low else "1", PRIMARY, "int", 1 - x.low, 1 - x.low)
-        return Value(f"!{x.at(UNARY)}", UNARY, "int", 0, 1)
+            return known(1 - x.low)
+        return Value(c.Unary("!", x.node), "int", 0, 1)
 
     # --- binary -------------------------------------------------------------------------------
 
@@ -296,15 +281,13 @@ class Scalar:
         lhs, rhs = self.value(left), self.value(right)
         if not dtype.is_float:
             ends = (lhs.low - rhs.high, lhs.high - rhs.low)
-            outcome = DECISIONS[op](*((0, 0) if lhs.text == rhs.text else ends))
+            outcome = DECISIONS[op](*((0, 0) if lhs.node == rhs.node else ends))
             if outcome is not None:
                 return truth(outcome)
             if lhs.promoted != rhs.promoted:
                 kind = KINDS[dtype]
                 lhs, rhs = as_kind(kind, lhs), as_kind(kind, rhs)
-        level = EQUALITY if op in ("eq", "ne") else RELATION
-        text = f"{lhs.at(SUM)} {RELATIONS[op]} {rhs.at(SUM)}"
-        return Value(text, level, "int", *BOOL_RANGE)
+        return Value(c.Binary(RELATIONS[op], lhs.node, rhs.node), "int", *BOOL_RANGE)
 
     def _decided(self, op: str, left: Expr, right: Expr) -> Value | None:
         lhs, rhs = self.linear(left), self.linear(right)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import Linear
-from weft.codegen.pool import Access, Pool
 from weft.codegen.slots import Slot
+from weft.codegen.tree import Element, Node
 from weft.codegen.value import Value
 
 
@@ -20,8 +20,7 @@ class Scope:
         values: what each loop variable is.
         slots: where each buffer is.
         temporaries: values of expressions computed before, by identity.
-        pool: collects accesses to memory.
-        loops: C names of the loop variables around.
+        loops: the loop variables around.
         guards: how many conditions around decide whether this is evaluated.
     """
 
@@ -29,14 +28,12 @@ class Scope:
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     temporaries: dict[int, Value] = field(default_factory=dict[int, Value])
-    pool: Pool | None = None
-    loops: set[str] = field(default_factory=set[str])
+    loops: set[Node] = field(default_factory=set["Node"])
     guards: int = 0
 
     def element(
         self, slot: Slot, name: str, offset: Linear, vector: str = "", load: bool = True
-    ) -> str:
-        """The text of an element, or of a whole vector from there; a mark if it may be pooled."""
-        access = Access(slot, name, offset, vector, load)
-        plain = self.guards or slot.local or not offset.terms.keys() <= self.loops
-        return access.text() if self.pool is None or plain else self.pool.mark(access)
+    ) -> Element:
+        """An element, or a whole vector from there; a pass may share its address or its value."""
+        fixed = self.guards or slot.local or not offset.terms.keys() <= self.loops
+        return Element(slot, name, offset, vector, load, not fixed)

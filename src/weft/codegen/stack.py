@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import APART, LANES, SUMS, Flavour
 from weft.codegen.fork import Task
-from weft.codegen.helpers import helper
-from weft.codegen.layout import MATH_CALL
+from weft.codegen.helpers import helper_uses
+from weft.codegen.naming import MATH
 from weft.codegen.unit import Unit
+from weft.codegen.uses import Uses
 
 RUNTIME, LIBRARY, TRIGONOMETRY = 96, 256, 1024
 """Bytes allowed for what a function calls that Weft did not write: what compilers call by
@@ -18,8 +18,7 @@ themselves, functions of libm, and those of them that reduce angles (newlib on a
 doubles: 876 bytes)."""
 RED_ZONE = 128
 """Bytes below the stack pointer that a function on x86-64 may use without saying so."""
-_ANGLES = re.compile(r"\b(?:sin|cos|tan)f?\(")
-HELPER = re.compile(r"\bweft_\w+(?=\()")
+_ANGLES = {"sin", "cos", "tan", "sinf", "cosf", "tanf"}
 ROUND = 16
 """What figures are multiples of."""
 _LEVEL, _VECTORS = 16, 64
@@ -91,31 +90,30 @@ class CallGraph:
 
 
 def call_graph(
-    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, str], flavour: Flavour
+    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, Uses], flavour: Flavour
 ) -> CallGraph:
     """The functions of a program.
 
     Args:
         units: its kernels.
         tasks: what threads call.
-        run: name and text of the run function.
+        run: name of the run function, and what it uses.
         flavour: of the helpers.
     """
     found: dict[str, Called] = {}
 
-    def helpers(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(HELPER.findall(text)))
-        for name in names:
+    def helpers(uses: Uses) -> tuple[str, ...]:
+        called = tuple(name for name in uses.helpers if name not in (APART, LANES, SUMS))
+        for name in called:
             if name not in found:
-                body, needs = helper(name, flavour)
-                needed = helpers(" ".join(f"{need}(" for need in needs))
-                found[name] = Called(name, _outside(body), needed)
-        return names
+                own = helper_uses(name, flavour)
+                needed = helpers(own)
+                found[name] = Called(name, _outside(own), needed)
+        return called
 
     for unit in units:
-        text = "\n".join(unit.lines)
-        called = helpers(text)
-        more = max(_outside(text), unit.foreign_bytes)
+        called = helpers(unit.uses)
+        more = max(_outside(unit.uses), unit.foreign_bytes)
         for stage in unit.stages:
             found[stage] = Called(stage, more, called)
         found[unit.name] = Called(unit.name, more, (*unit.stages, *called))
@@ -123,19 +121,19 @@ def call_graph(
     shared = [task.name for task in tasks]
     for task in tasks:
         found[task.name] = Called(task.name, RUNTIME, (task.function,))
-    name, text = run
-    called = helpers(text)
+    name, uses = run
+    called = helpers(uses)
     if shared:
         found["weft_fork"] = Called("weft_fork", RUNTIME, tuple(shared))
-    found[name] = Called(name, _outside(text), (*names, *shared, *called))
+    found[name] = Called(name, _outside(uses), (*names, *shared, *called))
     order = [each for each in found.values() if each.name != name]
     return CallGraph((*order, found[name]), _LEVEL + (_VECTORS if flavour.vectors else 0))
 
 
-def _outside(text: str) -> int:
-    if _ANGLES.search(text):
+def _outside(uses: Uses) -> int:
+    if not uses.names.isdisjoint(_ANGLES):
         return TRIGONOMETRY
-    return LIBRARY if MATH_CALL.search(text) else RUNTIME
+    return RUNTIME if uses.names.isdisjoint(MATH) else LIBRARY
 
 
 def estimate(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.codegen.flavours import Flavour
 from weft.codegen.function import kernel_function
+from weft.codegen.helpers import is_helper
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.naming import STORAGE, identifier
+from weft.codegen.uses import NOTHING_USED, Uses, words
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Kernel
 from weft.plan.program import ExternFunction, Function
@@ -29,6 +30,8 @@ class Unit:
         extern: whether its body was given as C.
         stages: names of the functions in its lines that it calls.
         foreign_bytes: of the stack, for functions that Weft did not write.
+        declared_bytes: of all locals, each with a place of its own.
+        uses: what its lines use.
     """
 
     key: str
@@ -40,6 +43,7 @@ class Unit:
     stages: tuple[str, ...] = ()
     foreign_bytes: int = 0
     declared_bytes: int = 0
+    uses: Uses = NOTHING_USED
 
 
 def unit_of(
@@ -69,6 +73,7 @@ def unit_of(
         extern=False,
         declared_bytes=text.declared_bytes,
         stages=tuple(stage for stage, _ in text.stages),
+        uses=text.uses,
     )
 
 
@@ -92,9 +97,13 @@ def _extern_unit(
     )
     signature = f"{linkage}void {name}({params or 'void'})"
     body = [f"    {line}".rstrip() for line in function.body.strip("\n").splitlines()]
-    for each in function.params:
-        if not re.search(rf"\b{re.escape(each.name)}\b", function.body):
-            body.append(f"    (void){identifier(each.name)};")
+    names = words(function.body)
+    unused = [each.name for each in function.params if each.name not in names]
+    body += [f"    (void){identifier(each)};" for each in unused]
+    uses = Uses(
+        names.union(STORAGE[each.dtype] for each in function.params),
+        tuple(sorted(name for name in names if is_helper(name))),
+    )
     lines = [*comment(comments), *wrap_all([signature]), "{", *body, "}"]
     return Unit(
         function.name,
@@ -104,4 +113,5 @@ def _extern_unit(
         function.stack_bytes,
         extern=True,
         foreign_bytes=function.stack_bytes if function.foreign.files else 0,
+        uses=uses,
     )

@@ -1,16 +1,12 @@
-"""Values: pieces of C text with their precedence, C type and range."""
+"""Values: C expressions with their C type and range."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from weft.codegen.tree import NEGATIVE, Cast, Node, Number, level_of
 from weft.dtypes import DType
 
-# Precedence, as in the grammar of C: an operand below the level that is wanted gets brackets.
-PRIMARY, UNARY, NEGATIVE, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 14, 13, 12, 11, 10, 9
-BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = 8, 7, 6, 5, 4, 3
-
-_I64_LIMITS = DType.I64.limits
 INT_LIMITS = DType.I32.limits
 
 KINDS: dict[DType, str] = {
@@ -44,18 +40,16 @@ _TO_INT = frozenset({"int8_t", "int16_t", "int32_t", "uint8_t", "uint16_t"})
 
 
 class Value(NamedTuple):
-    """An expression in C.
+    """An expression of a scalar type in C.
 
     Attributes:
-        text: the C text.
-        level: its precedence.
+        node: the expression.
         kind: its C type; a storage type that C promotes to ``int`` is kept as it is.
         low: smallest value, of integers.
         high: largest value, of integers.
     """
 
-    text: str
-    level: int
+    node: Node
     kind: str
     low: int = 0
     high: int = 0
@@ -65,35 +59,31 @@ class Value(NamedTuple):
         """The C type after the integer promotions."""
         return "int" if self.kind in _TO_INT else self.kind
 
-    def at(self, level: int) -> str:
-        """The text, in brackets if it binds less tightly than ``level``."""
-        return self.text if self.level >= level else f"({self.text})"
-
     def within(self, limits: tuple[int, int]) -> bool:
         """Whether the range lies in these limits."""
         return limits[0] <= self.low and self.high <= limits[1]
 
 
-def cast_text(kind: str, value: Value) -> str:
-    """``(kind)value``."""
-    return f"({kind}){value.at(UNARY)}"
+def known(number: int) -> Value:
+    """A small number that is known."""
+    return Value(Number(str(number)), "int", number, number)
 
 
 def as_kind(kind: str, value: Value) -> Value:
     """The value in a computing type, with a cast where C needs one."""
     if value.promoted == kind:
         return value
-    if value.text.isdigit() and kind == "uint32_t":
-        return Value(f"{value.text}u", PRIMARY, kind, value.low, value.high)
-    return Value(cast_text(kind, value), UNARY, kind, value.low, value.high)
+    node = value.node
+    if kind == "uint32_t" and isinstance(node, Number) and node.text.isdigit():
+        return Value(Number(f"{node.text}u"), kind, value.low, value.high)
+    return Value(Cast(kind, node), kind, value.low, value.high)
 
 
-def converted(value: Value, ctype: str) -> str:
-    """The text of a value as an initialiser or argument of a C type."""
+def converted(value: Value, ctype: str) -> Node:
+    """A value as an initialiser or argument of a C type."""
     if value.kind == ctype or (ctype == "int32_t" and value.kind == "int"):
-        return value.text
-    if value.low == value.high and value.promoted == "int" and value.level >= NEGATIVE:
-        return (
-            value.text if value.low >= 0 or not ctype.startswith("u") else cast_text(ctype, value)
-        )
-    return cast_text(ctype, value)
+        return value.node
+    if value.low == value.high and value.promoted == "int" and level_of(value.node) >= NEGATIVE:
+        fits = value.low >= 0 or not ctype.startswith("u")
+        return value.node if fits else Cast(ctype, value.node)
+    return Cast(ctype, value.node)

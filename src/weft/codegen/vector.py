@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.codegen import tree as c
 from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import Lanes, held_as, storage, unsigned_of
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
-from weft.codegen.operations import BITWISE, RELATIONS, SHIFTS
+from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import Scope
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import (
-    BIT_OR,
-    NEGATIVE,
-    OR,
-    PRIMARY,
-    PRODUCT,
-    RELATION,
-    SHIFT,
-    SUM,
-    TERNARY,
-    UNARY,
-    Value,
-    converted,
-)
+from weft.codegen.value import Value, converted
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
@@ -43,8 +31,9 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import children, dtype_of, loads
 
-_ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
+# The most nodes of an operand that is written twice.
+_TWICE = 16
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
 
 
@@ -129,25 +118,28 @@ class Vector:
         if isinstance(value, Lanes):
             return value
         if dtype is DType.BOOL:
-            zero = f"({self.type(DType.I8)}){{0}}"
-            return Lanes(f"{zero} - (int8_t)({value.text})", SUM, DType.BOOL, 1)
+            ones = c.Cast("int8_t", c.Group(value.node))
+            return Lanes(c.Binary("-", self._zeros(DType.I8), ones), DType.BOOL, 1)
         held = held_as(dtype)
-        if value.text in _ZEROS:
-            return Lanes(f"({self.type(held)}){{0}}", PRIMARY, held)
-        text = self._element(value, held)
+        if isinstance(value.node, c.Number) and value.node.text in _ZEROS:
+            return Lanes(self._zeros(held), held)
         # x - 0 is x even for -0.0; compilers make it a broadcast.
-        return Lanes(f"{text} - ({self.type(held)}){{0}}", SUM, held)
+        return Lanes(c.Binary("-", self._element(value, held), self._zeros(held)), held)
 
-    def _element(self, value: Value, dtype: DType) -> str:
+    def _zeros(self, dtype: DType) -> c.Node:
+        return c.Braces(self.type(dtype), (c.Number("0"),))
+
+    def _element(self, value: Value, dtype: DType) -> c.Node:
         """A scalar as an operand beside vectors of a type."""
-        ctype = STORAGE[dtype]
-        same = value.kind == ctype or (ctype == "int32_t" and value.kind == "int")
-        return value.at(UNARY) if same else f"({ctype}){value.at(UNARY)}"
+        ctype, node = STORAGE[dtype], value.node
+        if value.kind != ctype and not (ctype == "int32_t" and value.kind == "int"):
+            return c.Cast(ctype, node)
+        return node if c.level_of(node) >= c.UNARY else c.Group(node)
 
-    def operand(self, value: Value | Lanes, dtype: DType, level: int) -> str:
-        """The text of a value as an operand beside vectors of a type."""
+    def operand(self, value: Value | Lanes, dtype: DType) -> c.Node:
+        """A value as an operand beside vectors of a type."""
         if isinstance(value, Lanes):
-            return value.at(level)
+            return value.node
         return self._element(value, held_as(dtype))
 
     # --- memory -------------------------------------------------------------------------------
@@ -155,16 +147,21 @@ class Vector:
     def _load(self, expr: Load) -> Lanes | None:
         slot = self.scalar.slot(expr.buffer)
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
-        text = self.whole(slot, name, offset)
-        if text is None:
+        node = self.whole(slot, name, offset)
+        if node is None:
             return self._shuffle(expr) if slot.registers else self._in_turn(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
-            return Lanes(f"{text} != 0", RELATION, DType.BOOL, 1)
+            return Lanes(_unequal(node, c.Number("0")), DType.BOOL, 1)
         if dtype in HALVES:
-            helper = f"weft_from_{dtype.value}_{self.type(DType.F32)}"
-            return Lanes(f"{helper}({text})", PRIMARY, DType.F32)
-        return Lanes(text, UNARY if offset is not None and not slot.registers else PRIMARY, dtype)
+            return self._helper(f"from_{dtype.value}", DType.F32, node)
+        return Lanes(node, dtype)
+
+    def _helper(
+        self, op: str, dtype: DType, *operands: c.Node, gives: DType | None = None
+    ) -> Lanes:
+        """A call of a helper on vectors of a type."""
+        return Lanes(c.Helper(f"weft_{op}_{self.type(dtype)}", operands), gives or dtype)
 
     def _in_turn(self, expr: Load, slot: Slot, name: str) -> Lanes | None:
         """Lanes that lie side by side in two places, read from one and the other in turn."""
@@ -178,16 +175,16 @@ class Vector:
                 return None
             offsets.append(offset)
         if self._in_pairs(offsets) and slot.dtype.bytes == DType.F32.bytes:
-            pair = self.scope.element(slot, name, offsets[0])
-            return Lanes(f"weft_pair_{self.type(slot.dtype)}(&{pair})", PRIMARY, slot.dtype)
+            pair = c.Unary("&", self.scope.element(slot, name, offsets[0]))
+            return self._helper("pair", slot.dtype, pair)
         if not all(
             offset.plus(offsets[lane % 2], -1).constant == lane // 2
             for lane, offset in enumerate(offsets)
         ):
             return None
         kind = vector_type(slot.dtype, self.lanes // 2)
-        halves = ", ".join(self.scope.element(slot, name, each, kind) for each in offsets[:2])
-        return Lanes(f"weft_zip_{self.type(slot.dtype)}({halves})", PRIMARY, slot.dtype)
+        halves = [self.scope.element(slot, name, each, kind) for each in offsets[:2]]
+        return self._helper("zip", slot.dtype, *halves)
 
     def _in_pairs(self, offsets: list[Linear]) -> bool:
         """Whether two neighbours are read again and again."""
@@ -195,63 +192,60 @@ class Vector:
             offset.plus(offsets[0], -1).constant == lane % 2 for lane, offset in enumerate(offsets)
         )
 
-    def whole(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> str | None:
+    def whole(
+        self, slot: Slot, name: str, offset: Linear | None, load: bool = True
+    ) -> c.Node | None:
         """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
         if slot.private:
-            return name
+            return c.Name(name)
         if offset is None or offset.lane_factor != 1:
             return None
         first = offset.without_lane()
         if slot.registers:
-            return name if first.constant == 0 else None
+            return c.Name(name) if first.constant == 0 else None
         kind = self.type(storage(slot.dtype))
         return self.scope.element(slot, name, first, kind, load)
 
-    def stored(self, slot: Slot, expr: Expr) -> str:
+    def stored(self, slot: Slot, expr: Expr) -> c.Node:
         """A value as the vector that is stored in a buffer."""
         return self.packed(slot, self.vector(expr))
 
-    def packed(self, slot: Slot, value: Lanes) -> str:
+    def packed(self, slot: Slot, value: Lanes) -> c.Node:
         """A vector in the form that a buffer holds."""
         dtype = slot.dtype
         if dtype is DType.BOOL:
-            return f"__builtin_convertvector(-{value.at(UNARY)}, {self.type(DType.U8)})"
+            return c.Convert(c.Unary("-", value.node), self.type(DType.U8))
         if dtype in HALVES:
-            helper = f"weft_to_{dtype.value}_{self.type(DType.F32)}"
-            return f"{helper}({value.text})"
-        return value.text
+            return self._helper(f"to_{dtype.value}", DType.F32, value.node).node
+        return value.node
 
     def at_lane(self, lane: int) -> Scalar:
         """A writer of what one lane computes."""
         values = dict(self.scope.values)
         values[self.var] = constant(self.start + lane)
-        values[LANE] = constant(lane)
+        values[LANE.name] = constant(lane)
         temporaries = dict(self.scope.temporaries)
         for key, each in self.temporaries.items():
-            text = f"{each.text}[{lane}]"
+            node = c.Index(each.node, c.Number(str(lane)))
             if each.mask:
-                temporaries[key] = Value(f"{text} != 0", 9, "int", 0, 1)
+                temporaries[key] = Value(_unequal(node, c.Number("0")), "int", 0, 1)
             else:
                 limits = (0, 0) if each.dtype.is_float else each.dtype.limits
-                temporaries[key] = Value(text, PRIMARY, STORAGE[each.dtype], *limits)
+                temporaries[key] = Value(node, STORAGE[each.dtype], *limits)
         return Scalar(replace(self.scope, values=values, temporaries=temporaries))
 
     def _lane_by_lane(self, expr: Expr) -> Lanes:
         """A vector put together from what each lane computes."""
         dtype = dtype_of(expr)
         if dtype is DType.BOOL:
-            texts = [self.at_lane(k).value(expr).at(UNARY) for k in range(self.lanes)]
-            vector = self._braces(DType.I8, [f"(int8_t){text}" for text in texts])
-            return Lanes(f"{vector} != 0", RELATION, DType.BOOL, 1)
+            values = (self.at_lane(lane).value(expr) for lane in range(self.lanes))
+            bytes = tuple(c.Cast("int8_t", value.node) for value in values)
+            truth = _unequal(c.Braces(self.type(DType.I8), bytes), c.Number("0"))
+            return Lanes(truth, DType.BOOL, 1)
         held = held_as(dtype)
-        texts: list[str] = []
-        for lane in range(self.lanes):
-            scalar = self.at_lane(lane)
-            texts.append(converted(scalar.value(expr), STORAGE[held]))
-        return Lanes(self._braces(held, texts), PRIMARY, held)
-
-    def _braces(self, dtype: DType, texts: list[str]) -> str:
-        return f"({self.type(dtype)}){{{', '.join(texts)}}}"
+        values = (self.at_lane(lane).value(expr) for lane in range(self.lanes))
+        items = tuple(converted(value, STORAGE[held]) for value in values)
+        return Lanes(c.Braces(self.type(held), items), held)
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -260,12 +254,12 @@ class Vector:
         held = held_as(dtype)
         if dtype is DType.BOOL:
             x = self.vector(expr.x)
-            return Lanes(f"~{x.at(UNARY)}", UNARY, DType.BOOL, x.mask)
+            return x._replace(node=c.Unary("~", x.node))
         x = self.vector(expr.x)
         if op == "neg":
             return self._negative(x, held)
         if op == "not":
-            return Lanes(f"~{x.at(UNARY)}", UNARY, held)
+            return Lanes(c.Unary("~", x.node), held)
         if op == "isnan" and dtype.is_float:
             return self._isnan(expr.x, x)
         if op == "abs" and not dtype.is_signed:
@@ -273,26 +267,23 @@ class Vector:
         fits = op in ("abs", "round", "sign") or op in LANE_CALLS
         if not fits or (not dtype.is_float and op != "abs"):
             return None
-        helper = f"weft_{op}_{self.type(held)}"
-        return self._rounded(Lanes(f"{helper}({x.text})", PRIMARY, held), dtype, op)
+        return self._rounded(self._helper(op, held, x.node), dtype, op)
 
     def _negative(self, x: Lanes, dtype: DType) -> Lanes:
         if dtype.is_float:
-            return Lanes(f"-{x.at(UNARY)}", NEGATIVE, dtype)
-        unsigned = self.type(unsigned_of(dtype))
-        text = f"-({unsigned}){x.at(UNARY)}"
-        return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+            return Lanes(c.Unary("-", x.node), dtype)
+        unsigned = c.Cast(self.type(unsigned_of(dtype)), x.node)
+        return Lanes(c.Cast(self.type(dtype), c.Unary("-", unsigned)), dtype)
 
     def _isnan(self, expr: Expr, x: Lanes) -> Lanes | None:
-        if len(x.text) > 80:
+        if sum(1 for _ in c.nodes(x.node)) > _TWICE:
             return None
-        return Lanes(f"{x.at(SUM)} != {x.at(SUM)}", RELATION, DType.BOOL, x.dtype.bytes)
+        return Lanes(_unequal(x.node, x.node), DType.BOOL, x.dtype.bytes)
 
     def _rounded(self, value: Lanes, dtype: DType, op: str) -> Lanes:
         if dtype not in HALVES or op in _EXACT:
             return value
-        helper = f"weft_round16{dtype.value}_{self.type(DType.F32)}"
-        return Lanes(f"{helper}({value.text})", PRIMARY, DType.F32)
+        return self._helper(f"round16{dtype.value}", DType.F32, value.node)
 
     def _binary(self, expr: Binary) -> Lanes | None:
         op, dtype = expr.op, dtype_of(expr.lhs)
@@ -300,9 +291,8 @@ class Vector:
             return self._logical(expr)
         if op in COMPARISONS:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
-            sides = [self.operand(side, dtype, SUM) for side in (lhs, rhs)]
-            text = f"{sides[0]} {RELATIONS[op]} {sides[1]}"
-            return Lanes(text, RELATION, DType.BOOL, held_as(dtype).bytes)
+            sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
+            return Lanes(c.Binary(RELATIONS[op], *sides), DType.BOOL, held_as(dtype).bytes)
         if dtype.is_float:
             return self._float_binary(op, expr, dtype)
         return self._integer_binary(op, expr, dtype)
@@ -314,31 +304,25 @@ class Vector:
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
         size = max(lhs.mask, rhs.mask)
         lhs, rhs = self.resized(lhs, size), self.resized(rhs, size)
-        symbol, level = BITWISE[op]
-        return Lanes(f"{lhs.at(UNARY)} {symbol} {rhs.at(UNARY)}", level, DType.BOOL, size)
+        return Lanes(c.Binary(BITWISE[op], lhs.node, rhs.node), DType.BOOL, size)
 
     def resized(self, mask: Lanes, size: int) -> Lanes:
         """A mask with lanes of another width."""
         if mask.mask == size:
             return mask
-        text = f"__builtin_convertvector({mask.text}, {self.type(mask_dtype(size))})"
-        return Lanes(text, PRIMARY, DType.BOOL, size)
+        return Lanes(c.Convert(mask.node, self.type(mask_dtype(size))), DType.BOOL, size)
 
     def _float_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         held = held_as(dtype)
         composite = gelu_of(expr)
         if composite is not None and id(expr.rhs) not in self.temporaries:
-            helper = f"weft_gelu_{self.type(DType.F32)}"
-            return Lanes(f"{helper}({self.vector(composite).text})", PRIMARY, DType.F32)
-        if op in _ARITHMETIC:
-            symbol, level = _ARITHMETIC[op]
+            return self._helper("gelu", DType.F32, self.vector(composite).node)
+        if op in ARITHMETIC:
             lhs, rhs = self.value(expr.lhs), self._logistic(expr) or self.value(expr.rhs)
-            left, right = self.operand(lhs, dtype, level), self.operand(rhs, dtype, level + 1)
-            return self._rounded(Lanes(f"{left} {symbol} {right}", level, held), dtype, op)
+            sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
+            return self._rounded(Lanes(c.Binary(ARITHMETIC[op], *sides), held), dtype, op)
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
-        helper = f"weft_{op}_{self.type(held)}"
-        value = Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, held)
-        return self._rounded(value, dtype, op)
+        return self._rounded(self._helper(op, held, lhs.node, rhs.node), dtype, op)
 
     def _logistic(self, expr: Binary) -> Lanes | None:
         """The divisor of ``a / (exp(-x) + 1)``, where overflow and subnormals do not count."""
@@ -348,21 +332,18 @@ class Vector:
             ) if self.varies(x) and dtype_of(x) is DType.F32:
                 if id(power) in self.temporaries or id(expr.rhs) in self.temporaries:
                     return None
-                helper = f"weft_logistic_{self.type(DType.F32)}"
-                return Lanes(f"{helper}({self.vector(x).text})", PRIMARY, DType.F32)
+                return self._helper("logistic", DType.F32, self.vector(x).node)
             case _:
                 return None
 
     def _integer_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         if op in ("min", "max"):
             lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
-            helper = f"weft_{op}_{self.type(dtype)}"
-            return Lanes(f"{helper}({lhs.text}, {rhs.text})", PRIMARY, dtype)
+            return self._helper(op, dtype, lhs.node, rhs.node)
         if op in BITWISE:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
-            sides = [self.operand(side, dtype, UNARY) for side in (lhs, rhs)]
-            symbol, level = BITWISE[op]
-            return Lanes(f"{sides[0]} {symbol} {sides[1]}", level, dtype)
+            sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
+            return Lanes(c.Binary(BITWISE[op], *sides), dtype)
         if op in SHIFTS:
             return self._shifted(op, expr, dtype)
         if op not in ("add", "sub", "mul"):
@@ -374,31 +355,26 @@ class Vector:
         match expr.rhs:
             case Const(value) if 0 <= value < 8 * dtype.bytes:
                 held = unsigned_of(dtype) if op == "shl" else dtype
-                x = self.vector(expr.lhs)
-                side = x.at(SHIFT) if held is dtype else f"({self.type(held)}){x.at(UNARY)}"
-                text = f"{side} {SHIFTS[op]} {value}"
-                if held is dtype:
-                    return Lanes(text, SHIFT, dtype)
-                return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+                x = self.vector(expr.lhs).node
+                x = x if held is dtype else c.Cast(self.type(held), x)
+                node = c.Binary(SHIFTS[op], x, c.Number(str(value)))
+                return Lanes(node if held is dtype else c.Cast(self.type(dtype), node), dtype)
             case _:
                 return None
 
     def _wrapping(self, op: str, expr: Binary, dtype: DType) -> Lanes:
         unsigned = unsigned_of(dtype)
-        sides: list[str] = []
+        sides: list[c.Node] = []
         for side in (expr.lhs, expr.rhs):
             value = self.value(side)
             if isinstance(value, Value):
-                sides.append(f"({STORAGE[unsigned]}){value.at(UNARY)}")
+                sides.append(c.Cast(STORAGE[unsigned], value.node))
             elif unsigned is dtype:
-                sides.append(value.at(UNARY))
+                sides.append(value.node)
             else:
-                sides.append(f"({self.type(unsigned)}){value.at(UNARY)}")
-        symbol, level = _ARITHMETIC[op]
-        text = f"{sides[0]} {symbol} {sides[1]}"
-        if unsigned is dtype:
-            return Lanes(text, level, dtype)
-        return Lanes(f"({self.type(dtype)})({text})", UNARY, dtype)
+                sides.append(c.Cast(self.type(unsigned), value.node))
+        node = c.Binary(ARITHMETIC[op], *sides)
+        return Lanes(node if unsigned is dtype else c.Cast(self.type(dtype), node), dtype)
 
     def _shuffle(self, expr: Select | Load) -> Lanes | None:
         """Lanes picked from one or two registers, if that is what an expression does."""
@@ -411,10 +387,10 @@ class Vector:
         names = list(dict.fromkeys(name for name, _ in picks))
         if len(names) > 2:
             return None
-        kind = self.type(held_as(dtype_of(expr)))
-        numbers = ", ".join(str(lane + self.lanes * names.index(name)) for name, lane in picks)
-        text = f"weft_shuffle_{kind}({names[0]}, {names[-1]}, {numbers})"
-        return Lanes(text, PRIMARY, held_as(dtype_of(expr)))
+        numbers = (lane + self.lanes * names.index(name) for name, lane in picks)
+        order = (c.Number(str(number)) for number in numbers)
+        held = held_as(dtype_of(expr))
+        return self._helper("shuffle", held, c.Name(names[0]), c.Name(names[-1]), *order)
 
     def _picked(self, expr: Expr, lane: Scalar) -> tuple[str, int] | None:
         """The register and the lane of it that one lane of a selection takes."""
@@ -449,14 +425,13 @@ class Vector:
         yes, no = self.vector(expr.then), self.vector(expr.otherwise)
         if dtype is DType.BOOL:
             size = condition.mask
-            test, yes, no = condition, self.resized(yes, size), self.resized(no, size)
-            mask = test.at(UNARY)
-            text = f"({yes.at(UNARY)} & {mask}) | ({no.at(UNARY)} & ~{mask})"
-            return Lanes(text, BIT_OR, dtype, size)
+            mask = condition.node
+            taken = c.Binary("&", self.resized(yes, size).node, mask)
+            left = c.Binary("&", self.resized(no, size).node, c.Unary("~", mask))
+            return Lanes(c.Binary("|", taken, left), dtype, size)
         held = held_as(dtype)
         mask = self.resized(condition, held.bytes)
-        helper = f"weft_select_{self.type(held)}"
-        return Lanes(f"{helper}({mask.text}, {yes.text}, {no.text})", PRIMARY, held)
+        return self._helper("select", held, mask.node, yes.node, no.node)
 
     def _choice(self, condition: Value, expr: Select, dtype: DType) -> Lanes:
         self.scope.guards += 1
@@ -467,12 +442,12 @@ class Vector:
             yes, no = self.resized(yes, size), self.resized(no, size)
         held = held_as(dtype)
         # What is read from memory has a type of its own, and gcc wants one type here.
-        first, second = yes.at(UNARY), no.at(UNARY)
-        if not size and "_mem" in first + second:
-            first, second = f"({self.type(held)}){first}", f"({self.type(held)}){second}"
-        else:
-            first, second = yes.at(OR), no.at(TERNARY)
-        return Lanes(f"{condition.at(OR)} ? {first} : {second}", TERNARY, held, size)
+        sides = yes.node, no.node
+        read = (each for side in sides for each in c.nodes(side) if isinstance(each, c.Element))
+        if not size and any(each.vector for each in read):
+            kind = self.type(held)
+            sides = c.Cast(kind, yes.node), c.Cast(kind, no.node)
+        return Lanes(c.Ternary(condition.node, *sides), held, size)
 
     def _harmless(self, expr: Expr) -> bool:
         """Whether every load is inside its buffer whatever a condition around says."""
@@ -486,18 +461,16 @@ class Vector:
         if source is target:
             return x
         if target is DType.BOOL:
-            return Lanes(f"{x.at(SUM)} != 0", RELATION, DType.BOOL, held_as(source).bytes)
+            return Lanes(_unequal(x.node, c.Number("0")), DType.BOOL, held_as(source).bytes)
         if source is DType.BOOL:
-            x = Lanes(f"-{x.at(UNARY)}", NEGATIVE, mask_dtype(x.mask))
+            x = Lanes(c.Unary("-", x.node), mask_dtype(x.mask))
         held = held_as(target)
         if source.is_float and not target.is_float:
-            helper = f"weft_saturate_{target.value}_{self.type(x.dtype)}"
-            return Lanes(f"{helper}({x.text})", PRIMARY, target)
+            return self._helper(f"saturate_{target.value}", x.dtype, x.node, gives=target)
         if target in HALVES and x.dtype is not DType.F32:
             return None
         if x.dtype is not held:
-            text = f"__builtin_convertvector({x.text}, {self.type(held)})"
-            x = Lanes(text, PRIMARY, held)
+            x = Lanes(c.Convert(x.node, self.type(held)), held)
         return self._rounded(x, target, "")
 
     def _bits(self, expr: Bits) -> Lanes | None:
@@ -505,7 +478,7 @@ class Vector:
         if any(True for _ in self._index_vars(expr.x)):
             return None
         x = self.vector(expr.x)
-        return Lanes(f"({self.type(expr.dtype)}){x.at(UNARY)}", UNARY, expr.dtype)
+        return Lanes(c.Cast(self.type(expr.dtype), x.node), expr.dtype)
 
     def _index_vars(self, expr: Expr) -> list[Expr]:
         """The vector loop's variable where it is used as a number."""
@@ -514,3 +487,7 @@ class Vector:
         if isinstance(expr, Load):
             return []
         return [found for each in children(expr) for found in self._index_vars(each)]
+
+
+def _unequal(lhs: c.Node, rhs: c.Node) -> c.Node:
+    return c.Binary("!=", lhs, rhs)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from weft.codegen.block import BARRIER, LANES, SUMS, Block, boundary
-from weft.codegen.flavours import Flavour
-from weft.codegen.instruct import call_text
+from weft.codegen import tree as c
+from weft.codegen.block import Block
+from weft.codegen.flavours import CACHE_LINE, LANES, SUMS, Flavour
+from weft.codegen.instruct import instruction_call
 from weft.codegen.lanes import Lanes, storage
-from weft.codegen.linear import LANE, Linear, atom, constant, print_linear
+from weft.codegen.linear import LANE, Linear, atom, constant, value_of
 from weft.codegen.naming import Names
 from weft.codegen.operations import stored
-from weft.codegen.pool import Pool
+from weft.codegen.pool import share
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import Scope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import INT_LIMITS, PRIMARY, SUM, Value, converted
+from weft.codegen.value import INT_LIMITS, Value, converted
 from weft.codegen.vector import Vector
 from weft.loops.nodes import (
     Access,
@@ -38,7 +39,6 @@ from weft.loops.walk import loads, walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
-CACHE_LINE = 64
 # gcc unrolls loops of so many steps before it makes vectors; and afterwards, by its hint.
 _UNROLLED_EARLY, _UNROLLED_LAST = 16, 4
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
@@ -70,12 +70,11 @@ class Writer:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
         self._names = Names()
-        self._pool = Pool(self._names)
-        self.scope = Scope(flavour, pool=self._pool)
+        self.scope = Scope(flavour)
         self.scalar = Scalar(self.scope)
         self._vector: Vector | None = None
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
-        self._stored: list[set[str]] = [set()]
+        self._stored: list[set[c.Node]] = [set()]
         self._loop_variables: dict[str, tuple[str, str]] = {}
         self.declared = 0
         self.params: list[Slot] = []
@@ -100,22 +99,21 @@ class Writer:
                 case Prefetch():
                     self._prefetch(stmt, block)
                 case _:
-                    block.statement(call_text(stmt, self.scalar))
+                    block.add(c.Evaluate(instruction_call(stmt, self.scalar)))
 
-    def finish(self, block: Block) -> list[str]:
-        """The lines of a block that is done; its names are free again, but not around it."""
+    def finish(self, block: Block) -> list[c.Statement]:
+        """The statements of a block that is done; its names are free again, but not around it."""
         block.flush()
-        lines = self._pool.resolve(block, boundary)
+        statements = share(block, self._names)
         for name in block.names:
             self._names.release(name)
-        return lines
+        return statements
 
-    def _close(self, inner: Block, block: Block, opening: str) -> None:
-        """Puts a block into the one around it."""
-        block.statement(opening)
-        block.lines += self.finish(inner)
+    def _close(self, inner: Block, block: Block) -> list[c.Statement]:
+        """The statements of a block that goes into another one."""
+        statements = self.finish(inner)
         block.inner |= inner.inner.union(inner.names)
-        block.add("}")
+        return statements
 
     # --- loops --------------------------------------------------------------------------------
 
@@ -144,66 +142,65 @@ class Writer:
 
     def _unrolled(self, loop: For, start: int, stop: int, block: Block) -> None:
         ends: list[int] = []
-        steps: list[set[str]] = []
+        steps: list[set[c.Node]] = []
         for number in range(start, stop):
-            self._stored.append(set())
+            self._stored.append(set[c.Node]())
             self._with_value(loop.var, constant(number), lambda: self.block(loop.body, block))
             steps.append(self._stored.pop())
             self._stored[-1] |= steps[-1]
-            ends.append(len(block.lines))
+            ends.append(len(block.statements))
         same = all(step == steps[0] for step in steps)
         if self._flavour.barriers and same and len(steps[0]) >= _TILE and len(steps) > 1:
             for end in reversed(ends):
-                if not block.lines[end - 1].endswith(BARRIER):
-                    block.lines.insert(end, block.indent + BARRIER)
+                if not isinstance(block.statements[end - 1], c.Barrier):
+                    block.statements.insert(end, c.Barrier())
 
     def _vectorised(self, loop: For, start: int, lanes: int, block: Block) -> None:
-        lane = atom(Value(LANE, PRIMARY, "int", 0, lanes - 1)).plus(constant(start))
+        lane = atom(Value(LANE, "int", 0, lanes - 1)).plus(constant(start))
         self._vector = Vector(self.scope, loop.var, start, lanes)
         self._with_value(loop.var, lane, lambda: self.block(loop.body, block))
         self._vector = None
 
     def _serial(self, loop: For, start: Linear, stop: Linear, block: Block) -> None:
-        first, last = print_linear(start), print_linear(stop)
-        if "[" in last.text:  # evaluated once, whatever the body stores
+        first, last = value_of(start), value_of(stop)
+        if any(isinstance(each, c.Element | c.Index) for each in c.nodes(last.node)):
+            # Evaluated once, whatever the body stores.
             self._bounded(loop, first, last, block)
             return
         self._loop(loop, first, last, block)
 
     def _bounded(self, loop: For, first: Value, last: Value, block: Block) -> None:
-        outer = Block(block.depth + 1)
+        outer = Block()
         name = self._names.fresh(f"{loop.var}_stop")
         kind = last.promoted
-        outer.add(f"const {kind} {name} = {converted(last, kind)};")
-        self._loop(loop, first, last._replace(text=name, level=PRIMARY, kind=kind), outer)
+        outer.declare(c.Declare(kind, name, converted(last, kind)))
+        self._loop(loop, first, last._replace(node=c.Name(name), kind=kind), outer)
         self._names.release(name)
-        self._close(outer, block, "{")
+        block.add(c.Braced(self._close(outer, block)))
 
     def _loop(self, loop: For, first: Value, last: Value, block: Block) -> None:
         fits = first.within(INT_LIMITS) and last.within(INT_LIMITS)
         kind = "int" if fits and first.promoted == last.promoted == "int" else "int64_t"
         block.flush()
         name = self._loop_variable(loop.var, kind)
-        begin = converted(first, kind)
-        declared = f"{kind} " if self._flavour.loop_declarations else ""
-        test = f"{name} < {last.at(SUM)}"
-        inner = Block(block.depth + 1)
-        self._stored.append(set())
-        value = atom(Value(name, PRIMARY, kind, first.low, max(first.low, last.high - 1)))
-        self.scope.loops.add(name)
-        self._with_value(loop.var, value, lambda: self.block(loop.body, inner))
-        self.scope.loops.discard(name)
+        inner = Block()
+        self._stored.append(set[c.Node]())
+        value = Value(c.Name(name), kind, first.low, max(first.low, last.high - 1))
+        self.scope.loops.add(value.node)
+        self._with_value(loop.var, atom(value), lambda: self.block(loop.body, inner))
+        self.scope.loops.discard(value.node)
         stored = self._stored.pop()
         self._stored[-1] |= stored
         if self._flavour.barriers and len(stored) >= _TILE and loop.kind is Kind.SERIAL:
-            outside = stored - set(inner.names)
-            if len(outside) >= _TILE and not inner.lines[-1].endswith(BARRIER):
-                inner.statement(BARRIER)
-        if not inner.lines and not inner.pending:
+            outside = stored - set(map(c.Name, inner.names))
+            if len(outside) >= _TILE and not isinstance(inner.statements[-1], c.Barrier):
+                inner.add(c.Barrier())
+        if not inner.statements and not inner.pending:
             self._names.release(name)
             return
         hint = self._hint(loop, first, last)
-        self._close(inner, block, f"{hint}for ({declared}{name} = {begin}; {test}; ++{name}) {{")
+        body = self._close(inner, block)
+        block.add(c.For(kind, name, converted(first, kind), last.node, body, hint))
         block.inner.add(name)
         self.declared += 4
         if self._flavour.loop_declarations:
@@ -215,30 +212,29 @@ class Writer:
             return ""
         lanes = last.low - first.low
         if lanes > _UNROLLED_EARLY:
-            return f"{SUMS} " if _accumulates(loop) else ""
+            return SUMS if _accumulates(loop) else ""
         # Compilers would unroll it before they look for vectors.
-        return f"{LANES} " if lanes > _UNROLLED_LAST else ""
+        return LANES if lanes > _UNROLLED_LAST else ""
 
     def _loop_variable(self, var: str, kind: str) -> str:
         if self._flavour.loop_declarations:
             return self._names.fresh(var)
         # Declared at the head of the function: a variable that no loop around uses will do.
-        busy = {text for value in self.scope.values.values() for text in value.terms}
+        busy = {node for value in self.scope.values.values() for node in value.terms}
         for name, (wish, known) in self._loop_variables.items():
-            if wish == var and known == kind and name not in busy:
+            if wish == var and known == kind and c.Name(name) not in busy:
                 return name
         name = self._names.fresh(var)
         self._loop_variables[name] = (var, kind)
         return name
 
-    def loop_declarations(self, text: str) -> list[str]:
+    def loop_declarations(self, used: Collection[str]) -> list[c.Statement]:
         """Declarations of the loop variables used, where the dialect wants them up front."""
-        by_kind: dict[str, list[str]] = {}
+        by_kind: dict[str, list[c.Variable]] = {}
         for name, (_, kind) in self._loop_variables.items():
-            if f"for ({name} = " not in text:
-                continue
-            by_kind.setdefault(kind, []).append(name)
-        return [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
+            if name in used:
+                by_kind.setdefault(kind, []).append(c.Variable(kind, name))
+        return [c.Variables(kind, variables) for kind, variables in by_kind.items()]
 
     # --- conditions ---------------------------------------------------------------------------
 
@@ -247,23 +243,21 @@ class Writer:
         if test.low == test.high:
             self.block(stmt.then if test.low else stmt.otherwise, block)
             return
-        inner = Block(block.depth + 1)
-        self.block(stmt.then, inner)
-        self._close(inner, block, f"if ({test.text}) {{")
-        if stmt.otherwise:
-            inner = Block(block.depth + 1)
-            self.block(stmt.otherwise, inner)
-            del block.lines[-1]
-            self._close(inner, block, "} else {")
+        bodies: list[list[c.Statement]] = []
+        for body in (stmt.then, stmt.otherwise):
+            inner = Block()
+            self.block(body, inner)
+            bodies.append(self._close(inner, block))
+        block.add(c.If(test.node, *bodies))
 
     # --- locals -------------------------------------------------------------------------------
 
     def _local(self, stmt: Local, block: Block, alone: bool = True) -> None:
         """A local with its body; in braces where another follows, so that both may share memory."""
         if not block.head or not alone:
-            inner = Block(block.depth + 1)
+            inner = Block()
             self._local(stmt, inner)
-            self._close(inner, block, "{")
+            block.add(c.Braced(self._close(inner, block)))
             return
         form = self._shapes.form(stmt)
         buffer = replace(stmt.buffer, access=Access.LOCAL, strides=None)
@@ -294,10 +288,11 @@ class Writer:
             if name != slot.name:
                 self._names.take(name)  # to the letter: that is how it is read
                 block.names.append(name)
-            array = "" if slot.registers else self._array(slot)
-            count = max(1, slot.lanes) if slot.registers else max(1, slot.inner)
-            self.declared += count * storage(slot.dtype).bytes
-            block.pending[f"{name}{array}"] = kind
+            length = 0 if slot.registers else max(1, slot.inner)
+            bytes = (length or max(1, slot.lanes)) * storage(slot.dtype).bytes
+            self.declared += bytes
+            aligned = self._flavour.vectors and bytes >= CACHE_LINE and bytes % CACHE_LINE == 0
+            block.pending[name] = c.Variable(kind, name, length, aligned)
 
     # --- prefetches ---------------------------------------------------------------------------
 
@@ -308,15 +303,7 @@ class Writer:
         slot = self.scalar.slot(stmt.buffer)
         name, offset = place(slot, [self.scalar.linear(each) for each in stmt.index])
         if offset is not None:
-            target = self.scope.element(slot, name, offset)
-            block.statement(f"__builtin_prefetch(&{target}, 0, 2);")
-
-    def _array(self, slot: Slot) -> str:
-        """What stands behind the name of an array; vectors in it lie in one cache line."""
-        size = max(1, slot.inner)
-        bytes = size * storage(slot.dtype).bytes
-        aligned = self._flavour.vectors and bytes >= CACHE_LINE and bytes % CACHE_LINE == 0
-        return f"[{size}] __attribute__((aligned({CACHE_LINE})))" if aligned else f"[{size}]"
+            block.add(c.Fetch(self.scope.element(slot, name, offset)))
 
     # --- stores -------------------------------------------------------------------------------
 
@@ -329,23 +316,22 @@ class Writer:
         if not shared:
             self._store_plain(stmt, block)
             return
-        inner = Block(block.depth + 1)
+        inner = Block()
         vector, known = self._vector, dict(self.scope.temporaries)
-        for expr in shared:
-            self._temporary(expr, inner)
+        temporaries = {self._temporary(expr, inner) for expr in shared}
         self._store_plain(stmt, inner)
-        inner.drop_unused()
+        inner.drop_unused(temporaries)
         self._vector = vector
         self.scope.temporaries.clear()
         self.scope.temporaries.update(known)
-        self._close(inner, block, "{")
+        block.add(c.Braced(self._close(inner, block)))
 
     def _harmless(self, load: Load) -> bool:
         slot = self.scope.slots[load.buffer]
         return not slot.local and self.scalar.inside(load)
 
-    def _temporary(self, expr: Expr, block: Block) -> None:
-        """Computes a shared expression once."""
+    def _temporary(self, expr: Expr, block: Block) -> str:
+        """Computes a shared expression once; returns the name of what holds it."""
         name = self._names.fresh("t")
         block.names.append(name)
         self.declared += 8
@@ -356,13 +342,14 @@ class Writer:
             dtype = f"v{vector.lanes}{value.dtype.value}"
             if value.mask:
                 dtype = f"v{vector.lanes}i{value.mask * 8}"
-            block.add(f"const {dtype} {name} = {value.text};")
-            held = Lanes(name, PRIMARY, value.dtype, value.mask)
+            block.declare(c.Declare(dtype, name, value.node))
+            held = value._replace(node=c.Name(name))
             self._vector = vector.with_temporaries({id(expr): held})
-            return
+            return name
         kind = value.promoted
-        block.add(f"const {kind} {name} = {value.text};")
-        self.scope.temporaries[id(expr)] = value._replace(text=name, level=PRIMARY, kind=kind)
+        block.declare(c.Declare(kind, name, value.node))
+        self.scope.temporaries[id(expr)] = value._replace(node=c.Name(name), kind=kind)
+        return name
 
     def _store_plain(self, stmt: Store, block: Block) -> None:
         slot = self.scalar.slot(stmt.buffer)
@@ -371,12 +358,12 @@ class Writer:
             self._store_lanes(self._vector, stmt, slot, index, block)
             return
         name, offset = place(slot, index)
-        target = name if offset is None else self.scope.element(slot, name, offset, load=False)
-        operator, rest = self._accumulation(stmt, slot, target)
+        target = self.scalar.at(slot, name, offset, load=False)
+        operator, rest = self._accumulation(stmt, slot)
         value = stored(self.scalar.value(rest), slot)
         self._assign(target, operator, value, slot, block)
 
-    def _accumulation(self, stmt: Store, slot: Slot, target: str) -> tuple[str, Expr]:
+    def _accumulation(self, stmt: Store, slot: Slot) -> tuple[str, Expr]:
         """``+=`` and what is added, where the value stored is the old one and something."""
         value = stmt.value
         if not (isinstance(value, Binary) and value.op in _ASSIGNED):
@@ -386,16 +373,19 @@ class Writer:
         same = value.lhs.buffer == stmt.buffer and value.lhs.index == stmt.index
         return (_ASSIGNED[value.op], value.rhs) if same else ("=", value)
 
-    def _assign(self, target: str, operator: str, value: str, slot: Slot, block: Block) -> None:
+    def _assign(
+        self, target: c.Node, operator: str, value: c.Node, slot: Slot, block: Block
+    ) -> None:
         if operator == "=" and value == target:
             return
         if slot.registers:
             self._stored[-1].add(target)
-        if target in block.pending and operator == "=" and block.head:
-            kind = block.pending.pop(target)
-            block.add(f"{kind} {target} = {value};")
-            return
-        block.statement(f"{target} {operator} {value};")
+        if isinstance(target, c.Name) and operator == "=" and block.head:
+            variable = block.pending.pop(target.name, None)
+            if variable is not None:
+                block.declare(c.Declare(variable.type, target.name, value, const=False))
+                return
+        block.add(c.Assign(target, operator, value))
 
     def _store_lanes(
         self, vector: Vector, stmt: Store, slot: Slot, index: list[Linear], block: Block
@@ -405,26 +395,24 @@ class Writer:
         if target is None:
             self._scatter(vector, stmt, slot, block)
             return
-        operator, rest = self._accumulation(stmt, slot, target)
+        operator, rest = self._accumulation(stmt, slot)
         if operator == "=":
-            self._assign(target, "=", vector.stored(slot, rest), slot, block)
-            return
-        value = vector.value(rest)
-        text = vector.operand(value, slot.dtype, SUM if operator == "*=" else 0)
-        self._assign(target, operator, text, slot, block)
+            value = vector.stored(slot, rest)
+        else:
+            value = vector.operand(vector.value(rest), slot.dtype)
+        self._assign(target, operator, value, slot, block)
 
     def _scatter(self, vector: Vector, stmt: Store, slot: Slot, block: Block) -> None:
         """Stores lane by lane."""
-        inner = Block(block.depth + 1)
-        value = vector.vector(stmt.value)
-        text = vector.packed(slot, value)
+        inner = Block()
+        value = vector.packed(slot, vector.vector(stmt.value))
         kind = vector.type(storage(slot.dtype))
         name = self._names.fresh("lanes")
         inner.names.append(name)
-        inner.add(f"const {kind} {name} = {text};")
+        inner.declare(c.Declare(kind, name, value))
         for lane in range(vector.lanes):
             scalar = vector.at_lane(lane)
             base, offset = place(slot, [scalar.linear(each) for each in stmt.index])
-            at = base if offset is None else self.scope.element(slot, base, offset, load=False)
-            inner.add(f"{at} = {name}[{lane}];")
-        self._close(inner, block, "{")
+            target = scalar.at(slot, base, offset, load=False)
+            inner.add(c.Assign(target, "=", c.Index(c.Name(name), c.Number(str(lane)))))
+        block.add(c.Braced(self._close(inner, block)))

@@ -17,7 +17,7 @@ from weft.codegen.emit import Files
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.interface import run_parameters
 from weft.codegen.layout import integer_types, standard_headers
-from weft.codegen.literals import array_lines, storage_of
+from weft.codegen.literals import array_lines, array_names, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
@@ -332,13 +332,14 @@ def golden_header(toolkit: Toolkit) -> str:
         f'#include "{files.header[0]}"',
     ]
     arrays: list[str] = []
+    c99 = files.flavour.c99_library
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            arrays += _array(f"golden_{word}_{number}", vector, files.flavour.c99_library)
-    text = "\n".join(arrays)
-    headers = standard_headers(text)
-    if files.flavour.c99_library:
-        headers += integer_types(text, files.flavour)
+            arrays += _array(f"golden_{word}_{number}", vector, c99)
+    names = array_names((each.array for each in (*golden.inputs, *golden.outputs)), c99)
+    headers = standard_headers(names)
+    if c99:
+        headers += integer_types(names, files.flavour)
     return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 

@@ -1,0 +1,389 @@
+"""C as a tree: the expressions and statements that kernels are made of.
+
+What a node means is fixed here, how it is spelled in a dialect is the printer's business.
+Expressions compare by structure, so that they can be keys; only accesses to memory are
+objects, since a pass over their block says where each of them is read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from weft.codegen.linear import Linear
+    from weft.codegen.slots import Slot
+
+# Precedence, as in the grammar of C: an operand below the level that is wanted gets brackets.
+PRIMARY, UNARY, NEGATIVE, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 14, 13, 12, 11, 10, 9
+BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = 8, 7, 6, 5, 4, 3
+
+BINARY_LEVELS = {
+    "*": (PRODUCT, PRODUCT, NEGATIVE),
+    "/": (PRODUCT, PRODUCT, NEGATIVE),
+    "%": (PRODUCT, PRODUCT, UNARY),
+    "+": (SUM, SUM, PRODUCT),
+    "-": (SUM, SUM, PRODUCT),
+    **dict.fromkeys(("<", "<=", ">", ">="), (RELATION, SUM, SUM)),
+    **dict.fromkeys(("==", "!="), (EQUALITY, SUM, SUM)),
+    # Compilers warn of these without brackets, and people misread them.
+    "<<": (SHIFT, UNARY, UNARY),
+    ">>": (SHIFT, UNARY, UNARY),
+    "&": (BIT_AND, UNARY, UNARY),
+    "^": (BIT_XOR, UNARY, UNARY),
+    "|": (BIT_OR, UNARY, UNARY),
+    "&&": (AND, AND, AND),
+    "||": (OR, EQUALITY, EQUALITY),
+}
+"""The level of each operator, and the levels its operands need to stand without brackets."""
+UNARY_LEVELS = {"-": NEGATIVE, "!": UNARY, "~": UNARY, "&": UNARY}
+
+# --- expressions ----------------------------------------------------------------------------------
+
+
+class Name(NamedTuple):
+    """A variable, a parameter or a constant array."""
+
+    name: str
+
+
+class Number(NamedTuple):
+    """A literal; ``names`` are the types and macros that it is made of."""
+
+    text: str
+    level: int = PRIMARY
+    names: tuple[str, ...] = ()
+
+
+class Unary(NamedTuple):
+    """``op x``."""
+
+    op: str
+    x: Node
+
+
+class Binary(NamedTuple):
+    """``lhs op rhs``."""
+
+    op: str
+    lhs: Node
+    rhs: Node
+
+
+class Ternary(NamedTuple):
+    """``test ? yes : no``."""
+
+    test: Node
+    yes: Node
+    no: Node
+
+
+class Cast(NamedTuple):
+    """``(type)x``."""
+
+    type: str
+    x: Node
+
+
+class Convert(NamedTuple):
+    """The lanes of a vector converted one by one to another element type."""
+
+    x: Node
+    type: str
+
+
+class Group(NamedTuple):
+    """``(x)`` whatever stands beside it: a scalar beside vectors."""
+
+    x: Node
+
+
+class Index(NamedTuple):
+    """``base[at]``: a lane of a vector."""
+
+    base: Node
+    at: Node
+
+
+class Braces(NamedTuple):
+    """``(type){items}``."""
+
+    type: str
+    items: tuple[Node, ...]
+
+
+class Call(NamedTuple):
+    """A call of a function of the library or the compiler."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+class Helper(NamedTuple):
+    """A call of a helper function, whose text goes into the file."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+class Element:
+    """An element of a buffer in memory, or a whole vector from there on.
+
+    Attributes:
+        slot: what is accessed; name: its C name.
+        offset: in elements.
+        vector: the vector type, empty for one element.
+        load: whether it is read.
+        pooled: whether a pass may change where it is read from.
+        pointer: a pointer to element ``first`` to use instead of the name, if any.
+        held: the variable that holds the vector already, if any.
+    """
+
+    __slots__ = ("first", "held", "load", "name", "offset", "pointer", "pooled", "slot", "vector")
+
+    def __init__(
+        self, slot: Slot, name: str, offset: Linear, vector: str, load: bool, pooled: bool
+    ) -> None:
+        self.slot, self.name, self.offset = slot, name, offset
+        self.vector, self.load, self.pooled = vector, load, pooled
+        self.pointer = self.held = ""
+        self.first = 0
+
+    def copy(self) -> Element:
+        """The same access once more."""
+        other = Element(self.slot, self.name, self.offset, self.vector, self.load, self.pooled)
+        other.pointer, other.first = self.pointer, self.first
+        return other
+
+    @property
+    def base(self) -> tuple[object, ...]:
+        """What it shares with accesses that differ by a constant."""
+        return self.name, *((node, term.factor) for node, term in self.offset.terms.items())
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it shares with accesses that are the same."""
+        return self.offset.const, self.vector, self.load, self.base
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Element) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+Node: TypeAlias = (
+    Name
+    | Number
+    | Unary
+    | Binary
+    | Ternary
+    | Cast
+    | Convert
+    | Group
+    | Index
+    | Braces
+    | Call
+    | Helper
+    | Element
+)
+
+
+def level_of(node: Node) -> int:
+    """The precedence of an expression."""
+    match node:
+        case Binary(op):
+            return BINARY_LEVELS[op][0]
+        case Number():
+            return node.level
+        case Unary(op):
+            return UNARY_LEVELS[op]
+        case Ternary():
+            return TERNARY
+        case Cast():
+            return UNARY
+        case Element():
+            return UNARY if node.vector else PRIMARY
+        case _:
+            return PRIMARY
+
+
+def parts(node: Node) -> Sequence[Node]:
+    """The operands of an expression, in the order in which they are printed."""
+    match node:
+        case Binary(_, lhs, rhs) | Index(lhs, rhs):
+            return lhs, rhs
+        case Unary(_, x) | Cast(_, x) | Convert(x, _) | Group(x):
+            return (x,)
+        case Ternary():
+            return node
+        case Braces(_, items) | Call(_, items) | Helper(_, items):
+            return items
+        case Element() if not node.pooled:
+            return tuple(node.offset.terms)
+        case _:
+            return ()
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """An expression and all in it."""
+    yield node
+    for each in parts(node):
+        yield from nodes(each)
+
+
+class Variable(NamedTuple):
+    """A variable; an array if it has a length, perhaps one that begins with a cache line."""
+
+    type: str
+    name: str
+    length: int = 0
+    aligned: bool = False
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Declare:
+    """``type name = value;``; ``const`` if nothing is assigned to it later."""
+
+    type: str
+    name: str
+    value: Node
+    const: bool = True
+
+
+@dataclass(slots=True)
+class Pointer:
+    """A pointer into a buffer: ``const float *const x_at = x + i * 4;``."""
+
+    slot: Slot
+    const: bool
+    name: str
+    value: Node
+
+
+@dataclass(slots=True)
+class Variables:
+    """Variables of one type without values."""
+
+    type: str
+    variables: Sequence[Variable]
+
+
+@dataclass(slots=True)
+class Assign:
+    """``target op value;``."""
+
+    target: Node
+    op: str
+    value: Node
+
+
+@dataclass(slots=True)
+class Evaluate:
+    """``x;``."""
+
+    x: Node
+
+
+@dataclass(slots=True)
+class Fetch:
+    """A hint that an element will be read soon."""
+
+    target: Node
+
+
+@dataclass(slots=True)
+class Unused:
+    """``(void)name;``."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class Barrier:
+    """Keeps compilers from moving loads across it."""
+
+
+@dataclass(slots=True)
+class For:
+    """``for (name = first; name < last; ++name)``.
+
+    Attributes:
+        type: of the variable.
+        hint: the macro before it that tells compilers how far to unroll it, if any.
+    """
+
+    type: str
+    name: str
+    first: Node
+    last: Node
+    body: list[Statement]
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class If:
+    """``if (test) {...} else {...}``."""
+
+    test: Node
+    then: list[Statement]
+    otherwise: list[Statement] = field(default_factory=list["Statement"])
+
+
+@dataclass(slots=True)
+class Braced:
+    """A block of its own."""
+
+    body: list[Statement]
+
+
+Statement: TypeAlias = (
+    Declare | Pointer | Variables | Assign | Evaluate | Fetch | Unused | Barrier | For | If | Braced
+)
+
+
+def roots(statement: Statement) -> Sequence[Node]:
+    """The expressions of a statement itself, in the order in which they are printed."""
+    match statement:
+        case Assign(target, _, value):
+            return target, value
+        case Declare(_, _, value) | Pointer(_, _, _, value):
+            return (value,)
+        case For(_, _, first, last):
+            return first, last
+        case If(test):
+            return (test,)
+        case Evaluate(x) | Fetch(x):
+            return (x,)
+        case _:
+            return ()
+
+
+def blocks(statement: Statement) -> Sequence[list[Statement]]:
+    """The blocks inside a statement."""
+    match statement:
+        case For(body=body) | Braced(body):
+            return (body,)
+        case If(_, then, otherwise):
+            return then, otherwise
+        case _:
+            return ()
+
+
+def mentions(statement: Statement, found: set[str]) -> None:
+    """Adds the names that a statement reads or writes, and those that its blocks do."""
+    for root in roots(statement):
+        for node in nodes(root):
+            if isinstance(node, Name):
+                found.add(node.name)
+            elif isinstance(node, Element):
+                found.add(node.held or node.pointer or node.name)
+                if not node.pointer:
+                    found.update(each.name for each in node.offset.terms if isinstance(each, Name))
+    for block in blocks(statement):
+        for each in block:
+            mentions(each, found)

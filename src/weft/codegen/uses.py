@@ -1,0 +1,49 @@
+"""What a piece of C uses: names collected by the printer, or the words of C given as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from string import punctuation
+from typing import NamedTuple
+
+from weft.codegen.naming import MATH
+
+_BLANKS = str.maketrans({**dict.fromkeys(punctuation.replace("_", ""), " "), "(": " ( "})
+
+
+class Uses(NamedTuple):
+    """What a piece of C uses.
+
+    Attributes:
+        names: variables, functions, types and macros.
+        helpers: helper functions that it calls.
+    """
+
+    names: frozenset[str] = frozenset()
+    helpers: tuple[str, ...] = ()
+
+
+NOTHING_USED = Uses()
+
+
+def together(pieces: Iterable[Uses]) -> Uses:
+    """What all of them use."""
+    names: set[str] = set()
+    helpers: dict[str, None] = {}
+    for each in pieces:
+        names |= each.names
+        helpers.update(dict.fromkeys(each.helpers))
+    return Uses(frozenset(names), tuple(helpers))
+
+
+def words(text: str) -> frozenset[str]:
+    """The names in C that was given as text; those of mathematical functions if they are called."""
+    first, *rest = text.split("/*")
+    code = " ".join([first, *(piece.partition("*/")[2] for piece in rest)])
+    found = [*code.translate(_BLANKS).split(), ""]
+    return frozenset(
+        word
+        for word, after in pairwise(found)
+        if word != "(" and (after == "(" or word not in MATH)
+    )

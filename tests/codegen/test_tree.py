@@ -1,0 +1,84 @@
+"""The C tree: brackets by precedence, names that are known, accesses that are shared."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import weft.codegen
+from weft.codegen import tree as c
+from weft.codegen.block import Block
+from weft.codegen.flavours import flavour_named
+from weft.codegen.linear import Linear, atom
+from weft.codegen.naming import Names
+from weft.codegen.pool import share
+from weft.codegen.printer import Printer
+from weft.codegen.slots import Slot
+from weft.codegen.uses import words
+from weft.codegen.value import Value
+from weft.dtypes import DType
+from weft.loops.nodes import Buffer
+
+A, B, X = c.Name("a"), c.Name("b"), c.Name("x")
+
+
+def printed(node: c.Node) -> str:
+    return Printer(flavour_named("gnu")).text(node)
+
+
+def test_no_regular_expression_reads_generated_c() -> None:
+    for path in Path(weft.codegen.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert "re" not in names, path
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (c.Binary("-", A, c.Binary("-", B, X)), "a - (b - x)"),
+        (c.Binary("-", c.Binary("-", A, B), X), "a - b - x"),
+        (c.Binary("*", c.Binary("+", A, B), c.Unary("-", X)), "(a + b) * -x"),
+        (c.Cast("int64_t", c.Binary("*", A, B)), "(int64_t)(a * b)"),
+        (c.Binary(">>", c.Binary("+", A, B), c.Number("3")), "(a + b) >> 3"),
+        (c.Binary("||", c.Binary("&&", A, B), X), "(a && b) || x"),
+        (c.Ternary(c.Ternary(A, B, X), A, c.Ternary(A, B, X)), "(a ? b : x) ? a : a ? b : x"),
+        (c.Unary("-", c.Number("-1", c.NEGATIVE)), "-(-1)"),
+        (c.Index(c.Binary("+", A, B), c.Number("2")), "(a + b)[2]"),
+    ],
+)
+def test_operands_get_the_brackets_that_they_need(node: c.Node, text: str) -> None:
+    assert printed(node) == text
+
+
+def test_the_printer_knows_what_it_used() -> None:
+    printer = Printer(flavour_named("gnu"))
+    call = c.Helper("weft_max_v4f32", (c.Convert(A, "v4f32"), c.Call("sqrtf", (B,))))
+    printer.lines([c.Declare("v4f32", "y", call)])
+    assert printer.uses.names == {"a", "b", "v4f32", "sqrtf"}
+    assert printer.uses.helpers == ("weft_max_v4f32",)
+
+
+def test_vectors_loaded_twice_are_loaded_once_through_one_pointer() -> None:
+    slot = Slot(Buffer("x", DType.F32, (4096,)), "x")
+    offset = atom(Value(c.Name("i"), "int", 0, 63)).times(64)
+    block = Block()
+    for name, more in (("p", 0), ("q", 8), ("r", 0)):
+        access = c.Element(slot, "x", Linear(more, offset.terms), "v8f32", load=True, pooled=True)
+        block.declare(c.Declare("v8f32", name, access))
+    lines = Printer(flavour_named("gnu")).lines(share(block, Names(["x", "i", "p", "q", "r"])))
+    assert [line.strip() for line in lines] == [
+        "const float *const x_at = x + i * 64;",
+        "const v8f32 x_0 = *(const v8f32_mem *)x_at;",
+        "const v8f32 p = x_0;",
+        "const v8f32 q = *(const v8f32_mem *)(x_at + 8);",
+        "const v8f32 r = x_0;",
+    ]
+
+
+def test_words_of_given_c_leave_out_comments_and_functions_that_are_not_called() -> None:
+    text = "const int finite = floor(x) != 0; /* log( it */ y = weft_fetch(memory, 3);"
+    assert words(text) == {*"const int floor x 0 y weft_fetch memory 3".split()}
