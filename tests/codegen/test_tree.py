@@ -10,6 +10,7 @@ import pytest
 import weft.codegen
 from weft.codegen import tree as c
 from weft.codegen.block import Block
+from weft.codegen.element import Element
 from weft.codegen.flavours import flavour_named
 from weft.codegen.linear import Linear, atom
 from weft.codegen.naming import Names
@@ -67,7 +68,7 @@ def test_vectors_loaded_twice_are_loaded_once_through_one_pointer() -> None:
     offset = atom(Value(c.Name("i"), "int", 0, 63)).times(64)
     block = Block()
     for name, more in (("p", 0), ("q", 8), ("r", 0)):
-        access = c.Element(slot, "x", Linear(more, offset.terms), "v8f32", load=True, pooled=True)
+        access = Element(slot, "x", Linear(more, offset.terms), "v8f32", load=True, pooled=True)
         block.declare(c.Declare("v8f32", name, access))
     lines = Printer(flavour_named("gnu")).lines(share(block, Names(["x", "i", "p", "q", "r"])))
     assert [line.strip() for line in lines] == [

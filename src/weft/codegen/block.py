@@ -61,7 +61,7 @@ def boundary(statement: c.Statement) -> bool:
     """Whether memory may change here, or other statements begin or end."""
     match statement:
         case c.Assign(target):
-            return isinstance(target, c.Element | c.Index)
+            return isinstance(target, c.Memory | c.Index)
         case c.For() | c.If() | c.Braced() | c.Barrier() | c.Evaluate():
             return True
         case _:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.codegen.tree import Node
+from weft.codegen import tree as c
+from weft.codegen.helpers_vector import vector_type
+from weft.codegen.naming import STORAGE
+from weft.codegen.operations import ARITHMETIC, SHIFTS
+from weft.codegen.value import Value
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
 
@@ -18,7 +22,7 @@ class Lanes(NamedTuple):
         mask: bytes of each lane of a mask (all ones or zero), 0 if it is none.
     """
 
-    node: Node
+    node: c.Node
     dtype: DType
     mask: int = 0
 
@@ -38,3 +42,32 @@ def storage(dtype: DType) -> DType:
 def unsigned_of(dtype: DType) -> DType:
     """The unsigned integer of the same width."""
     return DType(f"u{dtype.bytes * 8}")
+
+
+def helper_call(
+    op: str, dtype: DType, lanes: int, *operands: c.Node, gives: DType | None = None
+) -> Lanes:
+    """A call of a helper on vectors of a type; ``gives`` is the type of its result, if another."""
+    return Lanes(c.Helper(f"weft_{op}_{vector_type(dtype, lanes)}", operands), gives or dtype)
+
+
+def wrapping(op: str, lhs: Value | Lanes, rhs: Value | Lanes, dtype: DType, lanes: int) -> Lanes:
+    """``add``, ``sub`` or ``mul`` of integers, modulo their width."""
+    unsigned = unsigned_of(dtype)
+    sides: list[c.Node] = []
+    for side in (lhs, rhs):
+        if isinstance(side, Value):
+            sides.append(c.Cast(STORAGE[unsigned], side.node))
+        else:
+            cast = unsigned is not dtype
+            sides.append(c.Cast(vector_type(unsigned, lanes), side.node) if cast else side.node)
+    node = c.Binary(ARITHMETIC[op], *sides)
+    return Lanes(node if unsigned is dtype else c.Cast(vector_type(dtype, lanes), node), dtype)
+
+
+def shifted(op: str, x: Lanes, count: int, dtype: DType, lanes: int) -> Lanes:
+    """All lanes shifted by a number that is less than the width of the type."""
+    held = unsigned_of(dtype) if op == "shl" else dtype
+    node = x.node if held is dtype else c.Cast(vector_type(held, lanes), x.node)
+    node = c.Binary(SHIFTS[op], node, c.Number(str(count)))
+    return Lanes(node if held is dtype else c.Cast(vector_type(dtype, lanes), node), dtype)

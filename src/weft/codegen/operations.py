@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.codegen import tree as c
 from weft.codegen.arithmetic import integer_binary, narrowed, wrapped_negative
+from weft.codegen.element import Element
 from weft.codegen.library import LIBRARY_OPS, library_call
 from weft.codegen.linear import value_of
 from weft.codegen.naming import STORAGE
@@ -239,7 +240,7 @@ def _length(node: c.Node, level: int = 0) -> int:
             return _length(test, c.OR) + _length(yes, c.OR) + _length(no, c.TERNARY) + 6
         case c.Index(base, at):
             return _length(base) + _length(at) + 2
-        case c.Element() if not node.vector:
+        case Element() if not node.vector:
             return (
                 _POOLED if node.pooled else len(node.name) + _length(value_of(node.offset).node) + 2
             )

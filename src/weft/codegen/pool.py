@@ -11,12 +11,13 @@ from collections import Counter
 
 from weft.codegen import tree as c
 from weft.codegen.block import Block, boundary
+from weft.codegen.element import Element
 from weft.codegen.linear import Linear, moved
 from weft.codegen.naming import Names
 
 # From this many accesses on, a pointer makes the text shorter and the compiler faster.
 _WORTH_A_POINTER = 3
-_Accesses = list[c.Element]
+_Accesses = list[Element]
 
 
 def share(block: Block, names: Names) -> list[c.Statement]:
@@ -48,7 +49,7 @@ def share(block: Block, names: Names) -> list[c.Statement]:
 
 
 def _collect(node: c.Node, found: _Accesses) -> None:
-    if isinstance(node, c.Element) and node.pooled:
+    if isinstance(node, Element) and node.pooled:
         found.append(node)
     elif not isinstance(node, c.Name):
         for each in c.parts(node):
@@ -70,7 +71,9 @@ def _point(accesses: _Accesses, block: Block, names: Names) -> list[c.Statement]
         pointer = _fresh(names, f"{name}_at", block)
         first = min(access.offset.const for access in members)
         const = slot.constant and all(access.load for access in members)
-        declared.append(c.Pointer(slot, const, pointer, moved(c.Name(name), Linear(first, terms))))
+        declared.append(
+            c.Pointer(slot.ctype, const, pointer, moved(c.Name(name), Linear(first, terms)))
+        )
         for access in members:
             access.pointer, access.first = pointer, first
     return declared

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from weft.codegen import tree as c
+from weft.codegen.element import Element
 from weft.codegen.flavours import CACHE_LINE, Flavour
 from weft.codegen.linear import Linear, moved, value_of
 from weft.codegen.uses import Uses
@@ -47,8 +48,8 @@ class Printer:
             own, left, right = c.BINARY_LEVELS[node.op]
             text = f"{self.text(node.lhs, left)} {node.op} {self.text(node.rhs, right)}"
             return text if own >= level else f"({text})"
-        if isinstance(node, c.Element):
-            text, own = self._element(node), c.UNARY if node.vector and not node.held else c.PRIMARY
+        if isinstance(node, c.Memory):
+            text, own = self._memory(node), c.UNARY if node.vector and not node.held else c.PRIMARY
         elif isinstance(node, c.Number):
             self.names.update(node.names)
             text, own = node.text, node.level
@@ -90,7 +91,8 @@ class Printer:
     def _list(self, nodes: Iterable[c.Node]) -> str:
         return ", ".join([self.text(node) for node in nodes])
 
-    def _element(self, node: c.Element) -> str:
+    def _memory(self, node: c.Memory) -> str:
+        assert isinstance(node, Element)
         if node.held:
             self.names.add(node.held)
             return node.held
@@ -128,9 +130,9 @@ class Printer:
             case c.Declare(type, name, value, const):
                 self.names.add(type)
                 text = f"{'const ' if const else ''}{type} {name} = {self.text(value)}"
-            case c.Pointer(slot, const, name, value):
-                self.names.add(slot.ctype)
-                kind = f"{'const ' if const else ''}{slot.ctype} *const"
+            case c.Pointer(type, const, name, value):
+                self.names.add(type)
+                kind = f"{'const ' if const else ''}{type} *const"
                 text = f"{kind} {name} = {self.text(value)}"
             case c.Variables(type, variables):
                 self.names.add(type)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.codegen.element import Element
 from weft.codegen.flavours import Flavour
 from weft.codegen.linear import Linear
 from weft.codegen.slots import Slot
-from weft.codegen.tree import Element, Node
+from weft.codegen.tree import Node
 from weft.codegen.value import Value
 
 

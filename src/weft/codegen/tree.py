@@ -7,13 +7,10 @@ objects, since a pass over their block says where each of them is read from.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from weft.codegen.linear import Linear
-    from weft.codegen.slots import Slot
+from typing import NamedTuple, TypeAlias
 
 # Precedence, as in the grammar of C: an operand below the level that is wanted gets brackets.
 PRIMARY, UNARY, NEGATIVE, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 14, 13, 12, 11, 10, 9
@@ -127,12 +124,11 @@ class Helper(NamedTuple):
     arguments: tuple[Node, ...]
 
 
-class Element:
+class Memory(ABC):
     """An element of a buffer in memory, or a whole vector from there on.
 
     Attributes:
-        slot: what is accessed; name: its C name.
-        offset: in elements.
+        name: C name of the buffer.
         vector: the vector type, empty for one element.
         load: whether it is read.
         pooled: whether a pass may change where it is read from.
@@ -140,34 +136,25 @@ class Element:
         held: the variable that holds the vector already, if any.
     """
 
-    __slots__ = ("first", "held", "load", "name", "offset", "pointer", "pooled", "slot", "vector")
+    __slots__ = ("first", "held", "load", "name", "pointer", "pooled", "vector")
 
-    def __init__(
-        self, slot: Slot, name: str, offset: Linear, vector: str, load: bool, pooled: bool
-    ) -> None:
-        self.slot, self.name, self.offset = slot, name, offset
-        self.vector, self.load, self.pooled = vector, load, pooled
+    def __init__(self, name: str, vector: str, load: bool, pooled: bool) -> None:
+        self.name, self.vector, self.load, self.pooled = name, vector, load, pooled
         self.pointer = self.held = ""
         self.first = 0
 
-    def copy(self) -> Element:
-        """The same access once more."""
-        other = Element(self.slot, self.name, self.offset, self.vector, self.load, self.pooled)
-        other.pointer, other.first = self.pointer, self.first
-        return other
+    @property
+    @abstractmethod
+    def indices(self) -> Sequence[Node]:
+        """What its offset is a sum of multiples of."""
 
     @property
-    def base(self) -> tuple[object, ...]:
-        """What it shares with accesses that differ by a constant."""
-        return self.name, *((node, term.factor) for node, term in self.offset.terms.items())
-
-    @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """What it shares with accesses that are the same."""
-        return self.offset.const, self.vector, self.load, self.base
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Element) and self.key == other.key
+        return isinstance(other, Memory) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -186,7 +173,7 @@ Node: TypeAlias = (
     | Braces
     | Call
     | Helper
-    | Element
+    | Memory
 )
 
 
@@ -203,7 +190,7 @@ def level_of(node: Node) -> int:
             return TERNARY
         case Cast():
             return UNARY
-        case Element():
+        case Memory():
             return UNARY if node.vector else PRIMARY
         case _:
             return PRIMARY
@@ -220,8 +207,8 @@ def parts(node: Node) -> Sequence[Node]:
             return node
         case Braces(_, items) | Call(_, items) | Helper(_, items):
             return items
-        case Element() if not node.pooled:
-            return tuple(node.offset.terms)
+        case Memory() if not node.pooled:
+            return node.indices
         case _:
             return ()
 
@@ -259,7 +246,7 @@ class Declare:
 class Pointer:
     """A pointer into a buffer: ``const float *const x_at = x + i * 4;``."""
 
-    slot: Slot
+    type: str
     const: bool
     name: str
     value: Node
@@ -380,10 +367,10 @@ def mentions(statement: Statement, found: set[str]) -> None:
         for node in nodes(root):
             if isinstance(node, Name):
                 found.add(node.name)
-            elif isinstance(node, Element):
+            elif isinstance(node, Memory):
                 found.add(node.held or node.pointer or node.name)
                 if not node.pointer:
-                    found.update(each.name for each in node.offset.terms if isinstance(each, Name))
+                    found.update(each.name for each in node.indices if isinstance(each, Name))
     for block in blocks(statement):
         for each in block:
             mentions(each, found)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.codegen import tree as c
 from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
-from weft.codegen.lanes import Lanes, held_as, storage, unsigned_of
+from weft.codegen.lanes import Lanes, held_as, helper_call, shifted, storage, unsigned_of, wrapping
 from weft.codegen.linear import LANE, Linear, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
+from weft.codegen.permute import interleaved, shuffled
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import Scope
 from weft.codegen.slots import Slot, place
 from weft.codegen.value import Value, converted
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
-from weft.loops.nodes import (
-    COMPARISONS,
-    Binary,
-    Bits,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Unary,
-    Var,
-)
+from weft.loops.nodes import COMPARISONS, Binary, Bits, Cast, Const, Expr, Load, Select, Unary, Var
 from weft.loops.walk import children, dtype_of, loads
 
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
@@ -149,7 +140,7 @@ class Vector:
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         node = self.whole(slot, name, offset)
         if node is None:
-            return self._shuffle(expr) if slot.registers else self._in_turn(expr, slot, name)
+            return self._permuted(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
             return Lanes(_unequal(node, c.Number("0")), DType.BOOL, 1)
@@ -157,40 +148,15 @@ class Vector:
             return self._helper(f"from_{dtype.value}", DType.F32, node)
         return Lanes(node, dtype)
 
+    def _permuted(self, expr: Load, slot: Slot, name: str) -> Lanes | None:
+        if slot.registers:
+            return shuffled(expr, self.lanes, self._each_lane())
+        return interleaved(expr, slot, name, self.lanes, self._each_lane())
+
     def _helper(
         self, op: str, dtype: DType, *operands: c.Node, gives: DType | None = None
     ) -> Lanes:
-        """A call of a helper on vectors of a type."""
-        return Lanes(c.Helper(f"weft_{op}_{self.type(dtype)}", operands), gives or dtype)
-
-    def _in_turn(self, expr: Load, slot: Slot, name: str) -> Lanes | None:
-        """Lanes that lie side by side in two places, read from one and the other in turn."""
-        if slot.local or slot.dtype is DType.BOOL or slot.dtype in HALVES or self.lanes < 4:
-            return None
-        offsets: list[Linear] = []
-        for lane in range(self.lanes):
-            scalar = self.at_lane(lane)
-            offset = place(slot, [scalar.linear(each) for each in expr.index])[1]
-            if offset is None:
-                return None
-            offsets.append(offset)
-        if self._in_pairs(offsets) and slot.dtype.bytes == DType.F32.bytes:
-            pair = c.Unary("&", self.scope.element(slot, name, offsets[0]))
-            return self._helper("pair", slot.dtype, pair)
-        if not all(
-            offset.plus(offsets[lane % 2], -1).constant == lane // 2
-            for lane, offset in enumerate(offsets)
-        ):
-            return None
-        kind = vector_type(slot.dtype, self.lanes // 2)
-        halves = [self.scope.element(slot, name, each, kind) for each in offsets[:2]]
-        return self._helper("zip", slot.dtype, *halves)
-
-    def _in_pairs(self, offsets: list[Linear]) -> bool:
-        """Whether two neighbours are read again and again."""
-        return all(
-            offset.plus(offsets[0], -1).constant == lane % 2 for lane, offset in enumerate(offsets)
-        )
+        return helper_call(op, dtype, self.lanes, *operands, gives=gives)
 
     def whole(
         self, slot: Slot, name: str, offset: Linear | None, load: bool = True
@@ -205,10 +171,6 @@ class Vector:
             return c.Name(name) if first.constant == 0 else None
         kind = self.type(storage(slot.dtype))
         return self.scope.element(slot, name, first, kind, load)
-
-    def stored(self, slot: Slot, expr: Expr) -> c.Node:
-        """A value as the vector that is stored in a buffer."""
-        return self.packed(slot, self.vector(expr))
 
     def packed(self, slot: Slot, value: Lanes) -> c.Node:
         """A vector in the form that a buffer holds."""
@@ -234,16 +196,19 @@ class Vector:
                 temporaries[key] = Value(node, STORAGE[each.dtype], *limits)
         return Scalar(replace(self.scope, values=values, temporaries=temporaries))
 
+    def _each_lane(self) -> Iterator[Scalar]:
+        return map(self.at_lane, range(self.lanes))
+
     def _lane_by_lane(self, expr: Expr) -> Lanes:
         """A vector put together from what each lane computes."""
         dtype = dtype_of(expr)
         if dtype is DType.BOOL:
-            values = (self.at_lane(lane).value(expr) for lane in range(self.lanes))
+            values = (scalar.value(expr) for scalar in self._each_lane())
             bytes = tuple(c.Cast("int8_t", value.node) for value in values)
             truth = _unequal(c.Braces(self.type(DType.I8), bytes), c.Number("0"))
             return Lanes(truth, DType.BOOL, 1)
         held = held_as(dtype)
-        values = (self.at_lane(lane).value(expr) for lane in range(self.lanes))
+        values = (scalar.value(expr) for scalar in self._each_lane())
         items = tuple(converted(value, STORAGE[held]) for value in values)
         return Lanes(c.Braces(self.type(held), items), held)
 
@@ -344,76 +309,18 @@ class Vector:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
             sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
             return Lanes(c.Binary(BITWISE[op], *sides), dtype)
-        if op in SHIFTS:
-            return self._shifted(op, expr, dtype)
-        if op not in ("add", "sub", "mul"):
-            return None
-        return self._wrapping(op, expr, dtype)
-
-    def _shifted(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
-        """All lanes shifted by a number that is known and less than the width of the type."""
+        if op in ("add", "sub", "mul"):
+            return wrapping(op, self.value(expr.lhs), self.value(expr.rhs), dtype, self.lanes)
         match expr.rhs:
-            case Const(value) if 0 <= value < 8 * dtype.bytes:
-                held = unsigned_of(dtype) if op == "shl" else dtype
-                x = self.vector(expr.lhs).node
-                x = x if held is dtype else c.Cast(self.type(held), x)
-                node = c.Binary(SHIFTS[op], x, c.Number(str(value)))
-                return Lanes(node if held is dtype else c.Cast(self.type(dtype), node), dtype)
+            case Const(count) if op in SHIFTS and 0 <= count < 8 * dtype.bytes:
+                return shifted(op, self.vector(expr.lhs), int(count), dtype, self.lanes)
             case _:
                 return None
 
-    def _wrapping(self, op: str, expr: Binary, dtype: DType) -> Lanes:
-        unsigned = unsigned_of(dtype)
-        sides: list[c.Node] = []
-        for side in (expr.lhs, expr.rhs):
-            value = self.value(side)
-            if isinstance(value, Value):
-                sides.append(c.Cast(STORAGE[unsigned], value.node))
-            elif unsigned is dtype:
-                sides.append(value.node)
-            else:
-                sides.append(c.Cast(self.type(unsigned), value.node))
-        node = c.Binary(ARITHMETIC[op], *sides)
-        return Lanes(node if unsigned is dtype else c.Cast(self.type(dtype), node), dtype)
-
-    def _shuffle(self, expr: Select | Load) -> Lanes | None:
-        """Lanes picked from one or two registers, if that is what an expression does."""
-        picks: list[tuple[str, int]] = []
-        for lane in range(self.lanes):
-            pick = self._picked(expr, self.at_lane(lane))
-            if pick is None:
-                return None
-            picks.append(pick)
-        names = list(dict.fromkeys(name for name, _ in picks))
-        if len(names) > 2:
-            return None
-        numbers = (lane + self.lanes * names.index(name) for name, lane in picks)
-        order = (c.Number(str(number)) for number in numbers)
-        held = held_as(dtype_of(expr))
-        return self._helper("shuffle", held, c.Name(names[0]), c.Name(names[-1]), *order)
-
-    def _picked(self, expr: Expr, lane: Scalar) -> tuple[str, int] | None:
-        """The register and the lane of it that one lane of a selection takes."""
-        while isinstance(expr, Select):
-            sides = [each for each in (expr.then, expr.otherwise) if isinstance(each, Load)]
-            if not any(self.scope.slots[each.buffer].registers for each in sides):
-                return None
-            test = lane.value(expr.condition)
-            if test.low != test.high:
-                return None
-            expr = expr.then if test.low else expr.otherwise
-        slot = self.scope.slots[expr.buffer] if isinstance(expr, Load) else None
-        if slot is None or slot.private or slot.lanes != self.lanes:
-            return None
-        assert isinstance(expr, Load)
-        name, offset = place(slot, [lane.linear(each) for each in expr.index])
-        number = offset.constant if offset else None
-        return None if number is None else (name, number)
-
     def _select(self, expr: Select) -> Lanes | None:
-        shuffled = self._shuffle(expr)
-        if shuffled is not None:
-            return shuffled
+        picked = shuffled(expr, self.lanes, self._each_lane())
+        if picked is not None:
+            return picked
         dtype = dtype_of(expr)
         condition = self.value(expr.condition)
         if isinstance(condition, Value):
@@ -443,7 +350,7 @@ class Vector:
         held = held_as(dtype)
         # What is read from memory has a type of its own, and gcc wants one type here.
         sides = yes.node, no.node
-        read = (each for side in sides for each in c.nodes(side) if isinstance(each, c.Element))
+        read = (each for side in sides for each in c.nodes(side) if isinstance(each, c.Memory))
         if not size and any(each.vector for each in read):
             kind = self.type(held)
             sides = c.Cast(kind, yes.node), c.Cast(kind, no.node)

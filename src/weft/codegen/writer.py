@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.codegen import tree as c
 from weft.codegen.block import Block
-from weft.codegen.flavours import CACHE_LINE, LANES, SUMS, Flavour
+from weft.codegen.flavours import CACHE_LINE, Flavour
 from weft.codegen.instruct import instruction_call
 from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, Linear, atom, constant, value_of
@@ -19,6 +19,7 @@ from weft.codegen.scope import Scope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
+from weft.codegen.unrolling import unroll_hint
 from weft.codegen.value import INT_LIMITS, Value, converted
 from weft.codegen.vector import Vector
 from weft.loops.nodes import (
@@ -35,28 +36,15 @@ from weft.loops.nodes import (
     Stmt,
     Store,
 )
-from weft.loops.walk import loads, walk_stmts
+from weft.loops.walk import walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
-# gcc unrolls loops of so many steps before it makes vectors; and afterwards, by its hint.
-_UNROLLED_EARLY, _UNROLLED_LAST = 16, 4
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
 def _holds_local(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(stmt, Local) for stmt in walk_stmts(stmts))
-
-
-def _accumulates(loop: For) -> bool:
-    """Whether some store in a loop adds to what it replaces."""
-    return any(
-        isinstance(stmt, Store)
-        and any(
-            node.buffer == stmt.buffer and node.index == stmt.index for node in loads(stmt.value)
-        )
-        for stmt in walk_stmts(loop.body)
-    )
 
 
 class Writer:
@@ -163,7 +151,7 @@ class Writer:
 
     def _serial(self, loop: For, start: Linear, stop: Linear, block: Block) -> None:
         first, last = value_of(start), value_of(stop)
-        if any(isinstance(each, c.Element | c.Index) for each in c.nodes(last.node)):
+        if any(isinstance(each, c.Memory | c.Index) for each in c.nodes(last.node)):
             # Evaluated once, whatever the body stores.
             self._bounded(loop, first, last, block)
             return
@@ -198,23 +186,14 @@ class Writer:
         if not inner.statements and not inner.pending:
             self._names.release(name)
             return
-        hint = self._hint(loop, first, last)
+        known = last.low == last.high and not self._flavour.vectors
+        hint = unroll_hint(loop, last.low - first.low) if known else ""
         body = self._close(inner, block)
         block.add(c.For(kind, name, converted(first, kind), last.node, body, hint))
         block.inner.add(name)
         self.declared += 4
         if self._flavour.loop_declarations:
             self._names.release(name)
-
-    def _hint(self, loop: For, first: Value, last: Value) -> str:
-        """What tells compilers how far to unroll a loop over lanes."""
-        if loop.kind is not Kind.VECTOR or self._flavour.vectors or last.low != last.high:
-            return ""
-        lanes = last.low - first.low
-        if lanes > _UNROLLED_EARLY:
-            return SUMS if _accumulates(loop) else ""
-        # Compilers would unroll it before they look for vectors.
-        return LANES if lanes > _UNROLLED_LAST else ""
 
     def _loop_variable(self, var: str, kind: str) -> str:
         if self._flavour.loop_declarations:
@@ -397,7 +376,7 @@ class Writer:
             return
         operator, rest = self._accumulation(stmt, slot)
         if operator == "=":
-            value = vector.stored(slot, rest)
+            value = vector.packed(slot, vector.vector(rest))
         else:
             value = vector.operand(vector.value(rest), slot.dtype)
         self._assign(target, operator, value, slot, block)
