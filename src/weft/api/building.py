@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.api.given import PlanSource, agreed, machine_of, text_of
 from weft.api.planned import Planned
-from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.export.golden import sample_inputs
 from weft.ir.graph import Graph
@@ -50,7 +50,7 @@ class Build:
     exact: bool
     plain: bool
     compiler: Compiler
-    flavour: Flavour
+    flavour: Dialect
     libraries: tuple[str, ...] = ()
     plan: PlanText | None = None
 

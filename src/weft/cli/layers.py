@@ -11,7 +11,7 @@ import click
 
 from weft.cli.common import Model, State, say, table, working, write_json
 from weft.cli.files import random_inputs
-from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
 from weft.pictures.file import write_picture
@@ -103,7 +103,7 @@ class Settings:
     libraries: tuple[str, ...] = ()
 
 
-def choices_for(machine: Target, flavour: Flavour, tuned: bool) -> Mapping[str, str]:
+def choices_for(machine: Target, flavour: Dialect, tuned: bool) -> Mapping[str, str]:
     """What was measured on this machine, if it is to be used."""
     if not tuned:
         return {}

@@ -8,7 +8,7 @@ from math import prod
 
 from weft.codegen import tree as c
 from weft.codegen.block import Block
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.linear import atom
 from weft.codegen.value import Value
 from weft.codegen.writer import Writer
@@ -25,7 +25,7 @@ class PartWriter(Writer):
         stages: the C name of the set of stages to run, as bits, where there are several.
     """
 
-    def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
+    def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
         super().__init__(kernel, flavour)
         self.part, self.parts = self._names.fresh("part"), self._names.fresh("parts")
         self.stages = self._names.fresh("stages")

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import aliased_parameters, formals, walk_calls
-from weft.codegen.flavours import APART, Flavour, flavour_named
+from weft.codegen.flavours import APART, Dialect, flavour_named
 from weft.codegen.foreign import foreign_of
 from weft.codegen.fork import tasks_of
 from weft.codegen.helpers import helper_texts, helpers_used
@@ -51,7 +51,7 @@ class Files(Shown):
     """
 
     name: str
-    flavour: Flavour
+    flavour: Dialect
     header: tuple[str, str]
     sources: tuple[tuple[str, str], ...]
     private: tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ class Files(Shown):
 
 def emit(
     program: Program,
-    flavour: str | Flavour = "gnu",
+    flavour: str | Dialect = "gnu",
     weights: str = "arrays",
     parts: int = 1,
 ) -> Files:
@@ -112,7 +112,7 @@ def emit(
 class _Emission:
     """One run of ``emit``."""
 
-    def __init__(self, program: Program, flavour: Flavour, blob: bool, parts: int) -> None:
+    def __init__(self, program: Program, flavour: Dialect, blob: bool, parts: int) -> None:
         self._program, self._flavour, self._parts = program, flavour, parts
         self._weights = _used_weights(program)
         self._blob = pack(self._weights, program.alignment) if blob else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.codegen import tree as c
 from weft.codegen.block import Block
 from weft.codegen.cut import PartWriter
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.naming import identifier
 from weft.codegen.printer import Printer
 from weft.codegen.slots import Slot
@@ -43,7 +43,7 @@ class FunctionText:
 
 def kernel_function(
     kernel: Kernel,
-    flavour: Flavour,
+    flavour: Dialect,
     *,
     name: str = "",
     aliased: frozenset[str] = frozenset(),
@@ -67,16 +67,17 @@ def kernel_function(
         return _cut_function(simple, flavour, name, aliased, linkage)
     writer, block = Writer(simple, flavour), Block()
     writer.block(simple.body, block)
-    return _function(simple, flavour, writer, block, [], f"{linkage}void {name}", aliased)
+    return _function(simple, flavour, writer, block, [], linkage, name, aliased)
 
 
 def _function(
     kernel: Kernel,
-    flavour: Flavour,
+    flavour: Dialect,
     writer: Writer,
     block: Block,
     numbers: Sequence[str],
-    head: str,
+    linkage: str,
+    name: str,
     aliased: frozenset[str],
 ) -> FunctionText:
     """The function around a block that was written."""
@@ -86,13 +87,14 @@ def _function(
     lines += printer.lines([c.Unused(name) for name in given if name not in printer.names])
     body = [*printer.lines(writer.loop_declarations(printer.loops)), *lines]
     printer.names.update(slot.ctype for slot in writer.params)
-    signature = f"{head}({_parameters(writer, flavour, aliased, numbers)})"
+    parameters = _parameters(writer, flavour, aliased, numbers)
+    signature = flavour.text("function", linkage=linkage, name=name, parameters=parameters)
     sizes = stack_of(kernel.body), writer.declared
     return FunctionText(signature, ("{", *body, "}"), *sizes, printer.uses)
 
 
 def _cut_function(
-    kernel: Kernel, flavour: Flavour, name: str, aliased: frozenset[str], linkage: str
+    kernel: Kernel, flavour: Dialect, name: str, aliased: frozenset[str], linkage: str
 ) -> FunctionText:
     """A function of which a thread runs its part; one for each stage, and one that calls them."""
     stages = stages_of(kernel)
@@ -102,9 +104,8 @@ def _cut_function(
         writer, block = PartWriter(kernel, flavour), Block()
         writer.cut(stage, block)
         # Apart, since compilers run out of registers for tiles in functions of many loops.
-        head = f"static {flavour.apart}void {_stage(name, number)}"
-        head = f"{linkage}void {name}" if alone else head
-        written.append(_function(kernel, flavour, writer, block, writer.numbers, head, aliased))
+        head = (linkage, name) if alone else (f"static {flavour.apart}", _stage(name, number))
+        written.append(_function(kernel, flavour, writer, block, writer.numbers, *head, aliased))
     if alone:
         return written[0]
     writer = PartWriter(kernel, flavour)
@@ -117,7 +118,7 @@ def _cut_function(
     body = Printer(flavour).lines(chosen)
     parameters = _parameters(writer, flavour, aliased, [*writer.numbers, writer.stages])
     return FunctionText(
-        f"{linkage}void {name}({parameters})",
+        flavour.text("function", linkage=linkage, name=name, parameters=parameters),
         ("{", *body, "}"),
         stack_of(kernel.body) + 8 * (len(writer.params) + len(writer.numbers) + 1),
         max(each.declared_bytes for each in written),
@@ -134,7 +135,7 @@ def _stage(name: str, number: int) -> str:
 
 
 def _parameters(
-    writer: Writer, flavour: Flavour, aliased: frozenset[str], numbers: Sequence[str]
+    writer: Writer, flavour: Dialect, aliased: frozenset[str], numbers: Sequence[str]
 ) -> str:
     found = [_parameter(slot, flavour, aliased) for slot in writer.params]
     return ", ".join([*found, *(f"int {number}" for number in numbers)]) or "void"
@@ -160,7 +161,8 @@ def stack_of(body: Sequence[Stmt]) -> int:
     return most
 
 
-def _parameter(slot: Slot, flavour: Flavour, aliased: frozenset[str]) -> str:
+def _parameter(slot: Slot, flavour: Dialect, aliased: frozenset[str]) -> str:
     const = "const " if slot.buffer.access is Access.READ else ""
     restrict = "" if slot.buffer.name in aliased else flavour.restrict
-    return f"{const}{slot.ctype} *{restrict}{slot.name}"
+    parts = {"const": const, "type": slot.ctype, "restrict": restrict, "name": slot.name}
+    return flavour.text("parameter", **parts)

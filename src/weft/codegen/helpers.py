@@ -7,10 +7,9 @@ with ``T`` and friends filled in; ``needs`` names the helpers that it calls.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 
-from weft.codegen.flavours import APART, LANES, SUMS, Flavour
+from weft.codegen.flavours import APART, LANES, SUMS, Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers_float import FLOAT_HELPERS, Text
@@ -76,7 +75,7 @@ RUN_HELPERS: dict[str, Text] = {
 }
 
 
-def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
+def helper_texts(used: Iterable[str], flavour: Dialect) -> list[str]:
     """Texts of the helpers used and of those that they need, in an order that compiles."""
     return [
         helper(name, flavour)[0].replace("static ", f"static {flavour.inline}", 1)
@@ -84,12 +83,12 @@ def helper_texts(used: Iterable[str], flavour: Flavour) -> list[str]:
     ]
 
 
-def helpers_used(used: Iterable[str], flavour: Flavour) -> Uses:
+def helpers_used(used: Iterable[str], flavour: Dialect) -> Uses:
     """What the helpers used and those that they need use themselves."""
     return together(helper_uses(name, flavour) for name in _closure(used, flavour))
 
 
-def _closure(used: Iterable[str], flavour: Flavour) -> list[str]:
+def _closure(used: Iterable[str], flavour: Dialect) -> list[str]:
     done: dict[str, None] = {}
 
     def add(name: str) -> None:
@@ -103,18 +102,19 @@ def _closure(used: Iterable[str], flavour: Flavour) -> list[str]:
     return list(done)
 
 
-def _instruction(bare: str, flavour: Flavour) -> Text | None:
+def _instruction(bare: str, flavour: Dialect) -> Text | None:
     """The helper of an instruction: its row's text where the compiler has it, else its loops."""
     if bare not in instruction_names():
         return None
     name = bare.removeprefix(PREFIX)
-    scalar = replace(flavour, vectors=False)
-    meaning = kernel_function(instruction(name).meaning, scalar, name=f"weft_{bare}")
+    meaning = kernel_function(
+        instruction(name).meaning, flavour.without_vectors, name=f"weft_{bare}"
+    )
     text = guarded(name, meaning.signature, meaning.body)
     return text, tuple(sorted(meaning.uses.helpers))
 
 
-def helper(name: str, flavour: Flavour) -> Text:
+def helper(name: str, flavour: Dialect) -> Text:
     """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
     found = _find(bare, flavour.c99_library) or _instruction(bare, flavour)
@@ -124,7 +124,7 @@ def helper(name: str, flavour: Flavour) -> Text:
 
 
 @cache
-def helper_uses(name: str, flavour: Flavour) -> Uses:
+def helper_uses(name: str, flavour: Dialect) -> Uses:
     """What the text of a helper uses, and the helpers that it calls."""
     text, needs = helper(name, flavour)
     return Uses(words(text), needs)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.blob import Blob
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
@@ -98,7 +98,7 @@ def run_signature(interface: Interface) -> str:
 
 
 def header_text(
-    program: Program, interface: Interface, flavour: Flavour, blob: Blob | None, stack: Stack
+    program: Program, interface: Interface, flavour: Dialect, blob: Blob | None, stack: Stack
 ) -> str:
     """The public header."""
     signature = wrap_all([f"{run_signature(interface)};"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.helpers_vector import VECTOR_TYPES
 from weft.codegen.naming import MATH, STORAGE, comment_text
 from weft.dtypes import DType
@@ -109,7 +109,7 @@ def _filled(text: str, width: int) -> list[str]:
     return [*pieces, text]
 
 
-def integer_types(names: Set[str], flavour: Flavour) -> list[str]:
+def integer_types(names: Set[str], flavour: Dialect) -> list[str]:
     """What declares the sized integer types, if any is among the names."""
     if names.isdisjoint(_INTEGERS):
         return []
@@ -119,7 +119,7 @@ def integer_types(names: Set[str], flavour: Flavour) -> list[str]:
     return list[str](_TYPEDEFS.format(wide=wide).splitlines())
 
 
-def includes(names: Set[str], flavour: Flavour) -> list[str]:
+def includes(names: Set[str], flavour: Dialect) -> list[str]:
     """The standard headers that code needs, and what declares sized integers."""
     return [*standard_headers(names), "#include <stddef.h>", *integer_types(names, flavour)]
 

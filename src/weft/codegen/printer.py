@@ -7,7 +7,7 @@ from typing import assert_never
 
 from weft.codegen import tree as c
 from weft.codegen.element import Element
-from weft.codegen.flavours import CACHE_LINE, Flavour
+from weft.codegen.flavours import CACHE_LINE, Dialect
 from weft.codegen.linear import Linear, moved, value_of
 from weft.codegen.uses import Uses
 
@@ -26,7 +26,7 @@ class Printer:
         loops: variables of the loops that were printed.
     """
 
-    def __init__(self, flavour: Flavour) -> None:
+    def __init__(self, flavour: Dialect) -> None:
         self._flavour = flavour
         self.names: set[str] = set()
         self.helpers: dict[str, None] = {}
@@ -77,7 +77,7 @@ class Printer:
                 return f"{function}({self._list(arguments)})", c.PRIMARY
             case c.Convert(x, type):
                 self.names.add(type)
-                return f"__builtin_convertvector({self.text(x)}, {type})", c.PRIMARY
+                return self._flavour.text("convert", x=self.text(x), type=type), c.PRIMARY
             case c.Group(x):
                 return f"({self.text(x)})", c.PRIMARY
             case c.Index(base, at):
@@ -108,7 +108,7 @@ class Printer:
         target = name
         if not plain or offset.const:
             target = f"({name} + {offset.const})" if plain else self._moved(name, offset)
-        return f"*({const}{node.vector}_mem *){target}"
+        return self._flavour.text("vector", const=const, type=node.vector, at=target)
 
     def _moved(self, name: str, offset: Linear) -> str:
         return f"({self.text(moved(c.Name(name), offset))})"
@@ -132,19 +132,19 @@ class Printer:
                 text = f"{'const ' if const else ''}{type} {name} = {self.text(value)}"
             case c.Pointer(type, const, name, value):
                 self.names.add(type)
-                kind = f"{'const ' if const else ''}{type} *const"
-                text = f"{kind} {name} = {self.text(value)}"
+                parts = {"const": "const " if const else "", "type": type, "name": name}
+                text = self._flavour.text("pointer", **parts, value=self.text(value))
             case c.Variables(type, variables):
                 self.names.add(type)
-                text = f"{type} {', '.join(map(_variable, variables))}"
+                text = f"{type} {', '.join(map(self._variable, variables))}"
             case c.Evaluate(x):
                 text = self.text(x)
             case c.Fetch(x):
-                text = f"__builtin_prefetch(&{self.text(x)}, 0, 2)"
+                text = self._flavour.text("prefetch", x=self.text(x))
             case c.Unused(name):
-                text = f"(void){name}"
+                text = self._flavour.text("unused", name=name)
             case c.Barrier():
-                text = '__asm__ volatile("" ::: "memory")'
+                text = self._flavour.text("barrier")
             case c.For() | c.If() | c.Braced():
                 self._nested(statement, lines, depth, indent)
                 return
@@ -181,8 +181,8 @@ class Printer:
         hint = f"{loop.hint} " if loop.hint else ""
         return f"{hint}for ({declared}{name} = {first}; {name} < {last}; ++{name})"
 
-
-def _variable(variable: c.Variable) -> str:
-    """A variable in its declaration; vectors in an aligned array lie in one cache line."""
-    aligned = f" __attribute__((aligned({CACHE_LINE})))" if variable.aligned else ""
-    return f"{variable.name}[{variable.length}]{aligned}" if variable.length else variable.name
+    def _variable(self, variable: c.Variable) -> str:
+        """A variable in its declaration; vectors in an aligned array lie in one cache line."""
+        name, length = variable.name, variable.length
+        aligned = self._flavour.text("aligned", bytes=CACHE_LINE) if variable.aligned else ""
+        return f"{name}[{length}]{aligned}" if length else name

@@ -8,7 +8,7 @@ from math import prod
 
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import Task, TaskKey, task_key
 from weft.codegen.interface import Interface, PortName, run_signature
@@ -31,7 +31,7 @@ class _Calls:
 
     program: Program
     interface: Interface
-    flavour: Flavour
+    flavour: Dialect
     blob: Blob | None
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
@@ -71,7 +71,7 @@ def _port_base(ports: Sequence[PortName], name: str, const: bool) -> Base:
 def run_function(
     program: Program,
     interface: Interface,
-    flavour: Flavour,
+    flavour: Dialect,
     blob: Blob | None,
     names: Mapping[str, str],
     formals: Mapping[str, tuple[Formal, ...]],
@@ -235,5 +235,6 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
         if function == step.function:
             texts += task.whole
             break
-    call = f"{indent}{calls.names[step.function]}({', '.join(texts)});"
-    return [*lines, *wrap_all([call])]
+    name, arguments = calls.names[step.function], ", ".join(texts)
+    call = calls.flavour.text("launch", name=name, arguments=arguments)
+    return [*lines, *wrap_all([indent + call])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.codegen.element import Element
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.linear import Linear
 from weft.codegen.slots import Slot
 from weft.codegen.tree import Node
@@ -25,7 +25,7 @@ class Scope:
         guards: how many conditions around decide whether this is evaluated.
     """
 
-    flavour: Flavour
+    flavour: Dialect
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
     temporaries: dict[int, Value] = field(default_factory=dict[int, Value])

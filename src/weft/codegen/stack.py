@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.codegen.flavours import APART, LANES, SUMS, Flavour
+from weft.codegen.flavours import APART, LANES, SUMS, Dialect
 from weft.codegen.fork import Task
 from weft.codegen.helpers import helper_uses
 from weft.codegen.naming import MATH
@@ -90,7 +90,7 @@ class CallGraph:
 
 
 def call_graph(
-    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, Uses], flavour: Flavour
+    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, Uses], flavour: Dialect
 ) -> CallGraph:
     """The functions of a program.
 

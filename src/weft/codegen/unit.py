@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers import is_helper
 from weft.codegen.layout import comment, wrap_all
@@ -49,7 +49,7 @@ class Unit:
 def unit_of(
     function: Function,
     name: str,
-    flavour: Flavour,
+    flavour: Dialect,
     comments: Sequence[str],
     aliased: frozenset[str],
     linkage: str,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.codegen import tree as c
 from weft.codegen.block import Block
-from weft.codegen.flavours import CACHE_LINE, Flavour
+from weft.codegen.flavours import CACHE_LINE, Dialect
 from weft.codegen.instruct import instruction_call
 from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, Linear, atom, constant, value_of
@@ -54,7 +54,7 @@ class Writer:
         declared: bytes of all variables that it declares, each with a place of its own.
     """
 
-    def __init__(self, kernel: Kernel, flavour: Flavour) -> None:
+    def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
         self._names = Names()

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.atomic import write_files
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.errors import InternalError, UserError
 from weft.reporting import announce
 from weft.targets.target import Target
@@ -106,7 +106,7 @@ def _kind(command: Sequence[str], version: str) -> str:
     return "other"
 
 
-def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
+def host_flags(compiler: Compiler, flavour: Dialect) -> list[str]:
     """Flags for code that runs on this machine only.
 
     Results may be contracted into fused multiply-adds; nothing else about arithmetic
@@ -126,7 +126,7 @@ def host_flags(compiler: Compiler, flavour: Flavour) -> list[str]:
     return flags
 
 
-def machine_flags(compiler: Compiler, flavour: Flavour, machine: Target) -> list[str]:
+def machine_flags(compiler: Compiler, flavour: Dialect, machine: Target) -> list[str]:
     """``host_flags``, but with the instructions of a target that this machine can run."""
     flags = host_flags(compiler, flavour)
     if machine.name == "host" or compiler.kind == "other":
@@ -213,7 +213,7 @@ vector square(vector x) { return x * x; }
 _ATOMICS = "#include <pthread.h>\n#include <stdatomic.h>\n"
 
 
-def require_vectors(compiler: Compiler, flavour: Flavour) -> None:
+def require_vectors(compiler: Compiler, flavour: Dialect) -> None:
     """Refuses a compiler that knows no GNU vectors, where the flavour has them."""
     if flavour.vectors and not _accepts(compiler, flavour.standard, _VECTORS):
         raise UserError(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.ir.graph import Graph
 from weft.ir.text import references, show
 from weft.ops.native import Native, identity
@@ -95,7 +95,7 @@ def _digest_plugins(own: str, _: int) -> str:
 
 
 def build_key(
-    compiler: Compiler, flavour: Flavour, flags: Sequence[str], identity: str, *options: object
+    compiler: Compiler, flavour: Dialect, flags: Sequence[str], identity: str, *options: object
 ) -> str:
     """A hash of all that decides what is built.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.atomic import write_files
 from weft.codegen.emit import Files, emit
-from weft.codegen.flavours import Flavour, flavour_named
+from weft.codegen.flavours import Dialect, flavour_named
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
@@ -46,7 +46,7 @@ _MANY = 8
 
 def build(
     program: Program,
-    flavour: str | Flavour = "gnu",
+    flavour: str | Dialect = "gnu",
     *,
     compiler: Compiler | None = None,
     cache: Cache | None = None,

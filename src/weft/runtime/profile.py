@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ops.record import Op
@@ -181,7 +181,7 @@ def profile(
     inputs: Sequence[np.ndarray],
     ops: Mapping[str, Op],
     *,
-    flavour: str | Flavour = "gnu",
+    flavour: str | Dialect = "gnu",
     compiler: Compiler | None = None,
     flags: Sequence[str] | None = None,
     seconds: float = 1.0,

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.codegen.flavours import Flavour
+from weft.codegen.flavours import Dialect
 from weft.errors import InternalError
 from weft.ir.graph import Graph
 from weft.ir.types import TensorType
@@ -89,7 +89,7 @@ class Setup:
     threads: int
     exact: bool
     compiler: Compiler
-    flavour: Flavour
+    flavour: Dialect
     flags: Sequence[str]
     libraries: tuple[str, ...] = ()
 
