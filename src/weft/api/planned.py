@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +66,8 @@ class Planned(Network):
         announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
         announce("planning")
-        return make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+        made = make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+        return replace(made, costs=machine.costs)
 
     def implementations(
         self,

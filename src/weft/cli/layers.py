@@ -23,7 +23,7 @@ from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.runtime.timing import microseconds
-from weft.targets.table import host, target
+from weft.targets.table import host, runs_here, target
 from weft.targets.target import Target
 
 _HEADINGS = (
@@ -147,11 +147,8 @@ def runnable(name: str, simd: str | None = None) -> Target:
         if name != "host":
             raise UserError("--target and --simd exclude each other", got=f"{name} and {simd}")
         return host(simd)
-    wanted, here = target(name), target("host")
-    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
-    family = families.get(name.partition("-")[0])
-    other = family is not None and platform.machine().lower() not in family
-    if other or (family is not None and wanted.vector_bytes > here.vector_bytes):
+    wanted = target(name)
+    if name != "host" and not runs_here(wanted):
         raise UserError(
             "only what this machine can run can be measured", got=name, fix="Leave out --target."
         )

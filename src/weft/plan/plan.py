@@ -30,6 +30,7 @@ from weft.plan.storage import Root, Storage, assign
 from weft.plan.strides import View
 from weft.plan.tensors import Opaque, is_point, only_used, own_outputs, tensor_program
 from weft.screen import COLUMNS, Screen, Shown, cut, several, some
+from weft.targets.target import DESKTOP, Costs
 
 ALIGNMENT = 64
 
@@ -98,6 +99,7 @@ class Plan(Shown):
         method: what found the offsets: ``greedy``, ``repaired``, or ``solver`` where one was used
             for the arena or within a step.
         threads: that there is scratch memory for.
+        costs: of the machine; of the whole network's plan.
     """
 
     graph: Graph
@@ -112,6 +114,7 @@ class Plan(Shown):
     intervals: tuple[memory.Interval, ...] = ()
     method: str = ""
     threads: int = 1
+    costs: Costs = DESKTOP
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""

@@ -32,14 +32,13 @@ from weft.runtime.compiler import (
     target_flags,
 )
 from weft.runtime.memory import Memory
+from weft.targets import system
 from weft.targets.target import Target
 
 _SOURCE = Path(__file__).parent / "data" / "limits.c"
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 # What is assumed where the system does not say.
 _USUAL = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
 _MEMORY = "DRAM"
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY = 64 << 20
 # A cache that does not simply evict the oldest keeps some of four times its size.
 _SURELY_MEMORY = 512 << 20
@@ -168,18 +167,7 @@ def _parsed(text: bytes) -> Limits:
 
 def cache_sizes() -> tuple[tuple[str, int], ...]:
     """Names and bytes of the data caches of a core, the nearest first."""
-    found: dict[str, int] = {}
-    for folder in sorted(_CACHES.glob("index*")):
-        try:
-            kind, level, size = (
-                (folder / name).read_text().strip() for name in ("type", "level", "size")
-            )
-        except OSError:
-            continue
-        match = re.fullmatch(r"(\d+)([KMG]?)", size)
-        if kind != "Instruction" and match:
-            found[f"L{level}"] = int(match[1]) * _UNITS[match[2]]
-    return tuple(sorted(found.items())) or _USUAL
+    return system.cache_sizes() or _USUAL
 
 
 def processor_name() -> str:
