@@ -15,12 +15,13 @@ import platform
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from weft.atomic import write_files
+from weft.errors import UserError
 from weft.plan.traffic import Traffic
 from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
@@ -132,17 +133,12 @@ def limits(
         again: measure even so, and keep the better figures.
     """
     compiler, cache = compiler or find_compiler(), cache or Cache()
-    caches = cache_sizes()
-    flags = _flags(compiler, machine)
-    identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(caches)]
-    identity += [str(threads), str(machine.vector_bytes)]
-    key = digest(identity)
 
     def measured() -> Limits:
         announce("measuring what this machine can do")
-        return measure(machine, threads, caches, compiler, cache)
+        return measure(machine, threads, cache_sizes(), compiler, cache)
 
-    name = f"limits-{key}.json"
+    name = _file(compiler, machine, threads)
     kept = cache.read(name)
     found = measured() if kept is None else _parsed(kept)
     if again:
@@ -150,6 +146,22 @@ def limits(
     if kept is None or again:
         cache.put(name, lambda target: _write(target, found))
     return found
+
+
+def known_levels(machine: Target) -> Mapping[str, Level]:
+    """Levels of memory by name, if ``limits`` measured them for this machine and one thread."""
+    try:
+        kept = Cache().read(_file(find_compiler(), machine, 1))
+    except UserError:  # There is no compiler.
+        return {}
+    return {} if kept is None else {each.name: each for each in _parsed(kept).levels}
+
+
+def _file(compiler: Compiler, machine: Target, threads: int) -> str:
+    """Of the cache, for the limits of this machine."""
+    flags = _flags(compiler, machine)
+    identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(cache_sizes())]
+    return f"limits-{digest([*identity, str(threads), str(machine.vector_bytes)])}.json"
 
 
 def _write(target: Path, figures: Limits) -> None:
