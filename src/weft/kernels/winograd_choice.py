@@ -50,7 +50,7 @@ def _transform_cycles(matrix: Matrix, target: Target) -> float:
     """
     rows, columns = len(matrix), len(matrix[0])
     operations = straight_line(matrix).operations + rows + columns
-    return (rows + columns) * operations + target.costs.transform
+    return ((rows + columns) * operations + target.costs.transform) / target.vectors.share
 
 
 def _channels(conv: Convolution) -> int:
