@@ -9,9 +9,11 @@ python scripts/docs.py --check   fails if one is not what would be written
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from inspect import cleandoc
 from pathlib import Path
 from typing import assert_never
 
@@ -28,6 +30,7 @@ from weft.rewrite.recipe import Recipe, described
 from weft.rewrite.recipes import PIPELINE, RULES
 from weft.rewrite.rule import Exactness, Rule
 from weft.targets.table import TARGETS, target
+from weft.targets.target import Costs, Issue, Memory, Target, Vectors
 
 ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Written by scripts/docs.py from the tables in src/weft; do not edit. -->"
@@ -150,7 +153,12 @@ def targets_page() -> Iterator[str]:
     """One row for each target."""
     yield "# Targets"
     yield NOTE
-    yield "`host` is the machine that Weft runs on, described by the best row that fits it."
+    yield (
+        "`host` is the machine that Weft runs on: the best of `x86-sse2`, `x86-avx2`, "
+        "`x86-avx512`, `aarch64-neon` and `generic`, with the features, the kind of core and the "
+        "cache sizes that Linux reports. Its other figures stay those of that row, so that its "
+        "kernels do not depend on a measurement. `weft targets NAME` shows a record."
+    )
     rows = ["| target | vector bytes | registers | C | flags | |", "|---|---|---|---|---|---|"]
     for name in TARGETS:
         row = target(name)
@@ -159,6 +167,43 @@ def targets_page() -> Iterator[str]:
         flags = " ".join(f"`{flag}`" for flag in row.flags)
         rows.append(f"| `{name}` | {width} | {registers} | `{row.flavour}` | {flags} | {row.doc} |")
     yield "\n".join(rows)
+    yield "## Keys of a record"
+    yield (
+        "A target is a TOML file in `src/weft/targets/data/`, or of a plugin "
+        '([plugins.md](plugins.md)). `like = "NAME"` takes over what another target states: '
+        "tables key by key, `memories` by name, in the file's order. Keys without a default must "
+        "be stated, here or there. Unknown keys, wrong types and impossible values are refused "
+        "with the file and the key. Files with the older keys `vector_bytes`, `registers`, "
+        "`fused` and `held` (now in `vectors`) and `caches` are read, too."
+    )
+    for record, prefix in (
+        (Target, ""),
+        (Vectors, "vectors."),
+        (Issue, "issue."),
+        (Memory, "memories."),
+        (Costs, "costs."),
+    ):
+        keys = ["| key | default | |", "|---|---|---|"]
+        for name, meaning in _attributes_of(record):
+            if prefix or name not in ("name", "core"):
+                keys.append(f"| `{prefix}{name}` | {_default(record, name)} | {meaning} |")
+        yield "\n".join(keys)
+
+
+def _attributes_of(record: type) -> Iterator[tuple[str, str]]:
+    """Names and meanings, from the docstring."""
+    text = cleandoc(record.__doc__ or "").partition("Attributes:\n")[2]
+    for name, meaning in re.findall(r"^    (\w+): ((?:.|\n      )+)", text, re.MULTILINE):
+        yield name, " ".join(meaning.replace("``", "`").split())
+
+
+def _default(record: type[Target | Vectors | Issue | Memory | Costs], name: str) -> str:
+    (value,) = (each.default for each in fields(record) if each.name == name)
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, str | float | int):
+        return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value else ""
+    return "by operation" if name == "operations" else ""
 
 
 PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from tests.targets.made import cached
 from weft.errors import InternalError
 from weft.kernels import table
 from weft.kernels.key import layer_key
@@ -121,7 +122,7 @@ def test_keys_know_no_names_of_values():
 
 def test_keys_know_all_that_matters():
     task = convolution(9, 9)
-    slower = replace(task.target, caches=(1024,))
+    slower = cached(task.target, (1024,))
     output = replace(task.output, strides=tuple(2 * step for step in task.output.steps))
     keys = [
         layer_key(task),

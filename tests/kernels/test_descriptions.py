@@ -16,6 +16,7 @@ from tests.plan.nets import Net
 from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.table import GENERATORS
 from weft.kernels.task import Task
+from weft.targets.target import Vectors
 
 
 def refusals(task: Task) -> dict[str, str]:
@@ -99,7 +100,7 @@ def test_reasons(task: Task, generator: str, reason: str):
 
 def test_without_vectors_or_caches():
     task = convolution()
-    bare = replace(task, target=replace(task.target, caches=(), vector_bytes=0))
+    bare = replace(task, target=replace(task.target, memories=(), vectors=Vectors(0, 32)))
     found = refusals(bare)
     assert found["winograd"] == (
         "the target has no caches, and its memory is short for the transforms"
@@ -107,5 +108,5 @@ def test_without_vectors_or_caches():
     assert found["nest"] == ""
     net = Net()
     (plain,) = all_tasks_of(net, net.op("Relu", net.input(3, 5)), machine="generic")
-    scalar = replace(plain, target=replace(plain.target, vector_bytes=0))
+    scalar = replace(plain, target=replace(plain.target, vectors=Vectors(0, 16)))
     assert refusals(scalar)["map"] == "the target has no vectors for its elements"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from tests.targets.made import cached
 from weft.kernels import tiled
 from weft.kernels.parts import take_apart
 from weft.kernels.task import Task
@@ -37,7 +38,7 @@ def stem(
     z = net.op("Transpose", y, perm=(0, 2, 3, 1))
     tasks = tasks_of(net, z, machine="x86-avx512")
     task = next(each for each in tasks if reduces(each))
-    return replace(task, target=replace(task.target, caches=(1 << 15, 1 << 20)))
+    return replace(task, target=cached(task.target, (1 << 15, 1 << 20)))
 
 
 def reduces(task: Task) -> bool:
@@ -110,7 +111,7 @@ def test_channels_that_lie_together_are_one_stream() -> None:
 
 def test_a_machine_without_caches_fetches_nothing() -> None:
     task = stem()
-    plain = replace(task, target=replace(task.target, caches=()))
+    plain = replace(task, target=cached(task.target, ()))
     assert hints(kernel_of(task))
     assert not hints(kernel_of(plain))
 

@@ -28,6 +28,7 @@ from weft.plan.traffic import traffic
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.targets.table import target
+from weft.targets.target import Memory, Target
 
 
 def dense(rows: int, lanes: int, small: int = 0, across: bool = False) -> tuple[Net, str]:
@@ -100,14 +101,20 @@ def test_without_small_weights_the_bits_are_those_of_other_loops() -> None:
     assert {each.sums.loops for each in packed.propose(task_of(dense(512, 50, 9)))} == {"packed"}
 
 
-def test_what_comes_from_memory_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def cached(target: Target, size: int) -> Target:
+    """The target with a cache of so many bytes, which is its last."""
+    *_, last = target.memories
+    return replace(target, memories=(Memory("L1", bytes=size, bytes_per_cycle=64.0), last))
+
+
+def test_what_comes_from_memory_is_packed() -> None:
     made = dense(512, 96, 90)
     task = task_of(made)
     assert usual(task).name.startswith("tiled-")
-    monkeypatch.setattr(packed, "FROM_MEMORY", 7 * 512 * 96 // 2)
+    task = replace(task, target=cached(task.target, 7 * 512 * 96 // 2))
     assert usual(task).name == generate(task).scheme == "packed-1x6"
     assert usual(replace(task, threads=2)).name == "packed-1x6"
-    monkeypatch.setattr(packed, "FROM_MEMORY", 7 * 512 * 96 // 2 + 1)
+    task = replace(task, target=cached(task.target, 7 * 512 * 96 // 2 + 1))
     assert usual(task).name.startswith("tiled-")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
+from tests.targets.made import cached
 from weft.kernels import tiled
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
@@ -23,7 +24,7 @@ from weft.loops.verify import verify
 from weft.loops.walk import index, substitute, walk_stmts
 from weft.targets.table import target
 
-SMALL = replace(target("x86-avx2"), caches=(1024, 4096))
+SMALL = cached(target("x86-avx2"), (1024, 4096))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_when(slab: int, total: int, wanted: bool) -> None:
 
 
 def test_a_machine_without_caches_fetches_nothing_ahead() -> None:
-    assert not prefetches(replace(SMALL, caches=()), 1, 10**9)
+    assert not prefetches(cached(SMALL, ()), 1, 10**9)
 
 
 @given(st.integers(1, 9), st.data())
@@ -54,7 +55,7 @@ def test_the_following_number_stays_within_the_count(count: int, data: st.DataOb
 def dense(machine_caches: tuple[int, ...], columns: int = 64) -> Task:
     net = Net()
     (task,) = tasks_of(net, net.dense(net.input(12, 32), columns))
-    return replace(task, target=replace(task.target, caches=machine_caches))
+    return replace(task, target=cached(task.target, machine_caches))
 
 
 def hints(kernel: Kernel) -> list[Prefetch]:
@@ -81,7 +82,7 @@ def test_kernels_fetch_the_next_block_of_weights() -> None:
 @pytest.mark.parametrize(("machine", "offsets"), [("x86-avx2", {0}), ("x86-avx512", {0, 16})])
 def test_a_line_is_fetched_once(machine: str, offsets: set[int]) -> None:
     task = dense((8192,), 96)
-    task = replace(task, target=replace(target(machine), caches=(8192,)))
+    task = replace(task, target=cached(target(machine), (8192,)))
     made = tiled.generate(task)
     assert made is not None
     assert {each.index[-1] for each in hints(made.kernel)} == set(map(index, offsets))
@@ -89,7 +90,7 @@ def test_a_line_is_fetched_once(machine: str, offsets: set[int]) -> None:
 
 def test_hints_must_cost_less_than_they_save() -> None:
     """Without fused multiply-adds a block is read once and used for long."""
-    slow = replace(target("x86-sse2"), caches=(16384,))
+    slow = cached(target("x86-sse2"), (16384,))
     made = tiled.generate(replace(dense((), 96), target=slow))
     assert made is not None
     assert not hints(made.kernel)
@@ -111,7 +112,7 @@ def test_groups_as_the_tile_are_bound_in_what_is_fetched() -> None:
     net = Net()
     x, weight = net.input(1, 6, 1, 1), net.constant(96, 3, 1, 1)
     task = tasks_of(net, net.op("Conv", x, weight, kernel=(1, 1), groups=2))[0]
-    task = replace(task, target=replace(task.target, caches=(512, 4096)))
+    task = replace(task, target=cached(task.target, (512, 4096)))
     made = tiled.generate(task)
     assert made is not None
     assert hints(made.kernel)
@@ -123,7 +124,7 @@ def test_filters_of_windows_are_fetched_in_the_order_in_which_they_lie(tiles: in
     """Each point's tiles fetch all filters of the next one, also that of another group."""
     net = Net()
     task = tasks_of(net, net.conv(net.input(1, 16, 14, 14), 64))[0]
-    task = replace(task, target=replace(target("x86-avx512"), caches=(4096, 65536)))
+    task = replace(task, target=cached(target("x86-avx512"), (4096, 65536)))
     made = generate_as(task, 4, tiles)
     assert made is not None
     (weight,) = {each.buffer for each in hints(made.kernel)}
@@ -175,7 +176,7 @@ def test_patches_fetch_the_next_one_of_a_large_image(far: bool) -> None:
     task = tasks_of(net, net.conv(net.input(1, 16, 14, 14), 64))[0]
     size = 16 * 14 * 14 * 4
     caches = (4096, 2 * size - 2 if far else 2 * size)
-    made = generate_as(replace(task, target=replace(target("x86-avx512"), caches=caches)), 4, 4)
+    made = generate_as(replace(task, target=cached(target("x86-avx512"), caches)), 4, 4)
     assert made is not None
     found = [each for each in hints(made.kernel) if each.buffer == "in0"]
     assert bool(found) is far

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernels.tasks import computed, memory_of, tasks_of
 from tests.plan.nets import Net
+from tests.targets.made import cached
 from weft.dtypes import DType
 from weft.kernels import nest, winograd_choice
 from weft.kernels.convolution import Convolution, recognise
@@ -67,7 +68,7 @@ def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) 
 
 def test_what_must_be_exact_or_has_no_caches_is_summed_directly() -> None:
     assert propose(task_of(64, 64, 56, exact=True)) == ()
-    uncached = replace(target("x86-avx512"), caches=())
+    uncached = cached(target("x86-avx512"), ())
     assert propose(task_of(64, 64, 56, target=uncached)) == ()
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tests.plan.nets import Net
+from tests.targets.made import cached
 from weft.codegen.calls import walk_calls
 from weft.codegen.flavours import flavour_named
 from weft.ir.graph import Graph
@@ -27,7 +26,7 @@ from weft.runtime.library import build
 from weft.targets.table import target
 from weft.targets.target import Target
 
-SMALL = replace(target("x86-avx2"), caches=(1024, 8192), name="small")
+SMALL = cached(target("x86-avx2"), (1024, 8192), name="small")
 """A machine whose caches are too small for the links of small networks."""
 
 
@@ -126,7 +125,7 @@ def test_two_threads_give_the_bits_of_one(tmp_path_factory: pytest.TempPathFacto
     x = net.op("Relu", net.conv(net.input(1, 3, 112, 56), 4, 3))
     graph = net.graph(net.op("Relu", inverted(net, x, 2)))
     cache = Cache(tmp_path_factory.mktemp("cache"))
-    machine = replace(SMALL, caches=(4096, 65536))
+    machine = cached(SMALL, (4096, 65536))
     found: list[np.ndarray] = []
     for threads in (1, 2):
         plan = planned(graph, machine, threads)

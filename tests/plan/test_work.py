@@ -23,13 +23,13 @@ from weft.loops.nodes import (
 )
 from weft.plan.work import (
     MOST_STAGES,
-    PART_WORK,
     cycles,
     parts_of,
     shared_scratch,
     stages_of,
     work_of,
 )
+from weft.targets.target import DESKTOP
 
 F32, I64 = DType.F32, DType.I64
 
@@ -170,11 +170,11 @@ def test_moving_data_is_work() -> None:
 
 def test_parts() -> None:
     busy = kernel(over("i", 6, HEAVY))
-    share = work_of(busy) // PART_WORK
+    share = work_of(busy) // DESKTOP.part
     assert share == 0
     assert parts_of(busy, 8) == (1,)
     heavier = kernel(over("i", 6, over("j", 100, HEAVY, kind=Kind.SERIAL)))
-    assert work_of(heavier) > 8 * PART_WORK
+    assert work_of(heavier) > 8 * DESKTOP.part
     assert parts_of(heavier, 1) == (1,)
     assert parts_of(heavier, 4) == (4,)
     # No more parts than there are iterations.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 import weft
+from tests.models import networks
 from tests.plugins.installed import Install, install
 from weft.cli import main
 from weft.errors import InternalError, UserError
@@ -238,6 +240,41 @@ flags = ["-mcpu=chip"]
 PATH = "from importlib.resources import files\nCHIP = files(__package__) / 'chip.toml'\n"
 
 
+def test_a_new_processor_is_a_short_file(install: Install) -> None:
+    """It differs from another in a memory, and a network is planned for it."""
+    text = (
+        "like = 'zen4'\ndoc = 'A server.'\nflags = ['-march=znver4']\ncosts.part = 9e9\n"
+        "memories = [{name = 'L1'}, {name = 'L2'}, {name = 'L3', bytes = 402653184}, "
+        "{name = 'DRAM', bytes_per_cycle = 3}]\n"
+    )
+    files = {"chips/__init__.py": PATH, "chips/chip.toml": text}
+    install("chips", files, {"targets": {"chip": "chips:CHIP"}})
+    chip, like = target("chip"), target("zen4")
+    memories = (*like.memories[:2], *chip.memories[2:])
+    assert (chip.cached, chip.memory) == (384 << 20, 3.0)
+    costs = replace(like.costs, part=9e9)
+    flags = ("-march=znver4",)
+    assert chip == replace(
+        like, name="chip", doc="A server.", flags=flags, memories=memories, costs=costs
+    )
+    plan = weft.load(networks.path_of("digits")).plan("chip", threads=4)
+    assert plan.costs == costs
+    assert any("tiled" in step.scheme for step in plan.steps)
+
+
+def test_targets_that_are_like_each_other(install: Install) -> None:
+    path = PATH + "OTHER = files(__package__) / 'other.toml'\n"
+    text = "like = '{}'\ndoc = 'A chip.'\n"
+    files = {
+        "chips/__init__.py": path,
+        "chips/chip.toml": text.format("other"),
+        "chips/other.toml": text.format("chip"),
+    }
+    install("chips", files, {"targets": {"chip": "chips:CHIP", "other": "chips:OTHER"}})
+    with pytest.raises(UserError, match=r"The target chip of chips 1\.0 cannot be used"):
+        target("chip")
+
+
 def test_a_target_from_a_file(install: Install) -> None:
     files = {"chips/__init__.py": PATH, "chips/chip.toml": CHIP}
     install("chips", files, {"targets": {"chip": "chips:CHIP"}})
@@ -249,11 +286,42 @@ def test_a_target_from_a_file(install: Install) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "chip.toml lacks vector_bytes"),
-        ("x = [", "chip.toml: "),
-        (CHIP + "cache = 3", "chip.toml has cache, which mean nothing"),
-        (CHIP.replace('"c89"', '"c17"'), "its flavour must be c89, c99, gnu, but is 'c17'"),
-        (CHIP.replace("bytes = 0", "bytes = 24"), "its vector_bytes must be 0 or a power of two"),
+        ("", "it lacks doc"),
+        (CHIP.replace("vector_bytes = 0", ""), "it lacks vectors.bytes"),
+        ("x = [", ""),
+        (CHIP + "feature = 3", "feature means nothing. Did you mean features?"),
+        (
+            CHIP + "[vectors]\nbyte = 3",
+            "vectors.byte means nothing. Did you mean bytes?",
+        ),
+        (CHIP + "[costs]\ntile = 'x'", "costs.tile must be a number, but is 'x'"),
+        (CHIP + "integers = 1.5", "integers must be a whole number, but is 1.5"),
+        (CHIP + "features = [1]", "features must be a text, but is 1"),
+        (CHIP + "features = 'dsp'", "features must be a list, but is 'dsp'"),
+        (
+            CHIP + "like = 'cortex-m5'",
+            "like must be the name of another target, but is 'cortex-m5'",
+        ),
+        (CHIP + "like = 'chip'", "like must be the name of another target, but is 'chip'"),
+        (CHIP.replace('"c89"', '"c17"'), "flavour must be c89, c99, gnu, but is 'c17'"),
+        (CHIP.replace("bytes = 0", "bytes = 24"), "vectors.bytes must be 0 or a power"),
+        (
+            CHIP.replace("bytes = 0", "bytes = true"),
+            "vectors.bytes must be a whole number, but is T",
+        ),
+        (
+            CHIP + "[vectors]\nexecuted = 8",
+            "vectors.executed must be at most vectors.bytes, but is",
+        ),
+        (CHIP + "[issue]\nloads = 0", "issue.loads must be positive, but is 0"),
+        (CHIP + "[costs.operations]\nexp = -1", "costs.operations.exp must be positive, but is -1"),
+        (CHIP + "[[memories]]", "it lacks memories[0].name"),
+        (
+            CHIP + "[[memories]]\nname = 'L1'",
+            "memories[0]: a cache must have bytes and bytes_per_c",
+        ),
+        (CHIP + "[[memories]]\nname = 'R'\nkind = 'x'", "memories[0].kind must be cache, ram, rom"),
+        (CHIP + "caches = [2, 1]", "memories must be the nearest first, each cache no smaller"),
     ],
 )
 def test_a_broken_target(install: Install, text: str, reason: str) -> None:
@@ -261,7 +329,7 @@ def test_a_broken_target(install: Install, text: str, reason: str) -> None:
     install("chips", files, {"targets": {"chip": "chips:CHIP"}})
     with pytest.raises(UserError) as caught:
         target("chip")
-    assert f"The target chip of chips 1.0 cannot be used: {reason}" in caught.value.fix
+    assert f"The target chip of chips 1.0 cannot be used: chip.toml: {reason}" in caught.value.fix
     with pytest.raises(UserError, match="Did you mean x86-avx2"):
         target("x86-avx3")
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import weft
+from tests.runtime import cutting
 from weft.api import CompiledNet
-from weft.plan import work
 from weft.plan.program import CallStep
 
 CALLS = 10_000
@@ -25,7 +25,7 @@ _STATUS = Path("/proc/self/status")
 @pytest.fixture
 def run(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompiledNet:
     """The digits network on two threads, all of it cut, small as it is."""
-    monkeypatch.setattr(work, "PART_WORK", 1)
+    cutting.cut_all(monkeypatch)
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     run = weft.load(digits).compile(threads=2)
     steps = run.library.program.steps

@@ -14,12 +14,12 @@ import pytest
 
 import weft
 from tests.models import networks, tiny
+from tests.runtime import cutting
 from tests.runtime.standalone import standalone
 from tests.runtime.test_sanitizers import DIALECTS, compiler, sample
 from weft.api import Net
 from weft.codegen.flavours import flavour_named
 from weft.codegen.helpers import RUN_HELPERS
-from weft.plan import work
 from weft.plan.program import CallStep
 from weft.runtime.compiler import find_compiler, host_flags
 from weft.runtime.library import Library, build
@@ -32,7 +32,7 @@ NAMES = ["digits", pytest.param("kws_float", marks=tiny.needed)]
 @pytest.fixture(autouse=True)
 def cut_all(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """However small a kernel is, it is cut where it can be; a cache of its own remembers it."""
-    monkeypatch.setattr(work, "PART_WORK", 1)
+    cutting.cut_all(monkeypatch)
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path_factory.getbasetemp() / "all-cut"))
 
 
@@ -135,8 +135,10 @@ def test_children_have_threads_of_their_own() -> None:
 def test_the_interpreter_ends_while_threads_wait() -> None:
     script = (
         "import sys, numpy, weft\n"
-        "from weft.plan import work\n"
-        "work.PART_WORK = 1\n"
+        "from weft.plan import lower, work\n"
+        "from weft.targets.target import Costs\n"
+        "one = Costs(part=1)\n"
+        "lower.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"
         "run = weft.load(sys.argv[1]).compile(threads=3)\n"
         "(type,) = run.net.inputs.values()\n"
         "run(numpy.zeros(type.dims, numpy.float32))\n"

@@ -10,7 +10,7 @@ import pytest
 import weft
 from tests.models import networks
 from weft.errors import UserError
-from weft.targets import table
+from weft.targets import system
 from weft.targets.table import SIMD, host, target
 
 AVX2 = frozenset("sse2 avx avx2 fma bmi2".split())
@@ -19,7 +19,7 @@ AVX512 = AVX2 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 
 def machine(monkeypatch: pytest.MonkeyPatch, name: str, flags: frozenset[str]) -> None:
     monkeypatch.setattr(platform, "machine", lambda: name)
-    monkeypatch.setattr(table, "_cpu_flags", lambda: flags)
+    monkeypatch.setattr(system, "cpu_flags", lambda: flags)
 
 
 @pytest.mark.parametrize(

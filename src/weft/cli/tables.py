@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeAlias, cast
 
 import click
 
-from weft.cli.common import State, json_option, table, warn_failed, wide_option, write_json
+from weft.cli.common import State, json_option, say, table, warn_failed, wide_option, write_json
 from weft.codegen.flavours import flavour_named
 from weft.datasets import DATASETS
 from weft.export.exports import EXPORTS
@@ -14,8 +16,12 @@ from weft.ops.record import NoGrad, Op
 from weft.ops.table import OPS
 from weft.plugins import Table
 from weft.rewrite.recipes import PLUGINS, all_rules
+from weft.runtime.limits import Level, known_levels
 from weft.targets.table import ALL, host
-from weft.targets.target import Target
+from weft.targets.table import target as find_target
+from weft.targets.target import Memory, Target
+
+Costs: TypeAlias = tuple[tuple[str, float], ...]
 
 
 def _op(op: Op) -> dict[str, str | bool]:
@@ -98,31 +104,78 @@ def vector_bytes(machine: Target) -> int:
     return machine.vector_bytes if flavour_named(machine.flavour).vectors else 0
 
 
-def _target(name: str, machine: Target) -> dict[str, str | int | list[str]]:
-    return {
-        "name": name,
-        "vector_bytes": vector_bytes(machine),
-        "registers": machine.registers,
-        "flavour": machine.flavour,
-        "flags": list(machine.flags),
-        "doc": machine.doc,
-    }
+def _target(name: str, machine: Target) -> dict[str, Any]:
+    record = asdict(machine)
+    record["costs"]["operations"] = dict(machine.costs.operations)
+    own = {"name": name, "vector_bytes": vector_bytes(machine), "registers": machine.registers}
+    return {**record, **own}
 
 
 @click.command(short_help="The machines that Weft generates code for.")
+@click.argument("name", required=False)
 @wide_option
 @json_option
 @click.pass_obj
-def targets(state: State) -> None:
-    """Lists the targets; `host` is this machine."""
+def targets(state: State, name: str | None) -> None:
+    """Lists the targets, or shows the record of one; `host` is this machine."""
     warn_failed(ALL)
-    found = [_target(name, machine) for name, machine in ALL.items()]
-    found.append(_target("host", host()))
+    if name is not None:
+        _show_target(state, find_target(name))
+        return
+    found = {**ALL, "host": host()}
     if state.json:
-        write_json(found)
+        write_json([_target(name, machine) for name, machine in found.items()])
         return
     rows = [
-        (str(each["name"]), str(each["vector_bytes"] or ""), str(each["flavour"]), str(each["doc"]))
-        for each in found
+        (name, str(vector_bytes(machine) or ""), machine.flavour, machine.doc)
+        for name, machine in found.items()
     ]
     table(("target", "vector bytes", "C", "what"), rows, (1,), prose=True)
+
+
+def _show_target(state: State, machine: Target) -> None:
+    """The record of one; of this machine, what ``weft bench --limits`` measured, too."""
+    if state.json:
+        write_json(_target(machine.name, machine))
+        return
+    say(f"{machine.name}: {machine.doc}\n")
+    rows = [
+        ("flavour", machine.flavour),
+        ("flags", " ".join(machine.flags)),
+        ("architecture", machine.architecture),
+        ("core", machine.core),
+        ("features", " ".join(machine.features)),
+        ("integers", str(machine.integers or "")),
+        ("floats", str(machine.floats or "")),
+    ]
+    for part in ("vectors", "issue", "costs"):
+        record = getattr(machine, part)
+        values = [(each.name, getattr(record, each.name)) for each in fields(record)]
+        rows += [(f"{part}.{key}", _figure(value)) for key, value in values]
+    table(("key", "value"), [row for row in rows if row[1]], (), prose=True)
+    if machine.memories:
+        click.echo()
+        empty: Mapping[str, Level] = {}
+        levels = known_levels(machine) if machine.name == "host" else empty
+        headings = ("memory", "kind", "bytes", "bytes/cycle", "alignment", "reach", "measured")
+        rows = [_memory(each, levels) for each in machine.memories]
+        table(headings, rows, (2, 3, 4, 6), ("alignment",))
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(f"{op} {cost:g}" for op, cost in cast("Costs", value))
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def _memory(memory: Memory, levels: Mapping[str, Level]) -> tuple[str, ...]:
+    measured = levels.get(memory.name)
+    return (
+        memory.name,
+        memory.kind,
+        f"{memory.bytes:,}" if memory.bytes else "",
+        f"{memory.bytes_per_cycle:g}" if memory.bytes_per_cycle else "",
+        str(memory.alignment),
+        memory.reach,
+        f"{measured.gbytes:,.1f} GB/s" if measured else "",
+    )

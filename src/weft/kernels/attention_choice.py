@@ -10,20 +10,11 @@ from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.attention import Writer, register_tile
 from weft.kernels.attention_streamed import Streamed
 from weft.kernels.task import Task
-from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE
 from weft.plan.attention import Attention, attention_of
 from weft.plan.implementation import Implementation, Operand
 
-_EXP_CYCLES = 20
-"""For what softmax does with one vector of scores."""
-_LAYOUT_CYCLES = 1.0
-"""For one element of keys and values that is laid out for the products."""
-_ROW_CYCLES = 40
-"""To begin and fold what softmax does along a row."""
 CHUNKS = (128, 256, 512)
 """Keys at a time that are worth trying."""
-_START_CYCLES = 40
-"""To begin a register tile."""
 
 
 def propose(task: Task) -> tuple[Alternative, ...]:
@@ -99,20 +90,21 @@ def write(task: Task, rows: int, span: int = 0) -> Implementation | None:
 
 def cycles(task: Task, found: Attention, rows: int, span: int) -> float:
     """An estimate, ``rows`` queries and ``span`` keys at a time."""
-    lanes = task.target.lanes(DType.F32)
+    target, costs = task.target, task.target.costs
+    lanes = target.lanes(DType.F32)
     heads = prod(axis.extent for axis in found.outer)
     queries = found.row.extent if found.row else 1
     keys, width, columns = (a.extent for a in (found.key, found.width, found.column))
-    products = queries * keys * (width + columns) / (2 * lanes)
+    products = queries * keys * (width + columns) / (target.multiply_adds * lanes)
     tile, vectors = register_tile(task, found, rows)
     chunks = -(-keys // span)
     tiles = queries / tile * (keys + columns * chunks) / (vectors * lanes)
-    scores = queries * keys / lanes * _EXP_CYCLES
-    scaled = queries * (chunks - 1) * (_ROW_CYCLES + columns / lanes)
-    layout = keys * (width + columns) * _LAYOUT_CYCLES
+    scores = queries * keys / lanes * costs.softmax
+    scaled = queries * (chunks - 1) * (costs.row + columns / lanes)
+    layout = keys * (width + columns) * costs.layout
     spilled = 0.0
-    if task.target.caches and rows * span * DType.F32.bytes > task.target.caches[-1] / 2:
+    if target.caches and rows * span * DType.F32.bytes > target.caches[-1] / 2:
         # Written, and read by every stage, from beyond a core's own caches; out of the second
         # one they come in time.
-        spilled = 4 * queries * keys * DType.F32.bytes / FAR_BYTES_PER_CYCLE
-    return heads * (products + tiles * _START_CYCLES + scores + scaled + layout + spilled)
+        spilled = 4 * queries * keys * DType.F32.bytes / target.far
+    return heads * (products + tiles * costs.row + scores + scaled + layout + spilled)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.image_rows import next_rows
 from weft.kernels.parts import Parts
-from weft.kernels.prefetch import LINE
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
 from weft.loops.definition import COMBINE, neutral
@@ -263,8 +262,8 @@ class Cell:
         if not self.ahead:
             return ()
         assert self.parts.reduce is not None
-        size = dtype_of(self.parts.reduce.value).bytes
-        lines = list(dict.fromkeys(offset * size // LINE for _, offset, _ in self.pieces()))
+        size, width = dtype_of(self.parts.reduce.value).bytes, self.parts.task.target.line
+        lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.pieces()))
         turn, turns = self.share
         own, odd = divmod(len(lines), turns)
         if odd:
@@ -277,10 +276,10 @@ class Cell:
             turn = plus(times(turn, axis.extent), index[-2])
             index = (*index[:-2], integer(0), integer(0))
         for line in range(own):
-            index = (*index[:-1], times(plus(times(turn, own), line), LINE // size))
+            index = (*index[:-1], times(plus(times(turn, own), line), width // size))
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
             # Where groups are the tile, the weights depend on it too: those of its first.
-            at = {**self.bound(integer(0), line * LINE // size), **taps}
+            at = {**self.bound(integer(0), line * width // size), **taps}
             found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
 

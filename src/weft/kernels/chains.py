@@ -20,7 +20,6 @@ from weft.kernels.bands import BANDS, Bands, chained, goes_by_rows, strip_bytes,
 from weft.kernels.links import Setting, Stage, Stages
 from weft.kernels.prepare import prepare
 from weft.kernels.table import TaskChoice, alternative_named, alternatives, usual
-from weft.kernels.tiled_choice import FAR_BYTES_PER_CYCLE, NEAR_BYTES_PER_CYCLE
 from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
 from weft.plan.group import Group
@@ -301,4 +300,4 @@ def _moved(size: float, again: float, target: Target) -> float:
     if again <= target.caches[0] * 3 / 4:
         return 0.0  # counted with the arithmetic
     far = max(0.0, 1 - target.caches[-1] / again)
-    return size * ((1 - far) / NEAR_BYTES_PER_CYCLE + far / FAR_BYTES_PER_CYCLE)
+    return size * ((1 - far) / target.near + far / target.far)

@@ -14,13 +14,9 @@ from math import prod
 
 from weft.kernels.arithmetic import integer, plus
 from weft.kernels.parts import Parts
-from weft.kernels.prefetch import LINE
 from weft.loops.affine import Affine, affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Kind, Load, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute
-
-CYCLES_PER_HINT = 8
-"""A tile must take so long for every line: ports that load are free every other cycle."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +49,13 @@ def next_rows(parts: Parts, origin: Expr | None, size: int, vectors: int) -> tup
     image = _image(parts)
     if image is None:
         return ()
-    width = LINE // image.load.dtype.bytes
+    target = parts.task.target
+    width = target.line // image.load.dtype.bytes
     offsets = range(0, image.stride * size, width)
     loops = list(_loops(parts, image))
     count = len(offsets) * prod(len(taps) for _, taps in loops)
-    if CYCLES_PER_HINT * count > _steps(parts) * size * vectors / 2:
+    # A tile must take long enough for every line that is asked for.
+    if target.costs.prefetch * count > _steps(parts) * size * vectors / target.multiply_adds:
         return ()
     body = tuple(_hint(parts, image, origin, offset) for offset in offsets)
     for name, taps in reversed(loops):

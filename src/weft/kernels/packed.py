@@ -31,7 +31,6 @@ from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell
 from weft.kernels.parts import Parts, parts_or_why
-from weft.kernels.prefetch import LINE
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, slender
 from weft.loops.nodes import (
@@ -70,20 +69,12 @@ from weft.plan.fewer_bits import (
 )
 from weft.plan.implementation import Implementation, Operand
 
-FROM_MEMORY = 32 << 20
-"""Bytes of weights that come from memory: a core's share of a last-level cache is less, and
-other layers' weights were there since."""
 FIXES = 256
 """At most one weight of a lane in so many is outside of the window: each costs as much time as
 many others save."""
-AHEAD = 8192
-"""Bytes from what is read to what is fetched."""
 OPERATIONS = 5
 """On a vector of weights, besides loading it: two that make it, one that uses it, and two that
 collect what the eighth of a group is made of."""
-PER_CYCLE = 2
-BYTES_PER_CYCLE = 9
-"""What a core gets from memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +190,22 @@ def cost(product: Product, vectors: int, usual: int) -> float:
     counts as what is left of these.
     """
     parts = product.parts
-    lanes = parts.task.target.lanes(DType.F32)
+    target = parts.task.target
+    lanes = target.lanes(DType.F32)
     weights = product.axis.extent * parts.lane_extent
     size = weights * DType.F32.bytes * (GROUP - 1) / GROUP
-    if size >= FROM_MEMORY:
-        return weights / lanes / 2 * (GROUP - 1) / GROUP * (1 if vectors == usual else 1.01)
-    steps = weights / lanes * OPERATIONS / PER_CYCLE
-    return max(steps, size / BYTES_PER_CYCLE) * (1 if vectors == usual else 1.01)
+    # A core's share of a shared cache is less, and other layers' weights were there since.
+    if size >= target.cached:
+        return (
+            weights
+            / lanes
+            / target.multiply_adds
+            * (GROUP - 1)
+            / GROUP
+            * (1 if vectors == usual else 1.01)
+        )
+    steps = weights / lanes * OPERATIONS / target.operations
+    return max(steps, size / target.memory) * (1 if vectors == usual else 1.01)
 
 
 def write(product: Product, vectors: int) -> Implementation:
@@ -384,13 +384,14 @@ class _Block:
 
     def fetches(self) -> list[Stmt]:
         """Hints for the words that come some groups later."""
+        target = self.product.parts.task.target
         size = self.block.width * DType.U32.bytes
-        far = max(1, round(AHEAD / (size * (GROUP - 1))))
+        far = max(1, round(target.costs.ahead / (size * (GROUP - 1))))
         if self.whole <= far:
             return []
         later = Binary("min", plus(Var("group"), far), integer(self.whole - 1))
         at = plus(times(later, GROUP - 1), Var("row"))
-        step = LINE // DType.U32.bytes
+        step = target.line // DType.U32.bytes
         return [
             Prefetch(self.words.name, (self.number, at, integer(lane)))
             for lane in range(0, self.block.width, step)

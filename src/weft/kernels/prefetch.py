@@ -6,9 +6,6 @@ from weft.kernels.arithmetic import integer, plus
 from weft.loops.nodes import Binary, Expr
 from weft.targets.target import Target
 
-LINE = 64
-"""Bytes that a prefetch brings."""
-
 
 def prefetches(target: Target, slab: int, total: int) -> bool:
     """Whether the next slab of weights is fetched while one is used.

@@ -10,7 +10,6 @@ from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.integers import Contraction, contraction_or_why
 from weft.kernels.task import Task
 from weft.kernels.tensorized import Shape, fits, generate
-from weft.kernels.tiled_choice import LOADS_PER_CYCLE
 from weft.loops.instruction import instructions
 
 
@@ -58,7 +57,7 @@ def cost(found: Contraction, shape: Shape) -> float:
     positions = prod(axis.extent for axis in found.positions)
     channels, depth = found.weights.shape
     steps = positions * channels / shape.lanes * -(-depth // shape.depth)
-    loaded = (1 / shape.tile + 1 / shape.block) / LOADS_PER_CYCLE
+    loaded = (1 / shape.tile + 1 / shape.block) / found.task.target.issue.loads
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded)
     return steps * each + positions * (depth + channels) / shape.lanes

@@ -1,10 +1,10 @@
 """Register tiles and orders of loops worth trying, and about what they cost.
 
-The estimate counts, per register tile and step of the reduction, multiply-adds (two a
-cycle, whether all their lanes are used or not), loads (nearly two a cycle, one for every
-vector and one for every position), and at least the latency of one multiply-add; then what
-has to come from the second cache and from beyond it because the loops come back to it too
-late.
+The estimate counts, per register tile and step of the reduction, multiply-adds (whether all
+their lanes are used or not), loads (one for every vector and one for every position), and at
+least the latency of one multiply-add; then what has to come from the second cache and from
+beyond it because the loops come back to it too late. How many there are in a cycle, and how
+many bytes come, is the target's.
 """
 
 from __future__ import annotations
@@ -32,20 +32,10 @@ from weft.kernels.tiled import (
 from weft.kernels.tiling import Block, blocks_of, is_product
 from weft.loops.nodes import Buffer
 from weft.loops.walk import loads
+from weft.targets.target import Target
 
 MOST_TAPS = 64
 """So many taps of a window are looked at to know how many lie inside."""
-LOADS_PER_CYCLE = 1.75
-"""Of the two that there are ports for: tiles of one vector have a load for every product."""
-FMA_LATENCY = 4
-"""Cycles; so many steps of one accumulator cannot overlap."""
-OVERHEAD = 20
-"""Cycles to begin a tile: loops, addresses, and the first products' latency."""
-NEAR_BYTES_PER_CYCLE = 32
-"""What a core gets from its second cache."""
-FAR_BYTES_PER_CYCLE = 9
-"""What a core gets from beyond its own caches: a last-level cache shared with others, or
-memory, where a network's weights are."""
 
 
 def propose(task: Task) -> tuple[Alternative, ...]:
@@ -175,7 +165,12 @@ def products(parts: Parts, form: Form) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
     vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
-    return reduction(parts) * vectors * prod(axis.extent for axis in axes) / 2
+    return (
+        reduction(parts)
+        * vectors
+        * prod(axis.extent for axis in axes)
+        / parts.task.target.multiply_adds
+    )
 
 
 def arithmetic(parts: Parts, form: Form) -> float:
@@ -192,13 +187,14 @@ def _tile(parts: Parts, block: Block, positions: int) -> float:
     """Cycles of one register tile."""
     vectors = vectors_of(block, lane_count(parts))
     target = parts.task.target
-    loaded = (positions + vectors) / LOADS_PER_CYCLE
+    loaded = (positions + vectors) / target.loads
     # Where no instruction loads one element into all lanes, shuffles take turns with additions.
     shuffles = 0 if target.fused or block.depth == lane_count(parts) else positions
-    step = max((positions * vectors + shuffles) / 2, loaded, FMA_LATENCY)
+    products = (positions * vectors + shuffles) / target.multiply_adds
+    step = max(products, loaded, target.issue.latency)
     steps = reduction(parts)
     # Vectors are stored, or folded while others are multiplied.
-    ends = OVERHEAD + positions * vectors
+    ends = target.costs.tile + positions * vectors
     axis = deep_axis(parts)
     if block.depth > 1 and axis is not None:
         whole, rest = divmod(axis.extent, block.depth)
@@ -243,8 +239,8 @@ def _cut(extent: int, size: int) -> list[tuple[int, int]]:
 
 def traffic(parts: Parts, form: Form) -> float:
     """Cycles for what comes from beyond the first cache, again and again."""
-    caches = parts.task.target.caches
-    if not caches:
+    target = parts.task.target
+    if not target.caches:
         return 0.0
     image, filter = _bytes(parts)
     width = form.vectors * lane_count(parts)
@@ -260,14 +256,14 @@ def traffic(parts: Parts, form: Form) -> float:
             reads.append((image / rows, blocks * rows, image / rows))
         case Order.TILES:
             reads = [(filter, tiles, filter), (image, 1, image)]
-    return sum(often * size / _rate(again, caches) for size, often, again in reads)
+    return sum(often * size / _rate(again, target) for size, often, again in reads)
 
 
-def _rate(size: float, caches: tuple[int, ...]) -> float:
+def _rate(size: float, target: Target) -> float:
     """Bytes per cycle of what is read again after so many bytes."""
-    if size <= caches[0] / 2:
+    if size <= target.caches[0] / 2:
         return 1e9  # counted with the arithmetic
-    return NEAR_BYTES_PER_CYCLE if size <= caches[-1] / 2 else FAR_BYTES_PER_CYCLE
+    return target.near if size <= target.caches[-1] / 2 else target.far
 
 
 def _bytes(parts: Parts) -> tuple[float, float]:

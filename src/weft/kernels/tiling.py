@@ -16,8 +16,6 @@ FEW_REGISTERS = 16
 _FUSED_VECTORS = (2, 3, 4, 1)
 _PLAIN_VECTORS = (6, 4, 3, 2, 1)
 """Vectors at every position, the best first; more of them need fewer shuffles of scalars."""
-_LATENCY = 4
-"""Cycles until an accumulator can be added to again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +100,15 @@ def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
 def _cycles(target: Target, positions: int, count: int, size: int, vectors: int) -> float:
     """Of one step of the reduction in all tiles.
 
-    Two pipes multiply and two add; a scalar takes the place of two additions, by its shuffle
-    and by what that delays.
+    Without fused multiply-adds a scalar takes the place of two additions, by its shuffle and
+    by what that delays.
     """
     total = 0.0
     for tile, tiles in ((size, positions // size), (positions % size, 1)):
         for width, blocks in ((vectors, count // vectors), (count % vectors, 1)):
             sums = tile * width
-            step = sums / 2 if target.fused else (sums + tile) / 2
-            total += tiles * blocks * max(step, _LATENCY) if sums else 0
+            step = (sums if target.fused else sums + tile) / target.multiply_adds
+            total += tiles * blocks * max(step, target.issue.latency) if sums else 0
     return total
 
 

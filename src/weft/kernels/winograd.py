@@ -29,7 +29,7 @@ from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell, replaced
 from weft.kernels.convolution import Convolution
 from weft.kernels.parts import Parts
-from weft.kernels.prefetch import LINE, following, prefetches
+from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import Block, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.loops.definition import Compute
@@ -253,7 +253,7 @@ class _Writer:
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data
         body = apply(matrix, width, read, keep)
-        if not checked and self.far and width * _F32.bytes == LINE:
+        if not checked and self.far and width * _F32.bytes == self.conv.parts.task.target.line:
             body = (*self.next_patch(tops, channel), *body)
         columns = For("column", integer(0), integer(size), body)
         rows = For("row", integer(0), integer(size), apply(matrix, width, again, put))

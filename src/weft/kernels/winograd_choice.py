@@ -11,6 +11,7 @@ from weft.kernels.convolution import Convolution, convolution_or_why, recognise
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
 from weft.plan.implementation import Implementation
+from weft.targets.target import Target
 
 OUTPUTS = (4, 2)
 """Sizes of output tiles, fewest multiplications first."""
@@ -19,11 +20,6 @@ MANY_TILES = (14, 28, 56)
 
 MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
-_PASS_CYCLES = 30
-"""Beside the operations of a transform of one tile."""
-_FAR_BYTES_PER_CYCLE = 9
-"""What a core gets from beyond its own caches: a last-level cache shared with others, or
-memory, where a network's weights are."""
 
 
 def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
@@ -32,27 +28,29 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     form = _form(conv, outputs)
     points = form.size**2
     into, out_of = _channels_in_vectors(conv, lanes)
-    products = count * points * conv.channel.extent * out_of / 2
-    before = _transform_cycles(form.data)
-    after = _transform_cycles(form.inverse)
+    target = conv.parts.task.target
+    products = count * points * conv.channel.extent * out_of / target.multiply_adds
+    before = _transform_cycles(form.data, target)
+    after = _transform_cycles(form.inverse, target)
     transforms = count * (into * before + out_of * after)
     size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
-    near = conv.parts.task.target.caches[-1] / 2
+    near = target.caches[-1] / 2
     reads = 0 if size <= near else -(-count // tiles)
-    return max(1.1 * products, reads * size / _FAR_BYTES_PER_CYCLE) + transforms
+    return max(1.1 * products, reads * size / target.far) + transforms
 
 
 def _form(conv: Convolution, outputs: int) -> Filtering:
     return filtering(outputs, conv.size, conv.stride)
 
 
-def _transform_cycles(matrix: Matrix) -> int:
+def _transform_cycles(matrix: Matrix, target: Target) -> float:
     """About what a matrix costs on both sides of a tile of one vector of channels.
 
     Measured on Zen 5 for F(4, 3): 330 in and 230 out, for F(2, 3): 120 and 90.
     """
     rows, columns = len(matrix), len(matrix[0])
-    return (rows + columns) * (straight_line(matrix).operations + rows + columns) + _PASS_CYCLES
+    operations = straight_line(matrix).operations + rows + columns
+    return ((rows + columns) * operations + target.costs.transform) / target.vectors.share
 
 
 def _channels(conv: Convolution) -> int:

@@ -40,6 +40,7 @@ from weft.plan.roles import operand_roles, parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
 from weft.plan.work import parts_of, shared_scratch
+from weft.targets.target import DESKTOP, Costs
 
 SHOWN_LAYERS = 6
 """Layers that the comment of a function names."""
@@ -89,6 +90,7 @@ def identifier(text: str) -> str:
 class _Lowering:
     """Collects functions and weights over a plan and the plans nested in it."""
 
+    costs: Costs
     functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
     names: set[str] = field(default_factory=set[str])
     comments: dict[str, dict[str, list[str]]] = field(
@@ -247,7 +249,7 @@ class _Scope:
         simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
         scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
-        parts = parts_of(simple, self.plan.threads)
+        parts = parts_of(simple, self.plan.threads, self.lowering.costs)
         return CallStep(name, arguments, provenance(group, self.names), parts)
 
     def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
@@ -422,7 +424,7 @@ def lower(plan: Plan, name: str = "") -> Program:
         plan: what to lower; calls that are worth it are cut for its threads.
         name: of the program, if not the graph's.
     """
-    lowering = _Lowering()
+    lowering = _Lowering(plan.target.costs if plan.target else DESKTOP)
     graph = plan.graph
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}

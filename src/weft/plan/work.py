@@ -38,33 +38,15 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import children, loaded, loads, stored
-
-PART_WORK = 25_000
-"""Cycles, about 6 microseconds, that a part must take at the least.
-
-A fork and join among threads that spin costs less than half a microsecond, but the data must
-move between their caches: measured, kernels of 32 KB in and out that take 5 microseconds alone
-take 4 to 7 in two parts, and what reads their results on one core is slower, too.  How fast
-cores talk to one another is nothing that can be relied upon in virtual machines."""
+from weft.targets.target import DESKTOP, Costs
 
 MOST_STAGES = 16
 """A kernel of more stages is not cut."""
 
-_CYCLES = {
-    "add": 0.4, "sub": 0.4, "mul": 0.4, "min": 0.4, "max": 0.4, "neg": 0.4, "abs": 0.4,
-    "div": 4.0, "sqrt": 4.0, "mod": 8.0, "floordiv": 8.0, "fmod": 20.0, "pow": 40.0,
-    "exp": 15.0, "expm1": 15.0, "log": 15.0, "log1p": 15.0, "erf": 20.0, "erfc": 20.0,
-    "sin": 20.0, "cos": 20.0, "tan": 30.0,
-    "asin": 20.0, "acos": 20.0, "atan": 20.0, "sinh": 25.0, "cosh": 25.0, "tanh": 25.0,
-    "asinh": 25.0, "acosh": 25.0, "atanh": 25.0,
-}  # fmt: skip
-_OTHER_CYCLES = 1.0
-_MOVE_CYCLES = 0.2
-# What one core gets from the cache that the data of a whole layer come from.
-_BYTES_PER_CYCLE = 8
 # A range of fewer iterations is cut finer, whatever that costs: parts should be equal.
 _FINE = 128
-# So many cycles of an iteration hide the divisions that find its place in the range.
+# So many cycles of an iteration hide the divisions that find its place in the range. Code
+# generation finds the same ranges without the machine: for all of them those of DESKTOP.
 _COARSE = 400
 
 
@@ -106,14 +88,17 @@ class Stage:
     ranges: Mapping[int, Range]
 
 
-def cycles(stmts: Sequence[Stmt], around: Mapping[str, float] | None = None) -> float:
+def cycles(
+    stmts: Sequence[Stmt], costs: Costs = DESKTOP, around: Mapping[str, float] | None = None
+) -> float:
     """About how many cycles statements take, their data in registers or the first cache.
 
     Args:
         stmts: what to run once.
+        costs: of the machine.
         around: middles of the ranges of the loop variables around.
     """
-    clock = _Clock()
+    clock = _Clock(costs)
     clock.block(stmts, 1.0, 1.0, around or {})
     return clock.cycles
 
@@ -123,14 +108,19 @@ class _Clock:
     """Adds up what statements do.
 
     Attributes:
+        costs: of the machine.
         cycles: that arithmetic and moves between registers and the first cache take.
         touched: elements of each buffer that are loaded or stored, repetitions included.
         locals: buffers that live in registers.
     """
 
+    costs: Costs
     cycles: float = 0.0
     touched: dict[str, float] = field(default_factory=dict[str, float])
     locals: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.operations = dict(self.costs.operations)
 
     def block(
         self, stmts: Sequence[Stmt], times: float, lanes: float, around: Mapping[str, float]
@@ -174,13 +164,13 @@ class _Clock:
                     stack += [load for place in index for load in loads(place)]
                     self.move(buffer, times, lanes)
                 case Binary("add" | "sub", lhs, Binary("mul", x, y)):
-                    total += _CYCLES["add"]
+                    total += self.operations.get("add", self.costs.other)
                     stack += lhs, x, y
                 case Binary(op) | Unary(op):
-                    total += _CYCLES.get(op, _OTHER_CYCLES)
+                    total += self.operations.get(op, self.costs.other)
                     stack += children(node)
                 case Select() | Cast():
-                    total += _OTHER_CYCLES
+                    total += self.costs.other
                     stack += children(node)
                 case Bits(_, x):
                     stack.append(x)
@@ -191,7 +181,7 @@ class _Clock:
     def move(self, buffer: str, times: float, lanes: float) -> None:
         """Loads from or stores to a buffer."""
         if buffer not in self.locals:
-            self.cycles += times * _MOVE_CYCLES
+            self.cycles += times * self.costs.move
             self.touched[buffer] = self.touched.get(buffer, 0.0) + times * lanes
 
     def bytes(self, kernel: Kernel) -> float:
@@ -244,18 +234,18 @@ def _binary(op: str, left: float, right: float) -> float:
             return 1.0
 
 
-def work_of(kernel: Kernel) -> int:
+def work_of(kernel: Kernel, costs: Costs = DESKTOP) -> int:
     """About how many cycles a kernel takes on one core, data in the shared cache."""
-    return _work(kernel, kernel.body)
+    return _work(kernel, kernel.body, costs)
 
 
-def _work(kernel: Kernel, stmts: Sequence[Stmt]) -> int:
-    clock = _Clock()
+def _work(kernel: Kernel, stmts: Sequence[Stmt], costs: Costs) -> int:
+    clock = _Clock(costs)
     clock.block(stmts, 1.0, 1.0, {})
-    return round(max(clock.cycles, clock.bytes(kernel) / _BYTES_PER_CYCLE))
+    return round(max(clock.cycles, clock.bytes(kernel) / costs.layer))
 
 
-def parts_of(kernel: Kernel, threads: int) -> tuple[int, ...]:
+def parts_of(kernel: Kernel, threads: int, costs: Costs = DESKTOP) -> tuple[int, ...]:
     """Into how many parts each stage of a kernel is worth cutting for so many threads.
 
     One stage of one part stands for a kernel that is not worth it.  The kernel must be simple
@@ -266,7 +256,7 @@ def parts_of(kernel: Kernel, threads: int) -> tuple[int, ...]:
     parts: list[int] = []
     for stage in stages_of(kernel):
         most = max((each.total for each in stage.ranges.values()), default=1)
-        share = _work(kernel, stage.stmts) // PART_WORK if most > 1 else 1
+        share = int(_work(kernel, stage.stmts, costs) // costs.part) if most > 1 else 1
         parts.append(max(1, min(threads, most, share)))
     return tuple(parts) if max(parts, default=1) > 1 and len(parts) <= MOST_STAGES else (1,)
 
@@ -336,7 +326,7 @@ def _range(stmt: Stmt) -> Range | None:
         if start.terms or stop.terms or stop.const <= start.const:
             break
         around[stmt.var] = (start.const + stop.const - 1) / 2
-        if taken and total >= _FINE and cycles(stmt.body, around) < _COARSE:
+        if taken and total >= _FINE and cycles(stmt.body, DESKTOP, around) < _COARSE:
             break
         extent = stop.const - start.const
         total *= extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -63,6 +63,30 @@ Accept: TypeAlias = Callable[[str, object], T]
 """``accept(name, object)``: the part that an object is, or ``Unusable`` is raised."""
 
 
+class Lazy(Mapping[str, T]):
+    """Built-in parts that are made when somebody asks for them.
+
+    Args:
+        names: of the parts.
+        make: the part of a name; it must remember it.
+    """
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], T]) -> None:
+        self._names = names
+        self._make = make
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 class _Stack(threading.local):
     """The plugins that a thread is loading."""
 
@@ -78,7 +102,7 @@ class Table(Mapping[str, T]):
 
     Args:
         kind: of the parts.
-        builtin: what Weft has itself.
+        builtin: what Weft has itself; where it is ``Lazy``, what makes it checks it.
         accept: says what is wrong with an object; built-in ones go through it, too.
         reserved: names that no plugin may take though no built-in part has them.
     """
@@ -96,12 +120,16 @@ class Table(Mapping[str, T]):
         self._results: dict[str, Loaded[T] | Failed] = {}
         self._generation = generation()
         self._stack = _Stack()
+        self.builtin: Mapping[str, T] = MappingProxyType(
+            builtin if isinstance(builtin, Lazy) else dict(builtin)
+        )
+        if isinstance(builtin, Lazy):
+            return
         for name, part in builtin.items():
             try:
                 accept(name, part)
             except Unusable as error:
                 raise InternalError(f"built-in {kind.word} {name}: {error}") from error
-        self.builtin: Mapping[str, T] = MappingProxyType(dict(builtin))
 
     def __getitem__(self, name: str) -> T:
         found = self.get(name)

@@ -15,12 +15,13 @@ import platform
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from weft.atomic import write_files
+from weft.errors import UserError
 from weft.plan.traffic import Traffic
 from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
@@ -32,14 +33,13 @@ from weft.runtime.compiler import (
     target_flags,
 )
 from weft.runtime.memory import Memory
+from weft.targets import system
 from weft.targets.target import Target
 
 _SOURCE = Path(__file__).parent / "data" / "limits.c"
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 # What is assumed where the system does not say.
 _USUAL = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
 _MEMORY = "DRAM"
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY = 64 << 20
 # A cache that does not simply evict the oldest keeps some of four times its size.
 _SURELY_MEMORY = 512 << 20
@@ -133,17 +133,12 @@ def limits(
         again: measure even so, and keep the better figures.
     """
     compiler, cache = compiler or find_compiler(), cache or Cache()
-    caches = cache_sizes()
-    flags = _flags(compiler, machine)
-    identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(caches)]
-    identity += [str(threads), str(machine.vector_bytes)]
-    key = digest(identity)
 
     def measured() -> Limits:
         announce("measuring what this machine can do")
-        return measure(machine, threads, caches, compiler, cache)
+        return measure(machine, threads, cache_sizes(), compiler, cache)
 
-    name = f"limits-{key}.json"
+    name = _file(compiler, machine, threads)
     kept = cache.read(name)
     found = measured() if kept is None else _parsed(kept)
     if again:
@@ -151,6 +146,22 @@ def limits(
     if kept is None or again:
         cache.put(name, lambda target: _write(target, found))
     return found
+
+
+def known_levels(machine: Target) -> Mapping[str, Level]:
+    """Levels of memory by name, if ``limits`` measured them for this machine and one thread."""
+    try:
+        kept = Cache().read(_file(find_compiler(), machine, 1))
+    except UserError:  # There is no compiler.
+        return {}
+    return {} if kept is None else {each.name: each for each in _parsed(kept).levels}
+
+
+def _file(compiler: Compiler, machine: Target, threads: int) -> str:
+    """Of the cache, for the limits of this machine."""
+    flags = _flags(compiler, machine)
+    identity = [_SOURCE.read_bytes(), *flags, compiler.version, processor(), repr(cache_sizes())]
+    return f"limits-{digest([*identity, str(threads), str(machine.vector_bytes)])}.json"
 
 
 def _write(target: Path, figures: Limits) -> None:
@@ -168,18 +179,7 @@ def _parsed(text: bytes) -> Limits:
 
 def cache_sizes() -> tuple[tuple[str, int], ...]:
     """Names and bytes of the data caches of a core, the nearest first."""
-    found: dict[str, int] = {}
-    for folder in sorted(_CACHES.glob("index*")):
-        try:
-            kind, level, size = (
-                (folder / name).read_text().strip() for name in ("type", "level", "size")
-            )
-        except OSError:
-            continue
-        match = re.fullmatch(r"(\d+)([KMG]?)", size)
-        if kind != "Instruction" and match:
-            found[f"L{level}"] = int(match[1]) * _UNITS[match[2]]
-    return tuple(sorted(found.items())) or _USUAL
+    return system.cache_sizes() or _USUAL
 
 
 def processor_name() -> str:

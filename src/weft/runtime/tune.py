@@ -18,7 +18,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -109,7 +109,8 @@ class Setup:
         )
         fuse = fuser(self.target, threads=self.threads, exact=self.exact)
         spread = bool(self.target.caches)
-        return make(self.graph, self.ops, implement, self.threads, spread=spread, fuse=fuse)
+        made = make(self.graph, self.ops, implement, self.threads, spread=spread, fuse=fuse)
+        return replace(made, costs=self.target.costs)
 
 
 @dataclass(frozen=True)

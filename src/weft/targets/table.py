@@ -2,92 +2,59 @@
 
 from __future__ import annotations
 
-import platform
-import tomllib
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from types import MappingProxyType
 
 from weft.errors import InternalError, UserError, nearest_or_all
-from weft.plugins import Kind, Table, Unusable
+from weft.plugins import Kind, Lazy, Table, Unusable
+from weft.targets import reading, system
+from weft.targets.system import features
 from weft.targets.target import Target
 
+__all__ = ["ALL", "SIMD", "TARGETS", "features", "host", "runs_here", "target"]
+
 TARGETS: tuple[str, ...] = (
-    "generic",
-    "x86-sse2",
-    "x86-avx2",
-    "x86-avx512",
-    "aarch64-neon",
-    "cortex-m4",
+    *("generic", "x86-sse2", "x86-avx2", "x86-avx512"),
+    *("haswell", "skylake-x", "ice-lake", "zen4", "zen5"),
+    *("aarch64-neon", "cortex-a53", "cortex-a72", "cortex-a76"),
+    *("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
+    *("rv64gc", "rv64gcv"),
 )
-_CPUINFO = Path("/proc/cpuinfo")
-
-
-_FLAVOURS = ("c89", "c99", "gnu")
 
 
 @cache
 def _read(name: str) -> Target:
     try:
-        return read(name, files("weft.targets").joinpath("data", f"{name}.toml"))
+        file = files("weft.targets").joinpath("data", f"{name}.toml")
+        return reading.read(name, file, _builtin)
     except Unusable as error:
         raise InternalError(f"target {name}: {error}") from error
 
 
-def read(name: str, file: Traversable) -> Target:
-    """The target that a TOML file describes.
-
-    Raises:
-        Unusable: it describes none.
-    """
-    try:
-        row = tomllib.loads(file.read_text(encoding="utf-8"))
-        made = Target(
-            name,
-            int(row["vector_bytes"]),
-            int(row["registers"]),
-            str(row["flavour"]),
-            tuple(str(flag) for flag in row["flags"]),
-            str(row["doc"]),
-            tuple(int(size) for size in row.get("caches", ())),
-            bool(row.get("fused", True)),
-            int(row.get("held", 0)),
-            tuple(str(each) for each in row.get("features", ())),
-        )
-    except KeyError as error:
-        raise Unusable(f"{file.name} lacks {error.args[0]}") from error
-    except (OSError, TypeError, ValueError) as error:  # broken TOML is a ValueError
-        raise Unusable(f"{file.name}: {error}") from error
-    unknown = row.keys() - {each.name for each in fields(Target)}
-    if unknown:
-        raise Unusable(f"{file.name} has {', '.join(sorted(unknown))}, which mean nothing")
-    return made
+def _builtin(name: str) -> Target | None:
+    return _read(name) if name in TARGETS else None
 
 
 def _accept(name: str, part: object) -> Target:
     """A target from the file that stands for it, or from itself."""
     made = part if isinstance(part, Target) else None
     if isinstance(part, Traversable):
-        made = read(name, part)
+        made = reading.read(name, part, ALL.get)
     if made is None:
         what = type(part).__name__
         raise Unusable(f"it must be a path to a TOML file or a Target, but is {what}")
     if made.name != name:
         raise Unusable(f"the entry point must have the target's name, which is {made.name}")
-    if made.flavour not in _FLAVOURS:
-        raise Unusable(f"its flavour must be {', '.join(_FLAVOURS)}, but is {made.flavour!r}")
-    bits = made.vector_bytes
-    if bits < 0 or bits & (bits - 1):
-        raise Unusable(f"its vector_bytes must be 0 or a power of two, but are {bits}")
+    wrong = reading.problem(made)
+    if wrong:
+        raise Unusable(f"its {wrong}")
     return made
 
 
-ALL: Table[Target] = Table(
-    Kind.TARGETS, {name: _read(name) for name in TARGETS}, _accept, frozenset({"host"})
-)
+ALL: Table[Target] = Table(Kind.TARGETS, Lazy(TARGETS, _read), _accept, frozenset({"host"}))
 """Every target by name, those of plugins too."""
 
 
@@ -109,34 +76,7 @@ def target(name: str) -> Target:
     return made
 
 
-@cache
-def _cpu_flags() -> frozenset[str]:
-    try:
-        text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return frozenset()
-    for line in text.splitlines():
-        if line.startswith("flags"):
-            return frozenset(line.split(":", 1)[1].split())
-    return frozenset()
-
-
-_FEATURES: MappingProxyType[str, str] = MappingProxyType(
-    {"avx512_vnni": "-mavx512vnni", "avx512_bf16": "-mavx512bf16"}
-)
-"""Names in ``/proc/cpuinfo``, with what tells the compiler."""
-
-
-def features() -> tuple[str, ...]:
-    """The features of this machine that instructions ask for."""
-    return tuple(name for name in _FEATURES if name in _cpu_flags())
-
-
-_X86_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("x86-avx512", frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())),
-    ("x86-avx2", frozenset("avx2 fma bmi2".split())),
-)
-
+# --- this machine ---------------------------------------------------------------------------
 
 SIMD: MappingProxyType[str, str] = MappingProxyType(
     {
@@ -151,15 +91,23 @@ SIMD: MappingProxyType[str, str] = MappingProxyType(
 
 def _levels() -> tuple[str, ...]:
     """Targets with vectors whose instructions this machine has, the widest first."""
-    machine = platform.machine().lower()
-    if machine in ("x86_64", "amd64"):
-        flags = _cpu_flags()
-        return (*(name for name, wanted in _X86_LEVELS if wanted <= flags), "x86-sse2")
-    return ("aarch64-neon",) if machine in ("aarch64", "arm64") else ()
+    machine = system.architecture()
+    if machine == "x86_64":
+        wide = ("x86-avx512", "x86-avx2")
+        return (*(name for name in wide if runs_here(_read(name))), "x86-sse2")
+    return ("aarch64-neon",) if machine == "aarch64" else ()
+
+
+def runs_here(target: Target) -> bool:
+    """Whether this machine has the instructions of a target."""
+    if target.architecture not in ("", system.architecture()):
+        return False
+    # Only on x86 the system names features as records do.
+    return target.architecture != "x86_64" or {*target.features} <= system.cpu_flags() | {"sse2"}
 
 
 def host(simd: str = "") -> Target:
-    """The machine that Weft runs on.
+    """The machine that Weft runs on, with what the system tells of it.
 
     Args:
         simd: use these vector instructions and no others: a key of ``SIMD``.
@@ -178,17 +126,9 @@ def host(simd: str = "") -> Target:
             )
         return _read(SIMD[simd])
     if not levels:
-        return replace(_read("generic"), name="host")
+        return replace(_read("generic"), name="host", core=system.core())
     # On Arm the compiler knows the machine without flags.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
-    has = features() if levels[0] == "x86-avx512" else ()
-    flags = (*flags, *(_FEATURES[name] for name in has))
-    return replace(_read(levels[0]), name="host", flags=flags, features=has)
-
-
-def runs_here(wanted: Target) -> bool:
-    """Whether this machine has the vector instructions of a target."""
-    families = {"x86": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
-    family = families.get(wanted.name.partition("-")[0])
-    other = family is not None and platform.machine().lower() not in family
-    return not (other or (family is not None and wanted.vector_bytes > host().vector_bytes))
+    if levels[0] == "x86-avx512":
+        flags += system.feature_flags()
+    return system.completed(replace(_read(levels[0]), name="host", flags=flags))

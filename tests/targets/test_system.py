@@ -1,0 +1,108 @@
+"""What the system tells of this machine, and the targets that it runs."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weft.targets import system
+from weft.targets.table import host, runs_here, target
+
+AVX512 = "sse2 avx2 fma bmi2 avx512f avx512bw avx512cd avx512dq avx512vl"
+Fake = Callable[..., None]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Writes what a machine says of itself."""
+
+    def write(machine: str, cpuinfo: dict[str, str], **caches: str) -> None:
+        monkeypatch.setattr(platform, "machine", lambda: machine)
+        text = "".join(f"{key}\t: {value}\n" for key, value in cpuinfo.items())
+        (tmp_path / "cpuinfo").write_text(f"{text}\nprocessor : 1\nmodel : 99\n")
+        monkeypatch.setattr(system, "_CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(system, "_CACHES", tmp_path)
+        for number, (level, size) in enumerate(caches.items()):
+            folder = tmp_path / f"index{number}"
+            folder.mkdir()
+            kind = "Instruction" if level.endswith("i") else "Unified"
+            for name, value in (("type", kind), ("level", level[1]), ("size", size)):
+                (folder / name).write_text(f"{value}\n")
+        system.cpuinfo.cache_clear()
+
+    yield write
+    system.cpuinfo.cache_clear()
+
+
+def x86(vendor: str, family: int, model: int, flags: str = AVX512) -> dict[str, str]:
+    return {
+        "vendor_id": vendor,
+        "cpu family": str(family),
+        "model": str(model),
+        "flags": flags,
+    }
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpuinfo", "core"),
+    [
+        ("x86_64", x86("AuthenticAMD", 25, 0x11), "zen4"),
+        ("x86_64", x86("AuthenticAMD", 25, 0x21), "zen3"),
+        ("x86_64", x86("AuthenticAMD", 26, 0x44), "zen5"),
+        ("x86_64", x86("GenuineIntel", 6, 0x55), "skylake-x"),
+        ("x86_64", x86("GenuineIntel", 6, 0x6A), "ice-lake"),
+        ("x86_64", x86("GenuineIntel", 6, 0x8F), "golden-cove"),
+        ("x86_64", x86("GenuineIntel", 6, 0x3F), "haswell"),
+        ("x86_64", x86("GenuineIntel", 6, 1), ""),
+        ("x86_64", {"model": "?"}, ""),
+        ("aarch64", {"CPU implementer": "0x41", "CPU part": "0xd08"}, "cortex-a72"),
+        ("aarch64", {"CPU implementer": "0x61", "CPU part": "0x22"}, ""),
+    ],
+)
+def test_cores(fake: Fake, machine: str, cpuinfo: dict[str, str], core: str) -> None:
+    fake(machine, cpuinfo)
+    assert system.core() == host().core == core
+
+
+def test_caches_are_those_of_the_machine(fake: Fake) -> None:
+    cpuinfo = x86("GenuineIntel", 6, 0x6A, f"{AVX512} avx512_vnni")
+    fake("x86_64", cpuinfo, L1i="32K", L1="48K", L2="1280K", L3="24M")
+    here, level = host(), target("x86-avx512")
+    assert here.caches == (48 << 10, 1280 << 10)
+    assert here.cached == 24 << 20
+    assert here.features == (*level.features, "avx512_vnni")
+    assert "-mavx512vnni" in here.flags
+    # All figures but these are those of the level.
+    assert (here.issue, here.costs, here.near) == (level.issue, level.costs, level.near)
+    assert host("avx512") == level
+
+
+@pytest.mark.parametrize(
+    "caches",
+    [{}, {"L1": "0K", "L2": "none"}, {"L1": "64K", "L2": "32K"}, {"L2": "64M"}],
+)
+def test_caches_that_no_core_has_stay_as_they_are(fake: Fake, caches: dict[str, str]) -> None:
+    fake("x86_64", x86("AuthenticAMD", 25, 0x11), **caches)
+    assert host().memories == target("x86-avx512").memories
+
+
+def test_targets_that_this_machine_runs(fake: Fake) -> None:
+    fake("x86_64", x86("GenuineIntel", 6, 0x55))
+    found = {name for name in ("x86-sse2", "haswell", "skylake-x") if runs_here(target(name))}
+    assert found == {"x86-sse2", "haswell", "skylake-x"}
+    others = ("ice-lake", "zen4", "cortex-a53", "cortex-m4", "rv64gc")
+    assert not any(runs_here(target(name)) for name in others)
+    assert runs_here(target("generic"))
+
+
+def test_wide_registers_that_are_taken_in_turns() -> None:
+    halves, whole = target("zen4"), target("zen5")
+    assert halves.vector_bytes == whole.vector_bytes == 64
+    assert (halves.multiply_adds, whole.multiply_adds) == (1.0, 2.0)
+    assert (halves.loads, whole.loads) == (0.875, 1.75)
+    split = replace(whole, vectors=replace(whole.vectors, executed=16))
+    assert split.multiply_adds == 0.5
