@@ -38,12 +38,15 @@ class _Calls:
     memory: str
     data: str
     arguments: str
+    kept: str
 
     def base(self, address: Address) -> Base:
         """The pointer that an address is counted from."""
         match address.region:
             case Region.ARENA:
                 return Base(self.memory, "unsigned char", const=False)
+            case Region.STATE:
+                return Base(self.kept, "unsigned char", const=False)
             case Region.WEIGHTS if self.blob is not None:
                 shift = self.blob.offsets[address.name]
                 return Base(self.data, "unsigned char", const=True, shift=shift)
@@ -81,13 +84,14 @@ def run_function(
             interface.arena,
             interface.weights,
             interface.threads,
+            interface.state,
             *(name for task in tasks.values() for name in (task.name, task.struct)),
         ]
     )
     memory, data = taken.fresh("memory"), taken.fresh("data")
-    arguments = taken.fresh("arguments")
+    arguments, kept = taken.fresh("arguments"), taken.fresh("kept")
     calls = _Calls(
-        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments
+        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments, kept
     )
     variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
     body = _steps(calls, program.steps, variables, 1)
@@ -95,6 +99,8 @@ def run_function(
     lines = [*wrap_all([run_signature(interface)]), "{"]
     if _mentions(used, memory):
         lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
+    if interface.state and _mentions(used, kept):
+        lines.append(f"    unsigned char *const {kept} = (unsigned char *){interface.state};")
     if interface.weights and _mentions(used, data):
         lines.append(
             f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
@@ -149,6 +155,9 @@ def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[s
         pointers.append(interface.arena)
         aligned.append((interface.arena, alignment))
     unused: list[str] = [] if program.arena_bytes else [interface.arena]
+    if interface.state:
+        pointers.append(interface.state)
+        aligned.append((interface.state, alignment))
     if interface.weights:
         if blob is not None and blob.size:
             pointers.append(interface.weights)

@@ -280,7 +280,9 @@ def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
         "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(
             "; ".join(
-                f"{place.region} {place.offset}" if place.region == "arena" else place.region
+                f"{place.region} {place.offset}"
+                if place.region in ("arena", "state")
+                else place.region
                 for place in row.writes
             )
         ),
