@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import weft
 from tests.api.test_streams import STATES, detector
 from tests.export.test_toolkit import make
+from weft.cli import main
 from weft.errors import UserError
 from weft.runtime.compiler import find_compiler, sanitizer_flags
 
@@ -104,3 +106,19 @@ def test_the_state_counts(net: weft.Net, tmp_path: Path) -> None:
     net.export(tmp_path / "out", "generic", ram=needed)
     with pytest.raises(UserError, match="inputs, state and outputs must fit"):
         net.export(tmp_path / "out", "generic", ram=needed - 1)
+
+
+def test_states_are_declared_on_the_command_line(tmp_path: Path) -> None:
+    path = detector(tmp_path / "detector.onnx")
+    command = ["export", str(path), "-o", str(tmp_path / "out")]
+    said = [word for pair in STATES.items() for word in ("--state", "=".join(pair))]
+    done = CliRunner().invoke(main, [*command, *said])
+    assert done.exit_code == 0, done.output
+    assert "state 640 B" in done.output
+    assert "int detector_reset(void *state);" in (tmp_path / "out" / "detector.h").read_text()
+    done = CliRunner().invoke(main, [*command, "--state", "h"])
+    assert done.exit_code == 1
+    assert "--state must say INPUT=OUTPUT" in done.output
+    done = CliRunner().invoke(main, [*command, "--state", "h=voice"])
+    assert done.exit_code == 1
+    assert "h is f32[1,1,24], voice is f32[1,1,1]" in done.output
