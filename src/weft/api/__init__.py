@@ -13,5 +13,17 @@ becomes for a machine), ``looked`` (how people look at it) and ``compiled`` (how
 from weft.api.compiled import CompiledNet, Net
 from weft.api.looked import MOST_SHOWN, Oracle
 from weft.api.opening import input, load, merge, net, trace
+from weft.api.streams import Stream
 
-__all__ = ["MOST_SHOWN", "CompiledNet", "Net", "Oracle", "input", "load", "merge", "net", "trace"]
+__all__ = [
+    "MOST_SHOWN",
+    "CompiledNet",
+    "Net",
+    "Oracle",
+    "Stream",
+    "input",
+    "load",
+    "merge",
+    "net",
+    "trace",
+]

@@ -90,10 +90,9 @@ class Build:
         options += (str(self.plan),) if self.plan else ()
         return build_key(self.compiler, self.flavour, self.flags, identity, self.batch, *options)
 
-    def library(self, graph: Graph, choices: Mapping[str, str]) -> Library:
-        """The network of a graph, built."""
-        net = Planned(graph).bound(self.batch)
-        program = net.program(
+    def library(self, net: Planned, choices: Mapping[str, str]) -> Library:
+        """A network, built."""
+        program = net.bound(self.batch).program(
             self.machine,
             threads=self.threads,
             exact=self.exact,

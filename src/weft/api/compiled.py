@@ -13,15 +13,19 @@ from weft.api.building import build_here
 from weft.api.given import PlanSource
 from weft.api.looked import Looked
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.api.planned import Planned
 from weft.api.source import Source, note_built
+from weft.api.streams import Stream
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
 from weft.plan.choice import Measured
+from weft.plan.program import state_bytes
 from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
+from weft.runtime.memory import Memory
 from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
@@ -97,14 +101,14 @@ class Net(Looked):
         above_zero("tune_seconds", tune_seconds)
         choices = Choices().known(way.context) if tune else Measured()
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
-        later = Net(self.origin)
+        later = Net(self.origin, None, self.states)
         key = way.key(self.identity, tune, choices)
-        library = recalled(Cache(), key, lambda: way.library(later.graph, choices))
+        library = recalled(Cache(), key, lambda: way.library(later, choices))
         if library is None:
             if tune is True:
                 way.tune(self.graph, choices, tune_seconds)
                 choices = Choices().known(way.context)
-            library = way.library(self.graph, choices)
+            library = way.library(Planned(self.graph, None, self.states), choices)
             path = self.origin.path if isinstance(self.origin, Source) else ""
             made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
             remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
@@ -123,7 +127,8 @@ class Net(Looked):
             "plan": way.plan,
         }
         again = partial(Net.compile, later, **options)
-        return CompiledNet(later._bound_later(batch), library, again)
+        kind = _Streaming if self.states else CompiledNet
+        return kind(later._bound_later(batch), library, again)
 
     def tune(
         self,
@@ -175,7 +180,7 @@ class Net(Looked):
         if isinstance(self.origin, Graph):
             return self.bound(batch)
         identity = digest([self.origin.identity, str(batch)])
-        return Net(Source(identity, lambda: self.bound(batch).graph))
+        return Net(Source(identity, lambda: self.bound(batch).graph), None, self.states)
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,6 +189,9 @@ class CompiledNet(Shown):
 
     Any number of threads may call it at once; one of these calls at a time has the threads
     that the networks of a process share, the others run on their own.
+
+    A net with state (``Net.with_state``) keeps it between calls, which then wait for each
+    other; ``stream`` gives further states.  Copies and pickles do not carry it.
 
     Attributes:
         net: what was built.
@@ -228,6 +236,48 @@ class CompiledNet(Shown):
         outputs = self.library(*given, out=out)  # pyright: ignore[reportUnknownArgumentType]
         return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
 
+    def stream(self, values: Mapping[str, ArrayLike] | None = None) -> Stream:
+        """Another stream of inputs: it is called as the net is, and has a state of its own.
+
+        Args:
+            values: that states begin with, by the inputs' names; zeros if not given.
+        """
+        built = self.library.built
+        if not built.states:
+            raise UserError(
+                f"{built.name} has no state", fix='Declare it: net.with_state({"input": "output"}).'
+            )
+        made = Stream(built.name, built.states, self.library.new_state(), self._on_state)
+        if values is not None:
+            made.reset(values)
+        return made
+
+    def reset(self, values: Mapping[str, ArrayLike] | None = None) -> None:
+        """Starts the net's own stream anew; see ``Stream.reset``."""
+        self._own.reset(values)
+
+    @property
+    def state(self) -> Mapping[str, np.ndarray]:
+        """The state by the inputs' names: arrays over its memory, to read and to write."""
+        return self._own.state
+
+    @cached_property
+    def _own(self) -> Stream:
+        return self.stream()
+
+    def _on_state(
+        self,
+        inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]],
+        out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None,
+        named: Mapping[str, ArrayLike],
+        state: Memory,
+    ) -> np.ndarray | Outputs:
+        """A call on some state."""
+        given = self._arranged(inputs, named) if inputs or named else ()
+        written = None if out is None else self._written(out)
+        outputs = self.library(*given, out=written, state=state)
+        return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
+
     @cached_property
     def _outputs(self) -> type[Outputs]:
         return outputs_type(tuple(port.name for port in self.library.outputs))
@@ -262,4 +312,24 @@ class CompiledNet(Shown):
             ("memory", f"arena {built.arena_bytes:,} bytes, weights {weights:,} bytes"),
             ("library", str(built.library)),
         )
+        if built.states:
+            names = some(each.port.name for each in built.states)
+            facts += (("state", f"{state_bytes(built.states):,} bytes: {names}"),)
         return Screen(f"CompiledNet {built.name}: {several(built.threads, 'thread')}", facts)
+
+
+class _Streaming(CompiledNet):
+    """A net that keeps its state between calls."""
+
+    def __post_init__(self) -> None:
+        # Made at the first call, it could be made by several threads.
+        self._own  # noqa: B018
+
+    def __call__(
+        self,
+        /,
+        *inputs: ArrayLike | Mapping[str, ArrayLike],
+        out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None = None,
+        **named: ArrayLike,
+    ) -> np.ndarray | Outputs:
+        return self._own(*inputs, out=out, **named)

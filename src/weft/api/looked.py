@@ -12,6 +12,7 @@ from weft import pictures
 from weft.api.matched import highlighted, replace_matches
 from weft.api.named import arranged
 from weft.api.planned import Planned
+from weft.api.streams import arrays_of
 from weft.errors import UserError
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
@@ -164,14 +165,20 @@ class Looked(Planned):
         net = self.bound()
         arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
         plan = net.plan(machine)
-        made = dict.fromkeys(value for step in plan.steps for value in step.writes)
+        values = dict.fromkeys(value for step in plan.steps for value in step.writes)
         named = dict(zip(net.graph.inputs, arrays, strict=True))
         announce("computing what is expected")
-        expected = (oracle or net._values)(named, [*net.graph.outputs, *made])
+        expected = (oracle or net._values)(named, [*net.graph.outputs, *values])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
         library = build(tapped.program, flavour or machine.flavour)
         announce("running and comparing")
-        return compare_all(tapped.named(library(*arrays)), expected)
+        state = library.new_state() if net.states else None
+        held = arrays_of(tapped.program.states, state) if state else {}
+        for name, array in held.items():
+            array[...] = named[name]
+        made = library(*(named[each] for each in net.free_inputs), state=state)
+        handed = {each.output: held[each.port.name] for each in tapped.program.states}
+        return compare_all({**tapped.named(made), **handed}, expected)
 
     def _values(
         self, inputs: Mapping[str, np.ndarray], values: Collection[str]

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
 from weft.api.source import Source
+from weft.api.streams import checked_states
 from weft.errors import UserError
 from weft.frontends import onnx
 from weft.ir.compose import bind_symbols
@@ -33,14 +34,18 @@ from weft.rewrite.natives import use_natives
 from weft.rewrite.recipe import Recipe
 from weft.rewrite.recipes import simplify, tidy
 from weft.rewrite.rule import Exactness, exactness_of
+from weft.runtime.cache import digest
 from weft.runtime.identity import digest_graph
-from weft.screen import Screen, Shown
+from weft.screen import Screen, Shown, some
 from weft.surgery.editable import Editable
 from weft.targets.target import Target
 
 
-def _unpickled(kind: type[Network], graph: Graph, identity: str) -> Network:
-    return kind(Source(identity, lambda: graph), graph) if identity else kind(graph)
+def _unpickled(
+    kind: type[Network], graph: Graph, identity: str, states: tuple[tuple[str, str], ...]
+) -> Network:
+    origin = Source(identity, lambda: graph) if identity else graph
+    return kind(origin, graph if identity else None, states)
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,10 +56,12 @@ class Network(Editable, Shown):
         origin: the graph, or where it comes from: a network that was built from its file
             before reads the file only when it must.
         loaded: the graph, if it was read already.
+        states: inputs and the outputs that are their values for the next run.
     """
 
     origin: Graph | Source
     loaded: Graph | None = field(default=None, repr=False, compare=False)
+    states: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         # Nodes that were made by hand may lack attributes.
@@ -86,11 +93,36 @@ class Network(Editable, Shown):
         # With the graph, so that the file is not needed, and with its identity, so that what was
         # built from it is found in the cache.
         identity = self.origin.identity if isinstance(self.origin, Source) else ""
-        return _unpickled, (type(self), self.graph, identity)
+        return _unpickled, (type(self), self.graph, identity, self.states)
 
     def with_graph(self, graph: Graph) -> Self:
-        """The same of another graph."""
-        return type(self)(graph)
+        """The same of another graph; states stay whose input and output it has."""
+        kept = [
+            (value, output)
+            for value, output in self.states
+            if value in graph.inputs and output in graph.outputs
+        ]
+        return type(self)(graph, None, tuple(kept))
+
+    def with_state(self, states: Mapping[str, str]) -> Self:
+        """The net whose runs hand values to the next one: of LSTMs, caches, windows of sound.
+
+        What is compiled or exported of it takes the other inputs only and gives the other
+        outputs only.  ``reference`` still takes and gives all of them.
+
+        Args:
+            states: by input, the output that is its value for the next run.
+
+        Raises:
+            UserError: a pair cannot be a state; all faults are listed.
+        """
+        return changed(self, states=checked_states(self.graph, states, dict(self.states)))
+
+    @property
+    def free_inputs(self) -> tuple[str, ...]:
+        """The inputs that a call gives: those that are no states."""
+        held = dict(self.states)
+        return tuple(each for each in self.graph.inputs if each not in held)
 
     def __call__(
         self, /, *values: Value | Mapping[str, Value], name: str = "", **named: Value
@@ -110,7 +142,9 @@ class Network(Editable, Shown):
     @cached_property
     def identity(self) -> str:
         """A hash of all that decides what is computed."""
-        return digest_graph(self.origin) if isinstance(self.origin, Graph) else self.origin.identity
+        origin = self.origin
+        own = digest_graph(origin) if isinstance(origin, Graph) else origin.identity
+        return digest([own, repr(self.states)]) if self.states else own
 
     def bound(self, batch: int = 1) -> Self:
         """The net with its open leading dimension, if it has one, made ``batch``."""
@@ -234,15 +268,18 @@ class Network(Editable, Shown):
     def _arranged(
         self, inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None
     ) -> Sequence[np.ndarray] | None:
-        """Inputs that were given in order or by name, in order."""
+        """Inputs that were given in order or by name, in order; without states."""
         if inputs is None:
             return None
         given = (inputs,) if isinstance(inputs, Mapping) else inputs
-        return arranged(self.graph.name, "input", self.graph.inputs, given, {})
+        return arranged(self.graph.name, "input", self.free_inputs, given, {})
 
     def screen(self) -> Screen:
         """What ``repr`` tells: never the elements of weights."""
-        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts_of(self.graph))
+        facts = facts_of(self.graph)
+        if self.states:
+            facts.append(("state", some(f"{value} = {output}" for value, output in self.states)))
+        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts)
 
     def save(self, path: str | Path) -> None:
         """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""

@@ -15,7 +15,7 @@ from weft.api.network import Network
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
-from weft.export.golden import golden, sample_inputs
+from weft.export.golden import Golden, golden, golden_runs, sample_inputs
 from weft.kernels.chains import fuser, named_fuser
 from weft.kernels.libraries import checked
 from weft.kernels.nest import Everywhere
@@ -33,6 +33,9 @@ from weft.reporting import announce
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
+
+RUNS = 4
+"""Of a self-test of a net with state: what runs hand on shows in the later ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +83,15 @@ class Planned(Network):
         announce("simplifying")
         graph = self.expanded(machine, exact=exact, plain=plain).graph
         announce("planning")
-        made = make(graph, OPS, implement, threads, spread=bool(machine.caches), fuse=fuse)
+        made = make(
+            graph,
+            OPS,
+            implement,
+            threads,
+            spread=bool(machine.caches),
+            fuse=fuse,
+            states=self._places,
+        )
         return replace(made, target=machine, constraints=constraints)
 
     def plan_from(self, source: PlanSource, target: Target | None = None) -> Plan:
@@ -107,8 +118,14 @@ class Planned(Network):
             named_fuser(machine, threads=threads, exact=asked.exact),
         )
         announce("planning")
-        made = planned(graph, OPS, decisions, threads, spread=bool(machine.caches))
+        spread = bool(machine.caches)
+        made = planned(graph, OPS, decisions, threads, spread=spread, states=self._places)
         return replace(made, target=machine, constraints=asked)
+
+    @property
+    def _places(self) -> dict[str, int]:
+        """By input that is a state, the place of its next value among the outputs."""
+        return {value: self.graph.outputs.index(output) for value, output in self.states}
 
     def implementations(
         self,
@@ -252,19 +269,39 @@ class Planned(Network):
         flavour = flavour or constraints.flavour or _dialect(machine, constraints.plain)
         program = lower(chosen, prefix or net.graph.name)
         given = self._arranged(inputs)
-        if given is None:
-            given = sample_inputs([(port.dtype, port.shape) for port in program.inputs])
         made = toolkits.Toolkit(
             files=emit(program, flavour, weights, parts),
             report=report(chosen),
             spans=spans(chosen),
-            golden=golden(given, net.reference(*given)),
+            golden=net.golden(program, given),
             model=model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
             also=tuple(also),
         )
         return toolkits.built(made, compiler)
+
+    def golden(self, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
+        """What a self-test compares with: one run, or several where runs hand on state.
+
+        Args:
+            program: what is tested.
+            inputs: of every run, without states; seeded random ones if not given.
+        """
+        held = {
+            name: np.zeros(self.inputs[name].dims, self.inputs[name].dtype.numpy)
+            for name, _ in self.states
+        }
+        given: list[Sequence[np.ndarray]] = []
+        made: list[list[np.ndarray]] = []
+        for run in range(RUNS if self.states else 1):
+            ports = [(port.dtype, port.shape) for port in program.inputs]
+            given.append(sample_inputs(ports, run) if inputs is None else inputs)
+            found = self.reference({**held, **dict(zip(self.free_inputs, given[-1], strict=True))})
+            named = dict(zip(self.graph.outputs, found, strict=True))
+            held = {name: named.pop(output) for name, output in self.states}
+            made.append(list(named.values()) if self.states else list(found))
+        return golden_runs(given, made) if self.states else golden(given[0], made[0])
 
     def export(
         self,

@@ -365,6 +365,31 @@ libraries_option = click.option(
 )
 
 
+state_option = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="INPUT=OUTPUT",
+    help="Hand an output to an input of the next run, in memory of the caller's. May be repeated.",
+)
+
+
+def with_states(net: api.Net, texts: Sequence[str]) -> api.Net:
+    """The net with the states that several ``--state`` say."""
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        # Names of values may have any letters, so any of the signs may be the one between them.
+        places = [place for place, letter in enumerate(text) if letter == "="]
+        cuts = [(text[:place], text[place + 1 :]) for place in places]
+        known = [pair for pair in cuts if pair[0] in net.inputs and pair[1] in net.outputs]
+        if not cuts:
+            raise UserError(
+                "--state must say INPUT=OUTPUT", got=text, fix="For example: --state h_in=h_out"
+            )
+        pairs.append((known or cuts)[0])
+    return net.with_state(_each_once("--state", pairs)) if pairs else net
+
+
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """``name=1x3x224x224`` or ``name=1,3,224,224``; ``name=`` is a scalar."""
     name, equals, sizes = text.rpartition("=")

@@ -12,6 +12,8 @@ from weft.cli.common import (
     exact_option,
     json_option,
     model_options,
+    state_option,
+    with_states,
     working,
     write_json,
 )
@@ -60,8 +62,11 @@ from weft.runtime.threads import MOST_THREADS
     show_default=True,
     help="Threads that a run can use at the most; a pool of them is written too.",
 )
-@click.option("--ram", help="Refuse what needs more, as 256K: arena, stack, inputs and outputs.")
+@click.option(
+    "--ram", help="Refuse what needs more, as 256K: arena, stack, state, inputs and outputs."
+)
 @click.option("--flash", help="Refuse what needs more, as 1M: code and constants.")
+@state_option
 @click.option(
     "--also",
     multiple=True,
@@ -95,6 +100,7 @@ def export(
     threads: int,
     ram: str | None,
     flash: str | None,
+    states: tuple[str, ...],
     also: tuple[str, ...],
     plan: Path | None,
     exact: bool,
@@ -105,9 +111,11 @@ def export(
     The self-test runs on the data given (files as for `weft run`), else on seeded random
     numbers, and compares with what the NumPy references say.
     """
-    inputs = list(gather_inputs(data, model.net.inputs).values()) if data else None
+    net = with_states(model.net, states)
+    free = {name: net.inputs[name] for name in net.free_inputs}
+    inputs = list(gather_inputs(data, free).values()) if data else None
     with working("planning, generating and making golden data"):
-        made = model.net.export(
+        made = net.export(
             output,
             target or "generic",
             ram=None if ram is None else parse_bytes(ram),
@@ -130,6 +138,7 @@ def export(
         "arena_bytes": made.report.arena_bytes,
         "lower_bound": made.report.lower_bound,
         "weight_bytes": made.report.weight_bytes,
+        "state_bytes": made.report.state_bytes,
         "stack_bytes": made.files.stack_bytes,
         "stack_measured": made.files.stack.compiler,
         "flash_bytes": made.flash_bytes,
@@ -147,6 +156,7 @@ def export(
     click.echo(
         f"arena {size(made.report.arena_bytes)} (at least {size(made.report.lower_bound)}), "
         f"weights {size(made.report.weight_bytes)}"
+        + (f", state {size(made.report.state_bytes)}" if made.report.state_bytes else "")
     )
     for line in room(made):
         click.echo(line)

@@ -62,7 +62,8 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _at(place: Place) -> str:
-    return f"{place.region}+{place.offset}" if place.region == "arena" else place.region
+    counted = place.region in ("arena", "state")
+    return f"{place.region}+{place.offset}" if counted else place.region
 
 
 @click.command(short_help="Steps, kernels and memory for a target.")

@@ -20,6 +20,7 @@ from weft.codegen.literals import array_lines, array_names, storage_of
 from weft.codegen.naming import STORAGE, Names
 from weft.codegen.run import prepare_function, run_function
 from weft.codegen.stack import CallGraph, Stack, call_graph, estimate
+from weft.codegen.state import reset_function
 from weft.codegen.unit import Unit, unit_of
 from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
@@ -117,7 +118,7 @@ class _Emission:
         self._weights = _used_weights(program)
         self._blob = pack(self._weights, program.alignment) if blob else None
         self._formals = {each.name: formals(each) for each in program.functions}
-        names = Names([f"{program.name}_run", f"{program.name}_prepare"])
+        names = Names([f"{program.name}_{word}" for word in ("run", "prepare", "reset")])
         self._units = self._functions(names)
         functions = {unit.key: unit.name for unit in self._units}
         self._tasks = tasks_of(program, functions, self._formals, names)
@@ -251,7 +252,8 @@ class _Emission:
         )
         prepare = prepare_function(self._program, self._interface)
         tasks = [line for task in self._tasks.values() for line in task.definition()]
-        return [*tasks, *prepare, *run], uses
+        reset = reset_function(self._interface.reset, self._interface.prefix)
+        return [*tasks, *reset, *prepare, *run], uses
 
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:

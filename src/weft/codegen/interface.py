@@ -12,6 +12,7 @@ from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
 from weft.codegen.naming import STORAGE, Names
 from weft.codegen.stack import Stack
+from weft.codegen.state import reset_declaration, state_constants
 from weft.plan.program import Port, Program
 
 
@@ -36,6 +37,8 @@ class Interface:
         threads: the parameter for the caller's threads, empty if one is all it runs on.
         prepare: the function that prepares libraries, empty if none is called.
         arrays: C names of the weight arrays by name.
+        state: the parameter for the state, empty if there is none.
+        reset: the function that clears the state, empty if there is none.
     """
 
     function: str
@@ -47,6 +50,8 @@ class Interface:
     threads: str
     prepare: str
     arrays: dict[str, str]
+    state: str = ""
+    reset: str = ""
 
     @property
     def ports(self) -> tuple[PortName, ...]:
@@ -59,8 +64,10 @@ def interface_of(
 ) -> Interface:
     """Picks the public names, each unlike all others."""
     prepare = f"{program.name}_prepare" if preparations(program) else ""
-    names = Names([*functions, f"{program.name}_run", prepare])
+    reset = f"{program.name}_reset" if program.states else ""
+    names = Names([*functions, f"{program.name}_run", prepare, reset])
     arena = names.fresh("arena")
+    state = names.fresh("state") if program.states else ""
     data = names.fresh("weights") if blob is not None else ""
     threads = names.fresh("threads") if program.threads > 1 else ""
     inputs = tuple(PortName(port, names.fresh(port.name)) for port in program.inputs)
@@ -76,6 +83,8 @@ def interface_of(
         threads,
         prepare,
         arrays,
+        state,
+        reset,
     )
 
 
@@ -84,6 +93,8 @@ def run_parameters(interface: Interface) -> list[tuple[str, str]]:
     found = [(f"const {STORAGE[each.port.dtype]} *", each.name) for each in interface.inputs]
     found += [(f"{STORAGE[each.port.dtype]} *", each.name) for each in interface.outputs]
     found.append(("void *", interface.arena))
+    if interface.state:
+        found.append(("void *", interface.state))
     if interface.weights:
         found.append(("const void *", interface.weights))
     if interface.threads:
@@ -119,6 +130,7 @@ def header_text(
         *constants,
         "",
         *(_prepare_declaration(interface) if interface.prepare else []),
+        *(reset_declaration(interface.reset, interface.prefix) if interface.reset else []),
         *comment(_documentation(program, interface)),
         *signature,
         "",
@@ -139,6 +151,7 @@ def _constants(
         (f"{prefix}_ARENA_BYTES", program.arena_bytes, "size of the scratch memory"),
         (f"{prefix}_ARENA_ALIGNMENT", program.alignment, "of the scratch memory, in bytes"),
     ]
+    rows += state_constants(program)
     if blob is not None:
         rows.append((f"{prefix}_WEIGHTS_BYTES", blob.size, "size of the weights"))
     if interface.threads:
@@ -202,6 +215,12 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
         f"{prefix}_ARENA_ALIGNMENT; its content is not kept"
         + (" (may be null)" if program.arena_bytes == 0 else "")
     )
+    if interface.state:
+        lines.append(
+            f"  {interface.state}: {prefix}_STATE_BYTES of memory, aligned to "
+            f"{prefix}_ARENA_ALIGNMENT, cleared by {interface.reset} before the first run; "
+            "each run reads and changes it"
+        )
     if interface.weights:
         lines.append(
             f"  {interface.weights}: {prefix}_WEIGHTS_BYTES, the content of {program.name}.bin, "
@@ -215,7 +234,9 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
     codes = [f"{prefix}_NULL_POINTER", f"{prefix}_MISALIGNED"]
     codes += [f"{prefix}_UNPREPARED"] if interface.prepare else []
     lines += [
-        "Arrays are packed, row-major, and must not overlap. Calls with different arenas may run",
+        "Arrays are packed, row-major, and must not overlap. Calls with different arenas"
+        + (" and states" if interface.state else "")
+        + " may run",
         f"at the same time. Returns 0, {', '.join(codes[:-1])} or {codes[-1]}.",
     ]
     return lines

@@ -39,6 +39,7 @@ class _Calls:
     memory: str
     data: str
     arguments: str
+    kept: str
     used: set[str] = field(default_factory=set[str])
     """Variables and types that the calls written so far use."""
 
@@ -48,6 +49,9 @@ class _Calls:
             case Region.ARENA:
                 self.used.add(self.memory)
                 return Base(self.memory, "unsigned char", const=False)
+            case Region.STATE:
+                self.used.add(self.kept)
+                return Base(self.kept, "unsigned char", const=False)
             case Region.WEIGHTS if self.blob is not None:
                 self.used.add(self.data)
                 shift = self.blob.offsets[address.name]
@@ -86,19 +90,22 @@ def run_function(
             interface.arena,
             interface.weights,
             interface.threads,
+            interface.state,
             *(name for task in tasks.values() for name in (task.name, task.struct)),
         ]
     )
     memory, data = taken.fresh("memory"), taken.fresh("data")
-    arguments = taken.fresh("arguments")
+    arguments, kept = taken.fresh("arguments"), taken.fresh("kept")
     calls = _Calls(
-        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments
+        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments, kept
     )
     variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
     body = _steps(calls, program.steps, variables, 1)
     lines = [*wrap_all([run_signature(interface)]), "{"]
     if memory in calls.used:
         lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
+    if interface.state and kept in calls.used:
+        lines.append(f"    unsigned char *const {kept} = (unsigned char *){interface.state};")
     if interface.weights and data in calls.used:
         lines.append(
             f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
@@ -151,6 +158,9 @@ def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[s
         pointers.append(interface.arena)
         aligned.append((interface.arena, alignment))
     unused: list[str] = [] if program.arena_bytes else [interface.arena]
+    if interface.state:
+        pointers.append(interface.state)
+        aligned.append((interface.state, alignment))
     if interface.weights:
         if blob is not None and blob.size:
             pointers.append(interface.weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,10 +29,17 @@ class Vector:
 
 @dataclass(frozen=True)
 class Golden:
-    """Inputs and outputs of one run."""
+    """Inputs and outputs of one run, or of several that hand on state.
+
+    Attributes:
+        inputs: one for each port; with several runs, they lie one after the other.
+        outputs: likewise.
+        runs: how many there are.
+    """
 
     inputs: tuple[Vector, ...]
     outputs: tuple[Vector, ...]
+    runs: int = 1
 
 
 def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golden:
@@ -41,6 +48,17 @@ def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golde
         tuple(Vector(np.ascontiguousarray(each)) for each in inputs),
         tuple(Vector(np.ascontiguousarray(each), tolerance(each)) for each in outputs),
     )
+
+
+def golden_runs(
+    inputs: Sequence[Sequence[np.ndarray]], outputs: Sequence[Sequence[np.ndarray]]
+) -> Golden:
+    """Golden data of several runs in a row, each with its inputs and outputs."""
+
+    def stacked(runs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        return [np.stack(arrays) for arrays in zip(*runs, strict=True)]
+
+    return replace(golden(stacked(inputs), stacked(outputs)), runs=len(inputs))
 
 
 def tolerance(output: np.ndarray) -> float:

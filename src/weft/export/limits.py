@@ -49,9 +49,10 @@ def said(compiler: str) -> str:
 
 
 def ram_needed(toolkit: Toolkit) -> tuple[int, int]:
-    """Bytes of RAM that it needs, and those of its inputs and outputs alone."""
+    """Bytes of RAM that it needs, and those of its inputs, outputs and state alone."""
     ports = (port.port for port in toolkit.files.interface.ports)
     data = sum(port.dtype.bytes * prod(port.shape) for port in ports)
+    data += toolkit.report.state_bytes
     return toolkit.report.arena_bytes + toolkit.files.stack_bytes + data, data
 
 
@@ -60,12 +61,13 @@ def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None
     needed, ports = ram_needed(toolkit)
     if needed <= ram:
         return
+    word = ", state" if report.state_bytes else ""
     busiest = max(report.rows, key=lambda row: row.live)
     raise UserError(
-        f"arena, stack, inputs and outputs must fit into {ram:,} bytes of RAM",
+        f"arena, stack, inputs{word} and outputs must fit into {ram:,} bytes of RAM",
         got=(
             f"{needed:,} bytes: arena {report.arena_bytes:,}, stack {files.stack_bytes:,} "
-            f"({said(files.stack.compiler)}), inputs and outputs {ports:,}"
+            f"({said(files.stack.compiler)}), inputs{word} and outputs {ports:,}"
         ),
         where=f"step {busiest.step}, {' + '.join(busiest.ops)}, needs {size(busiest.live)} at once",
         fix=remedy(ram),

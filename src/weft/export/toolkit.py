@@ -214,6 +214,9 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "rows": [_row(row, names) for row in report.rows],
         "size": size,
         "arena_bytes": report.arena_bytes,
+        "reset": files.interface.reset,
+        "state_bytes": report.state_bytes,
+        "runs": golden.runs,
         "stack_bytes": files.stack_bytes,
         "stack": files.stack,
         "calls": files.calls,
@@ -257,7 +260,7 @@ def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
                 "dtype": each.port.dtype.value,
                 "ctype": STORAGE[each.port.dtype],
                 "shape": "x".join(map(str, each.port.shape)) or "scalar",
-                "count": max(1, vector.array.size),
+                "count": max(1, vector.array.size // golden.runs),
                 "tolerance": repr(float(vector.tolerance)),
             }
         )
@@ -280,7 +283,9 @@ def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
         "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell(
             "; ".join(
-                f"{place.region} {place.offset}" if place.region == "arena" else place.region
+                f"{place.region} {place.offset}"
+                if place.region in ("arena", "state")
+                else place.region
                 for place in row.writes
             )
         ),
@@ -302,6 +307,7 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "flavour": files.flavour.name,
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
+        "state_bytes": report.state_bytes,
         "placement": report.method,
         "solver": solver_name() if report.method == "solver" else "",
         "stack_bytes": files.stack_bytes,

@@ -27,7 +27,7 @@ _MOST_NAMED_STEPS = 40
 _NAME_LETTERS, _NAMES = 22, 96
 _LETTER = 6.2
 _LEAST_LETTERS = 5
-_OUTSIDE = ("input", "output")
+_OUTSIDE = ("input", "output", "state")
 
 
 @dataclass(frozen=True)

@@ -16,24 +16,29 @@ from weft.plan.tensors import is_point
 
 def candidates(group: Group, storage: Storage) -> Iterator[tuple[str, str]]:
     """Pairs of the result's root and that of an operand that is read point by point."""
-    views, roots = storage.views, storage.roots
-    view, root = views[group.value], roots.get(group.value)
+    roots = storage.roots
+    root = roots.get(group.value)
     if root is None or root.region is not Region.ARENA:
         return
-    owners = Counter(views[value].root for value in group.reads)
     for value in group.reads:
-        source = views[value]
-        if owners[source.root] > 1:
-            continue
-        whole = roots[source.root].bytes == root.bytes and source.offset == 0
-        if (
-            whole
-            and roots[source.root].region is Region.ARENA
-            and _same_place(source, view, group)
-            and storage.types[value].dtype is group.type.dtype
-            and _pointwise(group, value)
-        ):
-            yield root.value, source.root
+        source = storage.views[value].root
+        if roots[source].region is Region.ARENA and overwrites(group, value, storage):
+            yield root.value, source
+
+
+def overwrites(group: Group, value: str, storage: Storage) -> bool:
+    """Whether the result could take the memory of an operand; the regions play no part."""
+    views, roots, types = storage.views, storage.roots, storage.types
+    source, root = views[value], roots[views[group.value].root]
+    owners = Counter(views[each].root for each in group.reads)
+    return (
+        owners[source.root] == 1
+        and roots[source.root].bytes == root.bytes
+        and source.offset == 0
+        and _same_place(source, views[group.value], group)
+        and types[value].dtype is group.type.dtype
+        and _pointwise(group, value)
+    )
 
 
 def _same_place(source: View, view: View, group: Group) -> bool:

@@ -21,11 +21,16 @@ POISON = 0xA5
 
 
 class _Machine:
-    def __init__(self, program: Program, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, program: Program, inputs: Mapping[str, np.ndarray], state: np.ndarray | None
+    ) -> None:
         self.functions = {function.name: function for function in program.functions}
         self.memory: dict[tuple[Region, str], np.ndarray] = {
             (Region.ARENA, ""): np.full(program.arena_bytes, POISON, np.uint8)
         }
+        if state is None:
+            state = np.zeros(program.state_bytes, np.uint8)
+        self.memory[Region.STATE, ""] = state
         for name, array in program.weights.items():
             self.memory[Region.WEIGHTS, name] = _bytes(array)
         for port in program.inputs:
@@ -72,9 +77,17 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
 
 
-def run(program: Program, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of a program without extern functions, by port name."""
-    machine = _Machine(program, inputs)
+def run(
+    program: Program, inputs: Mapping[str, np.ndarray], state: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs of a program without extern functions, by port name.
+
+    Args:
+        program: what to run.
+        inputs: by port name.
+        state: bytes that are handed from run to run, changed in place; zeros if not given.
+    """
+    machine = _Machine(program, inputs, state)
     machine.run(program.steps, {})
     return {
         port.name: machine.memory[Region.OUTPUT, port.name]

@@ -34,6 +34,7 @@ from weft.plan.program import (
     Program,
     Region,
     Repeat,
+    State,
     Step,
 )
 from weft.plan.roles import operand_roles, parameter_names
@@ -219,6 +220,8 @@ class _Scope:
             case Region.ARENA:
                 start = self.arena + self.plan.offsets[root.value]
                 return Address(Region.ARENA, "", start + offset)
+            case Region.STATE:
+                return Address(Region.STATE, "", self.plan.state_offsets[root.value] + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
                 name = self.lowering.weight(self.shown(root.value), array, None)
@@ -425,14 +428,14 @@ def lower(plan: Plan, name: str = "") -> Program:
         name: of the program, if not the graph's.
     """
     lowering = _Lowering(plan.target.costs if plan.target else DESKTOP)
-    graph = plan.graph
+    graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
     steps = _Scope(plan, lowering, ports, 0).steps()
     return Program(
         name=identifier(name or graph.name),
-        inputs=_ports(graph.inputs, plan.types),
-        outputs=_ports(graph.outputs, plan.types),
+        inputs=_ports([each for each in graph.inputs if each not in plan.states], plan.types),
+        outputs=_ports([each for each in graph.outputs if each not in handed], plan.types),
         functions=tuple(lowering.functions.values()),
         steps=steps,
         weights=lowering.weights,
@@ -440,6 +443,10 @@ def lower(plan: Plan, name: str = "") -> Program:
         alignment=ALIGNMENT,
         function_comments=tuple(lowering.function_comments()),
         threads=plan.threads,
+        states=tuple(
+            State(port, plan.states[port.name], plan.state_offsets[port.name])
+            for port in _ports(list(plan.states), plan.types)
+        ),
     )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from weft.errors import UserError
@@ -22,6 +23,7 @@ from weft.plan import liveness, memory, order
 from weft.plan.attention import attention_of
 from weft.plan.chain import Fuse, fused
 from weft.plan.choice import Reason
+from weft.plan.donation import Donation, donate
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.in_place import candidates
@@ -116,6 +118,8 @@ class Plan(Shown):
         method: what found the offsets: ``greedy``, ``repaired``, or ``solver`` where one was used
             for the arena or within a step.
         threads: that there is scratch memory for.
+        states: by input that is a state, the output that takes its memory.
+        state_offsets: of the roots that are states, in bytes.
         target: the machine; constraints: that it was made under; of the whole network's plan.
     """
 
@@ -133,6 +137,14 @@ class Plan(Shown):
     threads: int = 1
     target: Target | None = None
     constraints: Constraints = NO_CONSTRAINTS
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
+    state_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of the memory that is handed from run to run."""
+        ends = (self.state_offsets[each] + self.types[each].bytes for each in self.states)
+        return max(ends, default=0)
 
     def __str__(self) -> str:
         """All decisions as text that ``Net.plan_from`` reads."""
@@ -242,6 +254,7 @@ def make(
     *,
     spread: bool = False,
     fuse: Fuse | None = None,
+    states: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan of a static graph without composite ops.
 
@@ -252,15 +265,22 @@ def make(
         threads: that may run parts of a kernel at once, each with scratch memory of its own.
         spread: leave gaps after rows that would share places of a cache.
         fuse: says which groups in a row run together by bands of rows; by default none.
+        states: by input, the place among the outputs of the one that takes its memory.
 
     Raises:
         UserError: the graph has a symbolic dimension.
     """
-    return planned(graph, ops, Search(implement, fuse), threads, spread=spread)
+    return planned(graph, ops, Search(implement, fuse), threads, spread=spread, states=states)
 
 
 def planned(
-    graph: Graph, ops: Mapping[str, Op], decide: Decide, threads: int, *, spread: bool
+    graph: Graph,
+    ops: Mapping[str, Op],
+    decide: Decide,
+    threads: int,
+    *,
+    spread: bool,
+    states: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan of a graph by decisions that are searched for or given; see ``make``."""
     symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
@@ -272,11 +292,20 @@ def planned(
         )
     graph = own_outputs(only_used(graph))
     program = tensor_program(graph, ops)
-    storage = assign(program, form(program), spread=spread)
-    made: Mapping[int, Implementation] = {}
-    if decide.fuse is not None:
-        storage, made = fused(storage, decide.fuse, graph.constants)
-    return _Planner(graph, ops, decide, storage, threads, spread, made).plan()
+    groups = form(program)
+    pairs = {value: graph.outputs[place] for value, place in (states or {}).items()}
+    copied: frozenset[str] = frozenset()
+    while True:
+        storage = assign(program, groups, spread=spread, states=pairs, copied=copied)
+        made: Mapping[int, Implementation] = {}
+        if decide.fuse is not None:
+            storage, made = fused(storage, decide.fuse, graph.constants)
+        donation, refused = donate(storage, made)
+        planner = _Planner(graph, ops, decide, donation, threads, spread, pairs)
+        refused = refused or planner.unable
+        if not refused:
+            return planner.plan()
+        copied |= refused
 
 
 @dataclass
@@ -284,14 +313,41 @@ class _Planner:
     graph: Graph
     ops: Mapping[str, Op]
     decide: Decide
-    storage: Storage
+    donation: Donation
     threads: int
     spread: bool
-    made: Mapping[int, Implementation]
+    states: Mapping[str, str]
+
+    @property
+    def storage(self) -> Storage:
+        return self.donation.storage
+
+    @cached_property
+    def steps(self) -> list[PlannedStep]:
+        return [self.step(place, work) for place, work in enumerate(self.storage.steps)]
+
+    @property
+    def unable(self) -> frozenset[str]:
+        """States that a kernel cannot overwrite although its definition would allow it."""
+        return frozenset(
+            value
+            for place in self.donation.in_place
+            if (made := self.steps[place].implementation) and made.outside is not None
+            for value in self.steps[place].writes
+        )
+
+    def state_offsets(self) -> dict[str, int]:
+        """Places of the old and the new values of states, the same for both."""
+        found: dict[str, int] = {}
+        free = 0
+        for old, new in self.storage.states.items():
+            found[old] = found[new] = free
+            free += memory.aligned(self.storage.types[old].bytes, ALIGNMENT)
+        return found
 
     def plan(self) -> Plan:
-        steps = [self.step(place, work) for place, work in enumerate(self.storage.steps)]
-        raw = [self.order_step(step) for step in steps]
+        steps = self.steps
+        raw = [self.order_step(place, step) for place, step in enumerate(steps)]
         sizes = {
             name: root.bytes
             for name, root in self.storage.roots.items()
@@ -299,7 +355,11 @@ class _Planner:
         }
         sequence = self.decide.order(steps, raw, sizes)
         lives = liveness.lifetimes(sequence, raw, sizes)
-        steps = [replace(steps[number], in_place=_taken(raw[number], lives)) for number in sequence]
+        donated = self.donation.in_place
+        steps = [
+            replace(steps[number], in_place=donated.get(number) or _taken(raw[number], lives))
+            for number in sequence
+        ]
         scratch = {
             place: lives.scratch[number]
             for place, number in enumerate(sequence)
@@ -320,6 +380,8 @@ class _Planner:
             intervals=lives.intervals,
             method="solver" if "solver" in inner else placed.method,
             threads=self.threads,
+            states=self.states,
+            state_offsets=self.state_offsets(),
         )
 
     def step(self, place: int, work: Group | Opaque) -> PlannedStep:
@@ -347,15 +409,15 @@ class _Planner:
         return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
 
     def implementation(self, place: int, group: Group) -> Implementation:
-        name, found = function_name(group), self.made.get(place)
+        name, found = function_name(group), self.donation.made.get(place)
         if found is not None:
             return replace(found, kernel=replace(found.kernel, name=name))
         storage = self.storage
         kernel = self.decide.kernel
         return kernel(name, group, storage.views, storage.types, self.graph.constants)
 
-    def order_step(self, step: PlannedStep) -> liveness.Step:
-        before = frozenset[int]().union(
+    def order_step(self, place: int, step: PlannedStep) -> liveness.Step:
+        before = self.donation.before.get(place, frozenset[int]()).union(
             *(self.storage.ready.get(value, frozenset()) for value in step.reads)
         )
         return liveness.Step(

@@ -5,8 +5,10 @@ This is all that code generation sees: no graph, no choices left.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +26,7 @@ class Region(Enum):
     OUTPUT = "output"
     ARENA = "arena"
     WEIGHTS = "weights"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Address:
 
     Attributes:
         region: where it is counted from.
-        name: port or weight name (empty for the arena).
+        name: port or weight name (empty for the arena and the state).
         offset: bytes from there.
         advances: what surrounding ``Repeat`` loops add.
         part_bytes: what each part of a call that is cut for threads adds (scratch memory,
@@ -121,6 +124,26 @@ class Port:
         return f"{self.name}: {self.dtype.value}[{','.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """Memory that an input reads and an output writes: handed from run to run.
+
+    Attributes:
+        port: the input as the caller sees it.
+        output: name of the output that takes its memory.
+        offset: bytes from the start of the state, which the caller owns.
+    """
+
+    port: Port
+    output: str
+    offset: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the memory."""
+        return prod(self.port.shape) * self.port.dtype.bytes
+
+
 @dataclass(frozen=True, repr=False)
 class Program(Shown):
     """What is generated as one C library.
@@ -135,6 +158,7 @@ class Program(Shown):
         arena_bytes: size of the caller's scratch memory.
         alignment: of the arena and of every buffer in it, in bytes.
         threads: how many may be used at once; with one, nothing is cut into parts.
+        states: what is handed from run to run; neither among the inputs nor the outputs.
     """
 
     name: str
@@ -148,6 +172,12 @@ class Program(Shown):
     function_comments: tuple[tuple[str, tuple[str, ...]], ...] = ()
     title: tuple[str, ...] = ()
     threads: int = 1
+    states: tuple[State, ...] = ()
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of the memory of all states."""
+        return state_bytes(self.states)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -162,3 +192,8 @@ class Program(Shown):
 
     def _ports(self) -> tuple[Port, ...]:
         return (*self.inputs, *self.outputs)
+
+
+def state_bytes(states: Sequence[State]) -> int:
+    """Size of the memory of states, which lie in order."""
+    return states[-1].offset + states[-1].bytes if states else 0

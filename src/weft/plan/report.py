@@ -100,6 +100,7 @@ class Report(Shown):
         arena_bytes: size of the arena; lower_bound: what no placement in this order beats.
         method: what found the placement.
         weight_bytes: bytes of the constants that steps read.
+        state_bytes: of the memory that is handed from run to run.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Report(Shown):
     lower_bound: int
     method: str
     weight_bytes: int
+    state_bytes: int = 0
 
     @property
     def ratio(self) -> float:
@@ -130,6 +132,8 @@ def _place(plan: Plan, value: str) -> Place:
     offset = view.offset * type.dtype.bytes
     if root.region is Region.ARENA:
         offset += plan.offsets.get(root.value, 0)
+    elif root.region is Region.STATE:
+        offset += plan.state_offsets[root.value]
     within = "" if root.value == value else root.value
     return Place(value, str(type), root.region.value, offset, type.bytes, within)
 
@@ -169,6 +173,7 @@ def report(plan: Plan) -> Report:
         plan.lower_bound,
         plan.method,
         sum(plan.types[value].bytes for value in weights),
+        plan.state_bytes,
     )
 
 
@@ -218,7 +223,8 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def _at(place: Place) -> str:
-    return f"{place.region}+{place.offset}" if place.region == "arena" else place.region
+    counted = place.region in (Region.ARENA.value, Region.STATE.value)
+    return f"{place.region}+{place.offset}" if counted else place.region
 
 
 def summary(report: Report) -> str:
@@ -229,6 +235,7 @@ def summary(report: Report) -> str:
         f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes, lower bound "
         f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}{advice}); "
         f"weights {report.weight_bytes:,} bytes"
+        + (f"; state {report.state_bytes:,} bytes" if report.state_bytes else "")
     )
 
 

@@ -10,7 +10,7 @@ operand for what is computed elementwise, row-major otherwise and for what the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 
@@ -66,6 +66,7 @@ class Storage:
         steps: the groups and nodes that are run, in a possible order.
         ready: for every value, the steps that must have run before it can be read.
         types: of all values, those added here included.
+        states: for every input that is a state, the root that holds its next value.
     """
 
     views: Mapping[str, View]
@@ -73,11 +74,17 @@ class Storage:
     steps: tuple[Group | Opaque, ...]
     ready: Mapping[str, frozenset[int]]
     types: Mapping[str, TensorType]
+    states: Mapping[str, str]
 
 
 class _Storage:
     def __init__(
-        self, program: TensorProgram, groups: Mapping[str, Group], spread: frozenset[str]
+        self,
+        program: TensorProgram,
+        groups: Mapping[str, Group],
+        spread: frozenset[str],
+        states: Mapping[str, str],
+        copied: Container[str],
     ) -> None:
         self.program = program
         self.groups = groups
@@ -88,7 +95,10 @@ class _Storage:
         self.steps: list[Group | Opaque] = []
         self.ready: dict[str, frozenset[int]] = {}
         self.orders: dict[str, tuple[int, ...]] = {}
-        self.outputs = set(program.graph.outputs)
+        self.kept = frozenset(program.graph.outputs)
+        self.states = dict(states)
+        self.copied = [value for value in states.values() if value in copied]
+        self.outputs = self.kept - set(self.copied)
         self.images = images_of(program.graph)
         self.owner: dict[str, tuple[str, int, int]] = {}
         self.turned: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -134,6 +144,8 @@ class _Storage:
         owned = self.owner.get(value)
         if owned is None:
             region = Region.OUTPUT if value in self.outputs else Region.ARENA
+            if region is Region.OUTPUT and value in self.states.values():
+                region = Region.STATE
             return self.add_root(value, region, None if value in self.outputs else order)
         whole, axis, offset = owned
         parent = self.view_to_write(whole, order)
@@ -209,7 +221,7 @@ class _Storage:
 
     def run(self) -> Storage:
         for value in self.program.graph.inputs:
-            self.add_root(value, Region.INPUT)
+            self.add_root(value, Region.STATE if value in self.states else Region.INPUT)
         for value in self.program.constants:
             self.add_root(value, Region.WEIGHTS)
         for item in self.program.items:
@@ -222,8 +234,11 @@ class _Storage:
                     self.ready[item.value] = self.all_ready(item.parts)
                 case Opaque():
                     self.place_opaque(item)
+        self.copy_states()
         self.hand_out()
-        return Storage(self.views, self.roots, tuple(self.steps), self.ready, self.types)
+        return Storage(
+            self.views, self.roots, tuple(self.steps), self.ready, self.types, self.states
+        )
 
     def add_step(self, step: Group | Opaque, values: Sequence[str]) -> None:
         for value in values:
@@ -294,7 +309,7 @@ class _Storage:
 
     def free_view(self, group: Group, item: Defined) -> View | None:
         """A view that makes computing the group unnecessary, if there is one."""
-        if group.value in self.outputs or group.value in self.owner:
+        if group.value in self.kept or group.value in self.owner:
             return None
         if len(group.members) == 1 and item.node.op in RESHAPES:
             source = item.node.inputs[0]
@@ -351,13 +366,14 @@ class _Storage:
         self,
         wish: str,
         source: str,
-        item: Opaque | Defined,
+        item: Item,
         order: Sequence[int] | None = None,
+        region: Region = Region.ARENA,
     ) -> str:
         name = self.fresh(wish)
         self.types[name] = self.types[source]
         copy = copy_of(name, source, self.types[source], _reorder(item.node))
-        self.add_root(name, Region.ARENA, order)
+        self.add_root(name, region, order)
         group = Group(name, copy.compute, self.types[source], (name,), (copy.node,))
         self.add_step(group, (name,))
         return name
@@ -366,21 +382,42 @@ class _Storage:
         """A value name that nobody has."""
         return fresh(wish, self.types)
 
+    def copy_states(self) -> None:
+        """Copies the states that cannot be written in place."""
+        inputs = {output: value for value, output in self.states.items()}
+        for item in self.program.items:
+            made = item.node.outputs if isinstance(item, Opaque) else (item.value,)
+            for value in made:
+                if value in self.copied:
+                    name = self.add_copy(f"{value}_next", value, item, region=Region.STATE)
+                    self.states[inputs[value]] = name
+
     def hand_out(self) -> None:
         """Checks that every graph output lies where the caller wants it."""
         for value in self.program.graph.outputs:
+            if value in self.copied:
+                continue
             root = self.roots.get(value)
-            if root is None or root.region is not Region.OUTPUT:
+            if root is None or root.region not in (Region.OUTPUT, Region.STATE):
                 raise InternalError(f"output {value} is not in memory of its own")
 
 
-def assign(program: TensorProgram, groups: Mapping[str, Group], *, spread: bool = False) -> Storage:
+def assign(
+    program: TensorProgram,
+    groups: Mapping[str, Group],
+    *,
+    spread: bool = False,
+    states: Mapping[str, str] | None = None,
+    copied: Container[str] = (),
+) -> Storage:
     """Gives every materialised value a place.
 
     Args:
         program: the graph as definitions.
         groups: what is computed together.
         spread: leave gaps after rows that would share places of a cache.
+        states: by input, the output that takes its memory.
+        copied: such outputs that are computed elsewhere and copied there.
     """
     values = spreadable(program, groups) if spread else frozenset[str]()
-    return _Storage(program, groups, values).run()
+    return _Storage(program, groups, values, states or {}, copied).run()

@@ -84,6 +84,8 @@ def _address(plan: Plan, value: str) -> Address:
     offset = view.offset * plan.types[value].dtype.bytes
     if root.region is Region.ARENA:
         return Address(Region.ARENA, "", plan.offsets[root.value] + offset)
+    if root.region is Region.STATE:
+        return Address(Region.STATE, "", plan.state_offsets[root.value] + offset)
     return Address(root.region, root.value, offset)
 
 

@@ -20,7 +20,7 @@ from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ops.record import Foreign
-from weft.plan.program import Port, Program
+from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
 from weft.runtime.compiler import (
@@ -96,6 +96,7 @@ def build(
         files.blob is not None,
         weights,
         files.interface.prepare,
+        program.states,
     )
     if weights is None:
         return Library(built, lambda: (program, files))
@@ -244,7 +245,10 @@ class Library:
             raise InternalError(
                 f"{built.name} cannot be prepared: a library refuses what it offered before"
             )
+        # What calls run on that bring no state of their own.
+        self._state = Memory(state_bytes(built.states)) if built.states else None
         count = len(built.inputs) + len(built.outputs) + 1 + len(self._fixed)
+        count += self._state is not None
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int
         self._function = function
@@ -290,14 +294,23 @@ class Library:
     def _made(self) -> tuple[Program, Files]:
         return self._make()
 
+    def new_state(self) -> Memory:
+        """Memory for the state of a stream, all zeros."""
+        return Memory(state_bytes(self.built.states))
+
     def __call__(
-        self, *inputs: ArrayLike, out: Sequence[ArrayLike] | None = None
+        self,
+        *inputs: ArrayLike,
+        out: Sequence[ArrayLike] | None = None,
+        state: Memory | None = None,
     ) -> tuple[np.ndarray, ...]:
         """Runs the network.
 
         Args:
             inputs: one array, tensor or buffer for each input port, in order; read in place.
             out: what to write into, one for each output port; new arrays if not given.
+            state: what ``new_state`` gave, which the run reads and changes; one of the library's
+                own if not given.
 
         Returns:
             The outputs, in order.
@@ -315,7 +328,11 @@ class Library:
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
         if out is not None:
             self._refuse_overlaps(addresses)
-        code = self._function(*addresses, self._arenas.address or self._arena(), *self._fixed)
+        if self._state is not None:
+            addresses += self._arenas.address or self._arena(), (state or self._state).address
+            code = self._function(*addresses, *self._fixed)
+        else:
+            code = self._function(*addresses, self._arenas.address or self._arena(), *self._fixed)
         if code != 0:
             raise self._failure(code, (*inputs, *outputs))
         return outputs
@@ -331,7 +348,8 @@ class Library:
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
         arena = self._arenas.address or self._arena()
         function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
-        return function, [*addresses, arena, *self._fixed]
+        state = [self._state.address] if self._state is not None else []
+        return function, [*addresses, arena, *state, *self._fixed]
 
     def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
         """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.atomic import write_files
 from weft.dtypes import DType
-from weft.plan.program import Port
+from weft.plan.program import Port, State
 from weft.runtime.cache import Cache
 from weft.runtime.seal import unsealed
 
@@ -36,6 +36,7 @@ class Built:
         takes_weights: whether the run function is given its weights.
         weights: the file of them; ``None`` if there are none.
         prepare: the function that prepares libraries, if any are called.
+        states: what is handed from run to run.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Built:
     takes_weights: bool
     weights: Path | None
     prepare: str = ""
+    states: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = No
         "takes_weights": built.takes_weights,
         "weights": built.weights.name if built.weights else "",
         "prepare": built.prepare,
+        "states": [
+            [port, each.output, each.offset]
+            for port, each in zip(
+                _plain([each.port for each in built.states]), built.states, strict=True
+            )
+        ],
     }
     write_record(cache, _name(key), data)
 
@@ -121,6 +129,10 @@ def recall(cache: Cache, key: str) -> Built | None:
         data["takes_weights"],
         weights,
         data.get("prepare", ""),
+        tuple(
+            State(_ports([port])[0], output, offset)
+            for port, output, offset in data.get("states", ())
+        ),
     )
 
 
