@@ -37,7 +37,7 @@ from weft.frontends.onnx.loading import RefusedError
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
 from weft.plan.lower import lower
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.library import build

@@ -18,7 +18,7 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.group import Group, form
 from weft.plan.implementation import Constants, Implementation
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.strides import View
 from weft.plan.tensors import only_used, own_outputs, tensor_program

@@ -28,7 +28,7 @@ from weft.ops.table import OPS
 from weft.plan.chain import chains
 from weft.plan.group import Group, form
 from weft.plan.implementation import Implementation
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.table import target

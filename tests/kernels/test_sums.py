@@ -22,7 +22,7 @@ from weft.kernels.task import Task
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.lower import lower
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.targets.table import target

@@ -15,7 +15,8 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.interpret import run
 from weft.plan.lower import lower
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.plan.program import Address, Program, Repeat, Step
 from weft.targets.table import target
 

@@ -20,7 +20,8 @@ from weft.ops.table import OPS
 from weft.plan.group import Group
 from weft.plan.interpret import run
 from weft.plan.lower import lower
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.targets.table import target

@@ -13,7 +13,7 @@ from weft.loops.text import parse
 from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
 from weft.plan.executed import executed
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.targets.table import target
 
 

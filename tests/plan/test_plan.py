@@ -14,7 +14,8 @@ from weft.ir.types import Symbol, TensorType
 from weft.kernels.table import implementer
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
-from weft.plan.plan import Plan, make, words
+from weft.plan.make import make, words
+from weft.plan.plan import Plan
 from weft.plan.program import Region
 from weft.targets.table import target
 

@@ -11,7 +11,8 @@ from weft.frontends.onnx import load
 from weft.kernels.table import implementer
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.plan.report import HEADINGS, cells, report, size, spans, summary, text
 from weft.rewrite.recipes import simplify
 from weft.targets.table import target

@@ -11,7 +11,7 @@ from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.lower import lower
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.plan.tap import tap
 from weft.runtime.library import build
 from weft.targets.table import target

@@ -25,9 +25,8 @@ from weft.plan.choice import Measured, Reason
 from weft.plan.diff import diff
 from weft.plan.lower import lower
 from weft.plan.parse import GRAMMAR, parse
-from weft.plan.plan import Plan
+from weft.plan.plan import Plan, written
 from weft.plan.text import RESERVED
-from weft.plan.written import written
 
 TARGETS = ("generic", "x86-avx512")
 

@@ -6,7 +6,8 @@ from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.plan.stats import stats
 from weft.plan.traffic import Traffic, traffic
 from weft.targets.table import target

@@ -7,7 +7,7 @@ import pytest
 from tests.rewrite.checks import check, check_refused, simplified
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.rewrite.flattened import RULES
 from weft.targets.table import target
 

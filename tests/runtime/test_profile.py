@@ -14,7 +14,8 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.clock import TICKS, clocked
 from weft.plan.lower import lower
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.plan.stats import stats
 from weft.runtime.library import build
 from weft.runtime.limits import Level, Limits

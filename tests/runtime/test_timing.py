@@ -12,7 +12,7 @@ from weft.errors import InternalError
 from weft.kernels.table import implementer
 from weft.ops.table import OPS
 from weft.plan.lower import lower
-from weft.plan.plan import make
+from weft.plan.make import make
 from weft.runtime.library import build
 from weft.runtime.timing import (
     Loop,

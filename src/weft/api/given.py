@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from weft.errors import UserError
 from weft.kernels.libraries import checked
-from weft.plan.plan import Plan
+from weft.plan.plan import Plan, written
 from weft.plan.text import PlanText, refused
-from weft.plan.written import facts_of, written
+from weft.plan.written import facts_of
 from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target

@@ -25,7 +25,8 @@ from weft.ops.table import OPS
 from weft.plan.choice import Measured
 from weft.plan.given import Given, fits
 from weft.plan.lower import identifier, lower
-from weft.plan.plan import Plan, make, planned
+from weft.plan.make import make, planned
+from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import report, spans
 from weft.plan.text import Constraints

@@ -34,9 +34,8 @@ from weft.ir.short_names import names_of
 from weft.pictures.file import write_picture
 from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
-from weft.plan.plan import Plan
+from weft.plan.plan import Plan, written
 from weft.plan.report import Place, Report, Row, report, size, spans, summary
-from weft.plan.written import written
 from weft.targets.table import target as find_target
 
 _PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")

@@ -24,7 +24,7 @@ from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
 from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implementation
-from weft.plan.plan import function_name
+from weft.plan.make import function_name
 from weft.plan.strides import View
 from weft.plan.text import BodyText, StepText, refused
 from weft.targets.target import Target

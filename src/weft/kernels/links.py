@@ -15,7 +15,7 @@ from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars
 from weft.plan.group import Group
 from weft.plan.implementation import Constants
-from weft.plan.plan import function_name
+from weft.plan.make import function_name
 from weft.plan.strides import View, order_of, packed
 from weft.targets.target import Target
 

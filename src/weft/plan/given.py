@@ -51,7 +51,7 @@ def fits(text: PlanText, graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class Given:
-    """Decisions that a text gives (see ``weft.plan.plan.Decide``).
+    """Decisions that a text gives (see ``weft.plan.make.Decide``).
 
     Attributes:
         body: the text.

@@ -21,8 +21,9 @@ from weft.loops.walk import map_expr, map_stmts, rename_buffers
 from weft.ops.record import ExternBody
 from weft.plan.group import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
+from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
-from weft.plan.plan import ALIGNMENT, Plan, PlannedStep, function_name, words
+from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import (
     Address,
     Advance,

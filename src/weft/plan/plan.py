@@ -1,38 +1,24 @@
-"""Plan: everything decided, ready to be written as code.
-
-``make`` goes straight down: definitions, groups, storage, kernels, order, memory, program.
-"""
+"""Plan: everything decided, ready to be written as code."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from weft.errors import UserError
 from weft.ir.graph import Graph, Node
+from weft.ir.printer import architecture
 from weft.ir.types import TensorType
-from weft.loops.hoist import hoist
-from weft.ops.control import ScanAttributes
-from weft.ops.evaluate import call_of
-from weft.ops.expand import expand
-from weft.ops.record import Extern, ExternBody, Op
-from weft.plan import liveness, memory, order
-from weft.plan.attention import attention_of
-from weft.plan.chain import Fuse, fused
+from weft.ops.record import ExternBody
+from weft.plan import memory
 from weft.plan.choice import Reason
-from weft.plan.donation import Donation, donate
-from weft.plan.group import Group, form
-from weft.plan.implementation import Implement, Implementation
-from weft.plan.in_place import candidates
-from weft.plan.program import Region
-from weft.plan.storage import Root, Storage, assign
+from weft.plan.group import Group
+from weft.plan.implementation import Implementation
+from weft.plan.storage import Root
 from weft.plan.strides import View
-from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
-from weft.plan.text import NO_CONSTRAINTS, Constraints
-from weft.plan.written import written
+from weft.plan.tensors import Opaque
+from weft.plan.text import NO_CONSTRAINTS, BodyText, Constraints, PlanText, StepText
+from weft.plan.written import facts_of, layer_text, values_text
 from weft.screen import COLUMNS, Screen, Shown, cut, several, some
 from weft.targets.target import Target
 
@@ -169,293 +155,52 @@ class Plan(Shown):
         return Screen(title, (), ("step", "does", "scheme", "writes"), rows, (0,))
 
 
-class Decide(Protocol):
-    """What is decided of a plan: by a search, or by its text (``weft.plan.given``)."""
-
-    @property
-    def kernel(self) -> Implement:
-        """Makes the kernel of a group."""
-        ...
-
-    @property
-    def fuse(self) -> Fuse | None:
-        """Says which groups in a row run together."""
-        ...
-
-    def inside(self, work: Opaque) -> Decide:
-        """The decisions for the body of a loop."""
-        ...
-
-    def order(
-        self,
-        steps: Sequence[PlannedStep],
-        raw: Sequence[liveness.Step],
-        sizes: Mapping[str, int],
-    ) -> list[int]:
-        """The order of execution, as indices of the steps."""
-        ...
-
-    def in_place(self, step: PlannedStep, possible: InPlace) -> InPlace:
-        """Which of the possible pairs of a result and an operand may share memory."""
-        ...
-
-    def place(
-        self,
-        storage: Storage,
-        steps: Sequence[PlannedStep],
-        lives: liveness.Lifetimes,
-        scratch: Mapping[int, str],
-    ) -> memory.Placement:
-        """Offsets of everything that is live for a while; ``scratch`` names that of steps."""
-        ...
+# --- text ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Search:
-    """Decisions by estimates and searches."""
-
-    kernel: Implement
-    fuse: Fuse | None = None
-
-    def inside(self, work: Opaque) -> Search:
-        """The same for the body of a loop."""
-        del work
-        return self
-
-    def order(
-        self, steps: Sequence[PlannedStep], raw: Sequence[liveness.Step], sizes: Mapping[str, int]
-    ) -> list[int]:
-        """The order that needs the least memory of those that were found."""
-        del steps
-        return order.best_order(raw, sizes)
-
-    def in_place(self, step: PlannedStep, possible: InPlace) -> InPlace:
-        """All."""
-        del step
-        return possible
-
-    def place(
-        self,
-        storage: Storage,
-        steps: Sequence[PlannedStep],
-        lives: liveness.Lifetimes,
-        scratch: Mapping[int, str],
-    ) -> memory.Placement:
-        """The smallest arena that was found."""
-        del storage, steps, scratch
-        return memory.place(lives.intervals, ALIGNMENT)
-
-
-def make(
-    graph: Graph,
-    ops: Mapping[str, Op],
-    implement: Implement,
-    threads: int = 1,
-    *,
-    spread: bool = False,
-    fuse: Fuse | None = None,
-    states: Mapping[str, int] | None = None,
-) -> Plan:
-    """The plan of a static graph without composite ops.
+def written(plan: Plan, *, alternatives: bool = True) -> PlanText:
+    """What the text of a plan says.
 
     Args:
-        graph: what to compute.
-        ops: the op table.
-        implement: makes a kernel for a group.
-        threads: that may run parts of a kernel at once, each with scratch memory of its own.
-        spread: leave gaps after rows that would share places of a cache.
-        fuse: says which groups in a row run together by bands of rows; by default none.
-        states: by input, the place among the outputs of the one that takes its memory.
-
-    Raises:
-        UserError: the graph has a symbolic dimension.
+        plan: of a network.
+        alternatives: list them and the refusals, for which all generators are asked.
     """
-    return planned(graph, ops, Search(implement, fuse), threads, spread=spread, states=states)
+    target = plan.target
+    return PlanText(
+        plan.graph.name,
+        architecture(plan.graph),
+        target.name if target else "",
+        facts_of(target) if target else {},
+        plan.threads,
+        plan.constraints,
+        _body(plan, alternatives),
+    )
 
 
-def planned(
-    graph: Graph,
-    ops: Mapping[str, Op],
-    decide: Decide,
-    threads: int,
-    *,
-    spread: bool,
-    states: Mapping[str, int] | None = None,
-) -> Plan:
-    """The plan of a graph by decisions that are searched for or given; see ``make``."""
-    symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
-    if symbolic:
-        raise UserError(
-            "every dimension must be known before planning",
-            got=", ".join(f"{name} {graph.types[name]}" for name in symbolic),
-            fix=f"Give it with --input {symbolic[0]}=SHAPE",
-        )
-    graph = own_outputs(only_used(graph))
-    program = tensor_program(graph, ops)
-    groups = form(program)
-    pairs = {value: graph.outputs[place] for value, place in (states or {}).items()}
-    copied: frozenset[str] = frozenset()
-    while True:
-        storage = assign(program, groups, spread=spread, states=pairs, copied=copied)
-        made: Mapping[int, Implementation] = {}
-        if decide.fuse is not None:
-            storage, made = fused(storage, decide.fuse, graph.constants)
-        donation, refused = donate(storage, made)
-        planner = _Planner(graph, ops, decide, donation, threads, spread, pairs)
-        refused = refused or planner.unable
-        if not refused:
-            return planner.plan()
-        copied |= refused
+def _body(plan: Plan, alternatives: bool) -> BodyText:
+    return BodyText(
+        tuple(values_text(plan.views, plan.roots, plan.types, plan.offsets)),
+        tuple(_step(plan, number, alternatives) for number in range(len(plan.steps))),
+        plan.arena_bytes,
+        plan.lower_bound,
+        plan.method,
+    )
 
 
-@dataclass
-class _Planner:
-    graph: Graph
-    ops: Mapping[str, Op]
-    decide: Decide
-    donation: Donation
-    threads: int
-    spread: bool
-    states: Mapping[str, str]
-
-    @property
-    def storage(self) -> Storage:
-        return self.donation.storage
-
-    @cached_property
-    def steps(self) -> list[PlannedStep]:
-        return [self.step(place, work) for place, work in enumerate(self.storage.steps)]
-
-    @property
-    def unable(self) -> frozenset[str]:
-        """States that a kernel cannot overwrite although its definition would allow it."""
-        return frozenset(
-            value
-            for place in self.donation.in_place
-            if (made := self.steps[place].implementation) and made.outside is not None
-            for value in self.steps[place].writes
-        )
-
-    def state_offsets(self) -> dict[str, int]:
-        """Places of the old and the new values of states, the same for both."""
-        found: dict[str, int] = {}
-        free = 0
-        for old, new in self.storage.states.items():
-            found[old] = found[new] = free
-            free += memory.aligned(self.storage.types[old].bytes, ALIGNMENT)
-        return found
-
-    def plan(self) -> Plan:
-        steps = self.steps
-        raw = [self.order_step(place, step) for place, step in enumerate(steps)]
-        sizes = {
-            name: root.bytes
-            for name, root in self.storage.roots.items()
-            if root.region is Region.ARENA
-        }
-        sequence = self.decide.order(steps, raw, sizes)
-        lives = liveness.lifetimes(sequence, raw, sizes)
-        donated = self.donation.in_place
-        steps = [
-            replace(steps[number], in_place=donated.get(number) or _taken(raw[number], lives))
-            for number in sequence
-        ]
-        scratch = {
-            place: lives.scratch[number]
-            for place, number in enumerate(sequence)
-            if number in lives.scratch
-        }
-        placed = self.decide.place(self.storage, steps, lives, scratch)
-        inner = [step.nested.method for step in steps if step.nested]
-        return Plan(
-            graph=self.graph,
-            steps=tuple(steps),
-            views=self.storage.views,
-            roots=self.storage.roots,
-            offsets={root: placed.offsets[home] for root, home in lives.home.items()},
-            scratch={place: placed.offsets[name] for place, name in scratch.items()},
-            arena_bytes=placed.bytes,
-            lower_bound=placed.lower_bound,
-            types=self.storage.types,
-            intervals=lives.intervals,
-            method="solver" if "solver" in inner else placed.method,
-            threads=self.threads,
-            states=self.states,
-            state_offsets=self.state_offsets(),
-        )
-
-    def step(self, place: int, work: Group | Opaque) -> PlannedStep:
-        if isinstance(work, Group):
-            made = self.implementation(place, work)
-            if made.outside is not None:
-                scratch = made.outside.body.scratch_bytes
-                return PlannedStep(work, implementation=made, scratch=scratch)
-            hoisted = hoist(made.kernel, ALIGNMENT)
-            made = replace(made, kernel=hoisted.kernel, scratch=hoisted.offsets)
-            return PlannedStep(work, implementation=made, scratch=hoisted.bytes * self.threads)
-        compute = self.ops[work.node.op].compute
-        if isinstance(compute, Extern):
-            body = compute.function(call_of(work.node, self.storage.types))
-            return PlannedStep(work, body=body, scratch=body.scratch_bytes)
-        attributes: ScanAttributes = work.node.attributes
-        body = expand(attributes.body, self.ops)
-        inside = self.decide.inside(work)
-        nested = planned(body, self.ops, inside, self.threads, spread=self.spread)
-        states = attributes.num_states
-        carried = sum(
-            memory.aligned(nested.types[value].bytes, ALIGNMENT)
-            for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
-        )
-        return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
-
-    def implementation(self, place: int, group: Group) -> Implementation:
-        name, found = function_name(group), self.donation.made.get(place)
-        if found is not None:
-            return replace(found, kernel=replace(found.kernel, name=name))
-        storage = self.storage
-        kernel = self.decide.kernel
-        return kernel(name, group, storage.views, storage.types, self.graph.constants)
-
-    def order_step(self, place: int, step: PlannedStep) -> liveness.Step:
-        before = self.donation.before.get(place, frozenset[int]()).union(
-            *(self.storage.ready.get(value, frozenset()) for value in step.reads)
-        )
-        return liveness.Step(
-            before=before,
-            reads=self.arena_roots(step.reads),
-            writes=self.arena_roots(step.writes),
-            in_place=self.decide.in_place(step, self.in_place(step)),
-            scratch=memory.aligned(step.scratch, ALIGNMENT),
-        )
-
-    def in_place(self, step: PlannedStep) -> InPlace:
-        """Which operands' memory the result could take."""
-        made = step.implementation
-        if not isinstance(step.work, Group) or (made is not None and made.outside is not None):
-            return ()
-        return tuple(candidates(step.work, self.storage))
-
-    def arena_roots(self, values: Iterable[str]) -> tuple[str, ...]:
-        roots = dict.fromkeys(self.storage.views[value].root for value in values)
-        return tuple(root for root in roots if self.storage.roots[root].region is Region.ARENA)
-
-
-def _taken(step: liveness.Step, lives: liveness.Lifetimes) -> str:
-    """The root whose memory the result of a step takes, if it takes any."""
-    for made, source in step.in_place:
-        if made != lives.home[made] == lives.home[source]:
-            return source
-    return ""
-
-
-def function_name(group: Group) -> str:
-    """A C identifier that says what a group does: ``conv_add_relu``."""
-    if attention_of(group.compute) is not None:
-        return "attention"
-    found = dict.fromkeys(words(node.op) for node in group.nodes)
-    return "_".join(found)[:40].rstrip("_")
-
-
-def words(op: str) -> str:
-    """An op's name as a C identifier: ``MaxPool`` becomes ``max_pool``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
+def _step(plan: Plan, number: int, alternatives: bool) -> StepText:
+    step = plan.steps[number]
+    found = layer_text(step.nodes, step.reads, step.writes, step.implementation, alternatives)
+    stages = tuple(
+        layer_text(group.nodes, group.reads, (group.value,), made, alternatives)
+        for group, made in step.stages
+    )
+    return replace(
+        found,
+        kernel=step.scheme,
+        reason=step.reason,
+        in_place=step.in_place,
+        scratch=step.scratch,
+        scratch_offset=plan.scratch.get(number, 0),
+        stages=stages,
+        body=_body(step.nested, alternatives) if step.nested else None,
+    )

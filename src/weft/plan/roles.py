@@ -10,7 +10,7 @@ from weft.loops.walk import loads, names_in
 from weft.ops.table import OPS
 from weft.plan.attention import attention_of
 from weft.plan.group import Group
-from weft.plan.plan import words
+from weft.plan.make import words
 
 _PLAIN = {"x": "input"}
 """Names of parameters that would say nothing."""

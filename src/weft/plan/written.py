@@ -1,13 +1,12 @@
-"""A plan as data: what its text says."""
+"""Values and kernels of a plan as data: what its text says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 from weft.ir.graph import Node
-from weft.ir.printer import architecture, attribute_text
+from weft.ir.printer import attribute_text
 from weft.ir.types import TensorType
 from weft.loops.shapes import row_major
 from weft.plan.choice import Answer
@@ -15,11 +14,8 @@ from weft.plan.implementation import Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Root
 from weft.plan.strides import View
-from weft.plan.text import BodyText, PlanText, StepText, ValueText
+from weft.plan.text import StepText, ValueText
 from weft.targets.target import Target
-
-if TYPE_CHECKING:
-    from weft.plan.plan import Plan
 
 _NO_FACTS = frozenset({"name", "doc", "flags"})
 
@@ -31,35 +27,6 @@ def facts_of(target: Target) -> Mapping[str, str]:
         for each in fields(Target)
         if each.name not in _NO_FACTS
     }
-
-
-def written(plan: Plan, *, alternatives: bool = True) -> PlanText:
-    """What the text of a plan says.
-
-    Args:
-        plan: of a network.
-        alternatives: list them and the refusals, for which all generators are asked.
-    """
-    target = plan.target
-    return PlanText(
-        plan.graph.name,
-        architecture(plan.graph),
-        target.name if target else "",
-        facts_of(target) if target else {},
-        plan.threads,
-        plan.constraints,
-        _body(plan, alternatives),
-    )
-
-
-def _body(plan: Plan, alternatives: bool) -> BodyText:
-    return BodyText(
-        tuple(values_text(plan.views, plan.roots, plan.types, plan.offsets)),
-        tuple(_step(plan, number, alternatives) for number in range(len(plan.steps))),
-        plan.arena_bytes,
-        plan.lower_bound,
-        plan.method,
-    )
 
 
 def values_text(
@@ -80,25 +47,6 @@ def values_text(
             yield replace(value, region="arena", offset=offset, bytes=root.bytes)
         else:
             yield replace(value, region=root.region.value)
-
-
-def _step(plan: Plan, number: int, alternatives: bool) -> StepText:
-    step = plan.steps[number]
-    found = layer_text(step.nodes, step.reads, step.writes, step.implementation, alternatives)
-    stages = tuple(
-        layer_text(group.nodes, group.reads, (group.value,), made, alternatives)
-        for group, made in step.stages
-    )
-    return replace(
-        found,
-        kernel=step.scheme,
-        reason=step.reason,
-        in_place=step.in_place,
-        scratch=step.scratch,
-        scratch_offset=plan.scratch.get(number, 0),
-        stages=stages,
-        body=_body(step.nested, alternatives) if step.nested else None,
-    )
 
 
 def layer_text(

@@ -35,7 +35,8 @@ from weft.ops.record import Op
 from weft.plan.choice import Measured
 from weft.plan.clock import clocked
 from weft.plan.lower import lower
-from weft.plan.plan import Plan, make
+from weft.plan.make import make
+from weft.plan.plan import Plan
 from weft.reporting import announce
 from weft.runtime.cache import Cache
 from weft.runtime.choices import Choice
