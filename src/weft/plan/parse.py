@@ -323,7 +323,7 @@ def _parser() -> Any:
     return Lark(
         GRAMMAR,
         parser="lalr",
-        lexer="basic",
+        lexer="contextual",
         transformer=_Builder(),
         maybe_placeholders=True,
     )
