@@ -65,6 +65,7 @@ class Case:
 CASES = (
     Case("apply --out", MODEL, "apply % fuse-batch-norm -o @"),
     Case("apply --out", "new.weft", "apply % fuse-batch-norm -o @"),
+    Case("plan --output", "new.plan", "plan % -o @"),
     Case("draw --output", "new.svg", "draw % -o @"),
     Case("draw --output", "new.html", "draw % -o @"),
     Case("query --draw", "new.svg", "query % MatMul --draw @"),

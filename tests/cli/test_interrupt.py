@@ -20,6 +20,11 @@ wait
 """
 
 
+def heed_interrupts() -> None:
+    """In a child: even if the tests run in the background of a shell, where SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def wait_for(path: Path, count: int) -> list[int]:
     """Process ids that compilers wrote."""
     while True:
@@ -55,7 +60,12 @@ def test_an_interrupt_while_compiling(digits: Path, tmp_path: Path) -> None:
     }
     command = [sys.executable, "-m", "weft", "run", digits, "--random", "-o", output]
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     started = wait_for(tmp_path / "started", 1)
     process.send_signal(signal.SIGINT)

@@ -75,7 +75,7 @@ def toolkit(
     inner = (x.reshape(-1) + program.weights["w"].astype(x.dtype)).astype(x.dtype)
     y = (inner + program.weights["w"].astype(x.dtype)).astype(x.dtype) + np.array(shift, x.dtype)
     place = Place("y|z", f"{dtype.value}[8]", "arena", 64, 32)
-    row = Row(0, "add_weights", ("Add",), ("/a|b/add",), "nest", (), (place,), "", 0, 64)
+    row = Row(0, "add_weights", ("Add",), ("/a|b/add",), "nest", "only", (), (place,), "", 0, 64)
     report = Report("adder", (row, row), 192, 192, "exact", 32)
     spans = [Span("y", "Add", 0, 1, 64, 32)]
     files = emit(program, flavour, weights)
@@ -177,7 +177,7 @@ def test_files(tmp_path: Path) -> None:
     assert record["arena_bytes"] == 192
     assert record["inputs"] == [{"name": "image */", "dtype": "f32", "shape": [2, 4]}]
     ElementTree.parse(tmp_path / "out" / "memory.svg")
-    assert "| 0 | Add | y\\|z f32[8] |" in (tmp_path / "out" / "report.md").read_text()
+    assert "| 0 | Add | nest (only) | y\\|z f32[8] |" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_a_toolkit_is_replaced(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ ROWS = [
         (op,),
         (op,),
         "map",
+        "only",
         reads,
         (Place("y", "f32[4]", "output", 0, 16),) if step == 3 else (),
         "",
