@@ -8,6 +8,7 @@ taken again, for all contestants.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,7 +46,7 @@ class Watch:
         meter: of as many threads as the contestants have; limits: the best it measured.
         memory: bytes that each thread reads to measure memory in every round; 0 to leave it.
         gbytes: that memory gave in each round that counted.
-        repeated: rounds that did not count.
+        repeated: rounds that did not count; disturbed: that count although they should not.
     """
 
     meter: Meter
@@ -53,6 +54,7 @@ class Watch:
     memory: int = 0
     gbytes: list[float] = field(default_factory=list[float])
     repeated: int = 0
+    disturbed: int = 0
 
     def whole(self) -> bool:
         """Whether all processors multiply as fast as they can at this moment."""
@@ -61,6 +63,18 @@ class Watch:
     def bandwidth(self) -> float:
         """What memory gives at this moment, in GB/s; 0 if nobody asks."""
         return median(self.meter.gbytes(self.memory, _PROBES)) if self.memory else 0.0
+
+
+def stolen_seconds() -> float:
+    """Seconds that other virtual machines took of this one's cores, since it started.
+
+    Linux counts them in hundredths of a second for all cores together; elsewhere it is 0.
+    """
+    try:
+        with Path("/proc/stat").open() as counters:
+            return int(counters.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
 
 
 def taken_in_turn(

@@ -177,7 +177,8 @@ def test_files(tmp_path: Path) -> None:
     assert record["arena_bytes"] == 192
     assert record["inputs"] == [{"name": "image */", "dtype": "f32", "shape": [2, 4]}]
     ElementTree.parse(tmp_path / "out" / "memory.svg")
-    assert "| 0 | Add | nest (only) | y\\|z f32[8] |" in (tmp_path / "out" / "report.md").read_text()
+    table = (tmp_path / "out" / "report.md").read_text()
+    assert "| 0 | Add | nest (only) | y\\|z f32[8] |" in table
 
 
 def test_a_toolkit_is_replaced(tmp_path: Path) -> None:
