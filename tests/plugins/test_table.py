@@ -258,7 +258,8 @@ def test_a_new_processor_is_a_short_file(install: Install) -> None:
         like, name="chip", doc="A server.", flags=flags, memories=memories, costs=costs
     )
     plan = weft.load(networks.path_of("digits")).plan("chip", threads=4)
-    assert plan.costs == costs
+    assert plan.target is not None
+    assert plan.target.costs == costs
     assert any("tiled" in step.scheme for step in plan.steps)
 
 

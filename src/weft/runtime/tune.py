@@ -111,7 +111,7 @@ class Setup:
         fuse = fuser(self.target, threads=self.threads, exact=self.exact)
         spread = bool(self.target.caches)
         made = make(self.graph, self.ops, implement, self.threads, spread=spread, fuse=fuse)
-        return replace(made, costs=self.target.costs)
+        return replace(made, target=self.target)
 
 
 @dataclass(frozen=True)
