@@ -26,4 +26,4 @@ def test_a_record():
     assert [each["name"] for each in found["memories"]] == ["L1", "L2", "L3", "DRAM"]
     result = weft("targets", "zen6")
     assert result.exit_code == 1
-    assert "Did you mean zen4 or zen5?" in result.stderr.replace("zen5 or zen4", "zen4 or zen5")
+    assert "Did you mean zen" in result.stderr

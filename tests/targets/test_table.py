@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import weft
 from tests.models import networks
 from weft.errors import UserError
 from weft.targets import system
-from weft.targets.table import SIMD, host, target
+from weft.targets.table import SIMD, TARGETS, host, target
 
 AVX2 = frozenset("sse2 avx avx2 fma bmi2".split())
 AVX512 = AVX2 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
@@ -20,6 +21,15 @@ AVX512 = AVX2 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 def machine(monkeypatch: pytest.MonkeyPatch, name: str, flags: frozenset[str]) -> None:
     monkeypatch.setattr(platform, "machine", lambda: name)
     monkeypatch.setattr(system, "cpu_flags", lambda: flags)
+
+
+def test_every_file_is_a_target() -> None:
+    stems = {
+        file.name.partition(".")[0] for file in files("weft.targets").joinpath("data").iterdir()
+    }
+    assert stems == set(TARGETS)
+    for name in TARGETS:
+        assert target(name).doc.endswith(".")
 
 
 @pytest.mark.parametrize(

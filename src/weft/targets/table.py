@@ -16,20 +16,19 @@ from weft.targets.target import Target
 
 __all__ = ["ALL", "SIMD", "TARGETS", "features", "host", "runs_here", "target"]
 
-TARGETS: tuple[str, ...] = (
-    *("generic", "x86-sse2", "x86-avx2", "x86-avx512"),
-    *("haswell", "skylake-x", "ice-lake", "zen4", "zen5"),
-    *("aarch64-neon", "cortex-a53", "cortex-a72", "cortex-a76"),
-    *("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
-    *("rv64gc", "rv64gcv"),
+_DATA = files("weft.targets").joinpath("data")
+TARGETS: tuple[str, ...] = tuple(
+    sorted(
+        file.name.removesuffix(".toml") for file in _DATA.iterdir() if file.name.endswith(".toml")
+    )
 )
+"""Names of the built-in targets: those of the files in ``data``."""
 
 
 @cache
 def _read(name: str) -> Target:
     try:
-        file = files("weft.targets").joinpath("data", f"{name}.toml")
-        return reading.read(name, file, _builtin)
+        return reading.read(name, _DATA.joinpath(f"{name}.toml"), _builtin)
     except Unusable as error:
         raise InternalError(f"target {name}: {error}") from error
 
