@@ -34,7 +34,7 @@ from weft.ops.values import Value
 from weft.runtime.measure import figures
 
 ROOT = Path(__file__).resolve().parents[1]
-BOARD = ROOT / "tests" / "export" / "cortexm"
+BOARD = ROOT / "examples" / "cortex-m"
 STANDARDS = ("c89", "c99")
 LEVELS = ("0", "2", "3", "s")
 CORTEX_M4 = ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-mthumb")

@@ -81,13 +81,30 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
+TOOLS = {"tutorial-chip.md": ("arm-none-eabi-gcc", "qemu-system-arm")}
+PACKAGES = {"tutorial-chip.md": ("sklearn", "onnxruntime")}
+"""What a page needs beyond Weft: commands, and Python packages."""
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("tutorial.md", 8), ("graphs.md", 10), ("compression.md", 7), ("architecture.md", 6)],
+    [
+        ("tutorial.md", 8),
+        ("tutorial-chip.md", 13),
+        ("graphs.md", 10),
+        ("compression.md", 7),
+        ("architecture.md", 6),
+    ],
 )
 def test_what_pages_show(page, least, tmp_path, environment, monkeypatch):
+    for tool in TOOLS.get(page, ()):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    for package in PACKAGES.get(page, ()):
+        pytest.importorskip(package)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.syspath_prepend(str(tmp_path))  # restores what pages add to the path
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     seen = 0

@@ -25,7 +25,7 @@ from weft.loops.walk import index
 from weft.targets.table import features
 
 TRIALS = 40
-BOARDS = Path(__file__).parents[1] / "export" / "cortexm"
+BOARDS = Path(__file__).parents[2] / "examples" / "cortex-m"
 _SEMIHOSTED = ("-mthumb", "-mfloat-abi=hard", "--specs=rdimon.specs", str(BOARDS / "startup.c"))
 _QEMU = "-nographic -monitor none -serial none -semihosting-config enable=on,target=native"
 MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

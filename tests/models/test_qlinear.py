@@ -21,7 +21,7 @@ from weft.targets.table import features, target
 
 pytestmark = tiny.needed
 
-BOARD = Path(__file__).parents[1] / "export" / "cortexm"
+BOARD = Path(__file__).parents[2] / "examples" / "cortex-m"
 MOST_INSTRUCTIONS = 12_000_000
 """Through float, the model takes 20.3 million."""
 _INSTRUCTIONS_PER_TICK = 40  # of the board's clock of 25 MHz, where one instruction takes 1 ns

@@ -1,10 +1,10 @@
-/* Vectors for a Cortex-M under QEMU. What follows a reset is newlib's, whose input and output
- * go through semihosting (rdimon.specs).
+/* Vector table and reset handler for a Cortex-M that QEMU emulates. newlib's startup code follows;
+ * its input and output go through semihosting (--specs=rdimon.specs).
  */
 extern unsigned long __stack;
 extern void _start(void);
 
-/* Switches the floating-point unit on. */
+/* Enables the floating-point unit, and Helium where the core has it. */
 static void reset(void)
 {
     volatile unsigned long *const access = (volatile unsigned long *)0xE000ED88ul;
@@ -13,7 +13,7 @@ static void reset(void)
     _start();
 }
 
-/* Ends the emulation with a failure. */
+/* Ends the emulation with exit status 3. */
 static void fault(void)
 {
     const unsigned long report[2] = {0x20026ul, 3ul};
