@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -105,7 +106,7 @@ def program(kernel: Kernel, arrays: dict[str, np.ndarray], flavour: str) -> str:
             "#include <stdint.h>",
             "#include <stdio.h>",
             "#include <string.h>",
-            *vector_types(helpers + body),
+            *vector_types(set(re.findall(r"\w+", helpers + body))),
             helpers,
             body,
             *data,

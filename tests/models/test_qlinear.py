@@ -80,7 +80,8 @@ def expected() -> np.ndarray:
         model().SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     port = session.get_inputs()[0].name
-    return np.stack([session.run(None, {port: x})[0] for x in tiny.golden("kws", "int8")[0]])
+    golden = tiny.golden("kws", "int8")[0]
+    return np.stack([np.asarray(session.run(None, {port: x})[0]) for x in golden])
 
 
 def test_rewriting_changes_no_output() -> None:
