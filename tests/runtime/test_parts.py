@@ -19,7 +19,7 @@ from tests.runtime.standalone import standalone
 from tests.runtime.test_sanitizers import DIALECTS, compiler, sample
 from weft.api import Net
 from weft.codegen.flavours import flavour_named
-from weft.codegen.helpers import RUN_HELPERS
+from weft.codegen.fork import FORK_HELPERS
 from weft.plan.program import CallStep
 from weft.runtime.compiler import find_compiler, host_flags
 from weft.runtime.library import Library, build
@@ -169,11 +169,11 @@ def test_the_sanitizer_sees_parts_that_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above could fail: where every other part does all, it does."""
-    text, needs = RUN_HELPERS["first"]
+    text = FORK_HELPERS["first"]
     spoilt = text.replace("things / parts * part + (before > 0 ? before : 0)", "SHARE")
     assert spoilt != text
     spoilt = spoilt.replace("SHARE", "part % 2 == 0 ? 0 : things + 0 * before")
-    monkeypatch.setitem(RUN_HELPERS, "first", (spoilt, needs))
+    monkeypatch.setitem(FORK_HELPERS, "first", spoilt)
     made = net_of("digits").program("generic", "network", threads=4)
     flags = ["-O1", "-fsanitize=thread"]
     run = standalone(made, "c99", tmp_path, compiler("gcc").command, flags)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.codegen.calls import Formal, walk_calls
-from weft.codegen.helpers_float import Text
 from weft.codegen.layout import wrap_all
 from weft.codegen.naming import STORAGE, Names
 from weft.plan.program import CallStep, Program
@@ -36,7 +35,7 @@ static void weft_fork(const weft_threads *threads, int parts,
 }
 """
 
-FORK_HELPERS: dict[str, Text] = {"first": (_FIRST, ()), "fork": (_FORK, ())}
+FORK_HELPERS = {"first": _FIRST, "fork": _FORK}
 
 THREADS_TYPE = """\
 #ifndef WEFT_THREADS_TYPE

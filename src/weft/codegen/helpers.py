@@ -1,18 +1,20 @@
 """Helper functions of generated C: what the language or a strict library lacks.
 
-A helper is emitted only where it is used.  Its text is written once, for all flavours,
-with ``T`` and friends filled in; ``needs`` names the helpers that it calls.
+A helper is emitted only where it is used, with those that it calls.  Its text, in ``c/*.c``, is
+written once for all flavours and types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TypeAlias
 
-from weft.codegen.flavours import APART, LANES, SUMS, Dialect
+from weft.codegen.flavours import Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
-from weft.codegen.helpers_float import FLOAT_HELPERS, Text
+from weft.codegen.helper_text import called, helper_text
+from weft.codegen.helpers_float import float_helper
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
 from weft.codegen.instruct import PREFIX, guarded, instruction_names
@@ -21,58 +23,8 @@ from weft.codegen.uses import Uses, together, words
 from weft.errors import InternalError
 from weft.loops.instruction import instruction
 
-_FETCH = """\
-/* Fetches memory that will be read soon. */
-static void weft_fetch(const void *memory, int bytes)
-{
-    const unsigned char *const first = (const unsigned char *)memory;
-    int at;
-    for (at = 0; at < bytes; at += 64) {
-        __builtin_prefetch(first + at, 0, 2);
-    }
-}
-"""
-
-# Four steps that are left are unrolled: 16 floats in vectors of 4, as every machine has them.
-_LANES = """\
-/* gcc unrolls loops of up to 16 steps before it looks for vectors, and then finds few.  This
-   keeps a loop over lanes until they are vectors. */
-#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__)
-#define WEFT_LANES _Pragma("GCC unroll 4")
-#else
-#define WEFT_LANES
-#endif
-"""
-
-# By gcc 12 -O2, a fifth fewer instructions of a keyword spotter on a Cortex-M4.
-_SUMS = """\
-/* Where no vectors shorten a loop over many sums, this unrolls it. */
-#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \\
-        && !defined(__SSE2__) && !defined(__ARM_NEON) && !defined(__ALTIVEC__)
-#define WEFT_SUMS _Pragma("GCC unroll 8")
-#else
-#define WEFT_SUMS
-#endif
-"""
-
-# clang would put functions that are called once into their callers, and their locals with them:
-# 5.5 KB of stack for the run function of a quantized image classifier, 2.2 KB without.
-_APART = """\
-/* Keeps kernels out of the run function: the locals of all of them would add up there. */
-#if defined(__GNUC__)
-#define WEFT_APART __attribute__((noinline))
-#else
-#define WEFT_APART
-#endif
-"""
-
-RUN_HELPERS: dict[str, Text] = {
-    **FORK_HELPERS,
-    "fetch": (_FETCH, ()),
-    LANES: (_LANES, ()),
-    SUMS: (_SUMS, ()),
-    APART: (_APART, ()),
-}
+Text: TypeAlias = tuple[str, tuple[str, ...]]
+"""The C text of a helper and the names of the helpers that it calls."""
 
 
 def helper_texts(used: Iterable[str], flavour: Dialect) -> list[str]:
@@ -117,7 +69,8 @@ def _instruction(bare: str, flavour: Dialect) -> Text | None:
 def helper(name: str, flavour: Dialect) -> Text:
     """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
-    found = _find(bare, flavour.c99_library) or _instruction(bare, flavour)
+    text = _find(bare, flavour.c99_library)
+    found = (text, called(name, text)) if text else _instruction(bare, flavour)
     if found is None:
         raise InternalError(f"there is no helper {name}")
     return found
@@ -135,6 +88,6 @@ def is_helper(name: str) -> bool:
     return name.startswith("weft_") and _find(name.removeprefix("weft_"), c99=True) is not None
 
 
-def _find(bare: str, c99: bool) -> Text | None:
-    found = FLOAT_HELPERS.get(bare) or RUN_HELPERS.get(bare) or integer_helper(bare)
-    return found or library_helper(bare, c99) or vector_helper(bare)
+def _find(bare: str, c99: bool) -> str | None:
+    found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
+    return found or integer_helper(bare) or library_helper(bare, c99) or vector_helper(bare)

@@ -6,47 +6,12 @@ selection is made of bits; compilers turn it back into a blend.
 
 from __future__ import annotations
 
-from weft.codegen.helpers_float import Text
-from weft.codegen.helpers_math import math_helper
+from weft.codegen.helper_text import helper_text
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.loops.arithmetic import HALVES
 
 _MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
-
-_SELECT = """\
-/* The left lanes where the mask is all ones, the right ones where it is zero. */
-static {V} weft_select_{V}({M} mask, {V} yes, {V} no)
-{{
-    return ({V})((({M})yes & mask) | (({M})no & ~mask));
-}}
-"""
-
-# All forms compile to one instruction on x86; each compiler knows one of them only.
-_EXTREME = """\
-/* The {word} lanes; a NaN on the left stays, one on the right is passed over. */
-static {V} weft_{op}_{V}({V} lhs, {V} rhs)
-{{
-{builtin}#if defined(__clang__)
-    const {M} mask = ({M})({left} < {right});
-    return ({V})((({M})rhs & mask) | (({M})lhs & ~mask));
-#else
-    {V} result;
-    int lane;
-    for (lane = 0; lane < {L}; ++lane) {{
-        result[lane] = {left}[lane] < {right}[lane] ? rhs[lane] : lhs[lane];
-    }}
-    return result;
-#endif
-}}
-"""
-
-# With AVX-512, gcc makes a comparison and a blend of the loop.
-_EXTREME_BUILTIN = """\
-#if defined(__AVX512VL__) && !defined(__clang__)
-    return {call};
-#endif
-"""
 
 _EXTREME_CALLS = {
     "v16f32": "__builtin_ia32_{op}ps512_mask(rhs, lhs, rhs, -1, 4)",
@@ -56,99 +21,6 @@ _EXTREME_CALLS = {
     "v4f64": "__builtin_ia32_{op}pd256(rhs, lhs)",
     "v2f64": "__builtin_ia32_{op}pd(rhs, lhs)",
 }
-
-# Each compiler knows one of the two builtins, both in all versions that matter.
-_SHUFFLE = """\
-/* Lanes of two vectors, by number; those of the second come after those of the first. */
-#if defined(__clang__)
-#define weft_shuffle_{V}(lhs, rhs, ...) __builtin_shufflevector(lhs, rhs, __VA_ARGS__)
-#else
-#define weft_shuffle_{V}(lhs, rhs, ...) __builtin_shuffle(lhs, rhs, ({M}){{__VA_ARGS__}})
-#endif
-"""
-
-_ABS_FLOAT = """\
-/* The lanes without their signs. */
-static {V} weft_abs_{V}({V} x)
-{{
-    return ({V})(({M})x & ~({M})(-({V}){{0}}));
-}}
-"""
-
-_ABS_INT = """\
-/* The absolute values; the most negative number stays. */
-static {V} weft_abs_{V}({V} x)
-{{
-    const {V} sign = x < 0;
-    return ({V})((({U})x ^ ({U})sign) - ({U})sign);
-}}
-"""
-
-# Adding and taking away 2^23 (2^52) rounds to whole numbers; larger ones are whole already.
-_ROUND = """\
-/* The nearest whole numbers, ties to even. */
-static {V} weft_round_{V}({V} x)
-{{
-    const {M} sign = ({M})(-({V}){{0}});
-    const {M} bits = ({M})x & ~sign;
-    const {V} size = ({V})bits;
-    const {V} whole = (size + {whole}) - {whole};
-    const {M} small = ({M})(size < {whole});
-    return ({V})((((({M})whole & small) | (bits & ~small))) | (({M})x & sign));
-}}
-"""
-
-_ZIP = """\
-/* The lanes of two vectors in turn. */
-static {V} weft_zip_{V}({H} lhs, {H} rhs)
-{{
-#if defined(__clang__) || __GNUC__ >= 12
-    return __builtin_shufflevector(lhs, rhs, {order});
-#else
-    {V} result;
-    int lane;
-    for (lane = 0; lane < {half}; ++lane) {{
-        result[2 * lane] = lhs[lane];
-        result[2 * lane + 1] = rhs[lane];
-    }}
-    return result;
-#endif
-}}
-"""
-
-_PAIR = """\
-/* Two neighbours again and again. */
-static {V} weft_pair_{V}(const {C} *x)
-{{
-    const int64_t pair = (int64_t)*(const {P}_mem *)x;
-    return ({V})({W}){{{pairs}}};
-}}
-"""
-
-_SATURATE = """\
-/* Truncates; numbers beyond the type give its ends and a NaN gives 0. */
-static {R} weft_{op}_{V}({V} x)
-{{
-    const {M} number = ({M})(x == x);
-    const {V} below = weft_min_{V}(x, {most} - ({V}){{0}});
-    const {V} inside = weft_max_{V}(below, {least} - ({V}){{0}});
-    const {M} whole = __builtin_convertvector(({V})(({M})inside & number), {M});
-    return __builtin_convertvector(whole, {R});
-}}
-"""
-
-_LANES = """\
-/* {op} of each lane. */
-static {R} weft_{op}_{V}({arguments})
-{{
-    {R} result;
-    int lane;
-    for (lane = 0; lane < {L}; ++lane) {{
-        result[lane] = {call};
-    }}
-    return result;
-}}
-"""
 
 LANE_CALLS = frozenset(
     "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
@@ -176,108 +48,98 @@ def mask_dtype(size: int) -> DType:
     return DType(_MASKS[size])
 
 
-def vector_helper(name: str) -> Text | None:
+def vector_helper(name: str) -> str | None:
     """The helper on vectors of this name, if there is one."""
     op, _, vector = name.rpartition("_")
     if vector not in VECTOR_TYPES:
         return None
     lanes, dtype = VECTOR_TYPES[vector]
-    element = dtype.value
     if op.startswith(("from_", "to_", "saturate_")):
-        return _conversion(op, lanes, element)
-    if dtype is DType.F32:
-        mathematical = math_helper(op, lanes)
-        if mathematical is not None:
-            return mathematical
-    size = dtype.bytes
+        return _conversion(op, lanes, dtype.value)
     words = {
-        "V": f"v{lanes}{element}",
-        "R": f"v{lanes}{element}",
-        "M": f"v{lanes}{_MASKS[size]}",
-        "U": f"v{lanes}u{size * 8}",
+        "V": vector,
+        "R": vector,
+        "M": f"v{lanes}{_MASKS[dtype.bytes]}",
+        "U": f"v{lanes}u{dtype.bytes * 8}",
         "L": str(lanes),
         "op": op,
-        "whole": "8388608.0f" if size == 4 else "4503599627370496.0",
     }
-    if op == "select":
-        return _SELECT.format(**words), ()
-    if op in ("min", "max"):
-        left, right = ("lhs", "rhs") if op == "max" else ("rhs", "lhs")
-        word = "larger" if op == "max" else "smaller"
-        call = _EXTREME_CALLS.get(words["V"], "").format(op=op)
-        builtin = _EXTREME_BUILTIN.format(call=call) if call else ""
-        return _EXTREME.format(**words, left=left, right=right, word=word, builtin=builtin), ()
-    if op == "shuffle":
-        return _SHUFFLE.format(**words), ()
+    if dtype is DType.F32 and (text := _function(op, lanes, words)):
+        return text
     if op == "abs":
-        return (_ABS_FLOAT if dtype.is_float else _ABS_INT).format(**words), ()
-    if op == "round":
-        return _ROUND.format(**words), ()
-    return _by_lanes(op, dtype, words)
-
-
-def _zip(lanes: int, dtype: DType, words: dict[str, str]) -> str:
+        return helper_text("vector", "abs_float" if dtype.is_float else "abs_int", **words)
+    if op in ("min", "max"):
+        return _extreme(op, words)
+    function, operands = _of_lane(op, dtype)
+    if function:
+        return _by_lanes(function, operands, vector, words)
     half = lanes // 2
-    order = ", ".join(f"{lane}, {lane + half}" for lane in range(half))
-    return _ZIP.format(**words, H=f"v{half}{dtype.value}", half=half, order=order)
+    words |= {
+        "whole": "8388608.0f" if dtype.bytes == 4 else "4503599627370496.0",
+        "half": str(half),
+        "H": f"v{half}{dtype.value}",
+        "order": ", ".join(f"{lane}, {lane + half}" for lane in range(half)),
+        "C": STORAGE[dtype],
+        "P": f"v2{dtype.value}",
+        "W": f"v{half}i64",
+        "pairs": ", ".join(["pair"] * half),
+    }
+    return helper_text("vector", f"{op}_$V", **words)
 
 
-def _pair(lanes: int, dtype: DType, words: dict[str, str]) -> str:
-    half = lanes // 2
-    pairs = ", ".join(["pair"] * half)
-    types = {"C": STORAGE[dtype], "P": f"v2{dtype.value}", "W": f"v{half}i64"}
-    return _PAIR.format(**words, **types, pairs=pairs)
+def _function(op: str, lanes: int, words: dict[str, str]) -> str | None:
+    """A function of ``f32`` vectors that is computed on all lanes at once."""
+    if op in ("sin", "cos"):
+        turns = (
+            {"word": "sine", "first": "0", "sign": f" ^ (({words['M']})x & minus)"}
+            if op == "sin"
+            else {"word": "cosine", "first": "1", "sign": ""}
+        )
+        return helper_text("math", "${op}_$V", **words, **turns)
+    last = "_16" if lanes == 16 else ""
+    ends = {name: helper_text("math", f"{name}{last}", **words) for name in ("scaled", "raised")}
+    return helper_text("math", f"{op}_$V", **words, **ends)
 
 
-def _by_lanes(op: str, dtype: DType, words: dict[str, str]) -> Text | None:
-    vector = words["V"]
-    if op == "zip":
-        return _zip(int(words["L"]), dtype, words), ()
-    if op == "pair":
-        return _pair(int(words["L"]), dtype, words), ()
-    if op in ("round16f16", "round16bf16"):
-        helper = f"weft_round_{op.removeprefix('round16')}"
-        text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")
-        return text, (helper,)
-    if op in ("mod", "floordiv"):
-        helper = f"weft_{op}_{dtype.value}"
-        call = f"{helper}(lhs[lane], rhs[lane])"
-        text = _LANES.format(**words, arguments=f"{vector} lhs, {vector} rhs", call=call)
-        return text, (helper,)
+def _extreme(op: str, words: dict[str, str]) -> str | None:
+    left, right, word = ("lhs", "rhs", "larger") if op == "max" else ("rhs", "lhs", "smaller")
+    call = _EXTREME_CALLS.get(words["V"], "").format(op=op)
+    builtin = helper_text("vector", "builtin", call=call) if call else ""
+    return helper_text(
+        "vector", "extreme", **words, left=left, right=right, word=word, builtin=builtin
+    )
+
+
+def _of_lane(op: str, dtype: DType) -> tuple[str, int]:
+    """The function that computes a lane and how many operands it has; ``""`` for none."""
     suffix = "f" if dtype is DType.F32 else ""
+    if op in ("round16f16", "round16bf16"):
+        return f"weft_round_{op.removeprefix('round16')}", 1
+    if op in ("mod", "floordiv", "sign"):
+        return f"weft_{op}_{dtype.value}", 1 if op == "sign" else 2
     if op in ("fmod", "pow"):
-        call = f"{op}{suffix}(lhs[lane], rhs[lane])"
-        return _LANES.format(**words, arguments=f"{vector} lhs, {vector} rhs", call=call), ()
-    if op == "sign":
-        helper = f"weft_sign_{dtype.value}"
-        text = _LANES.format(**words, arguments=f"{vector} x", call=f"{helper}(x[lane])")
-        return text, (helper,)
-    if op not in LANE_CALLS:
-        return None
-    call = f"{op}{suffix}(x[lane])"
-    return _LANES.format(**words, arguments=f"{vector} x", call=call), ()
+        return f"{op}{suffix}", 2
+    return (f"{op}{suffix}", 1) if op in LANE_CALLS else ("", 0)
 
 
-def _conversion(op: str, lanes: int, element: str) -> Text:
+def _by_lanes(function: str, operands: int, vector: str, words: dict[str, str]) -> str | None:
+    names = ("lhs", "rhs")[:operands] if operands > 1 else ("x",)
+    arguments = ", ".join(f"{vector} {name}" for name in names)
+    call = f"{function}({', '.join(f'{name}[lane]' for name in names)})"
+    return helper_text("vector", "lanes", **words, arguments=arguments, call=call)
+
+
+def _conversion(op: str, lanes: int, element: str) -> str | None:
     """``to_f16_v16f32`` packs lanes, ``from_f16_v16f32`` unpacks them, ``saturate_i8_v16f32``."""
     verb, _, other = op.partition("_")
     narrow = DType(other)
     vector = f"v{lanes}{element}"
     packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
-    words = {"L": str(lanes), "V": vector, "op": op}
+    words = {"L": str(lanes), "V": vector, "R": packed, "op": op}
     if verb == "from":
-        helper = f"weft_{other}_to_{element}"
-        return (
-            _LANES.format(**words, R=vector, arguments=f"{packed} x", call=f"{helper}(x[lane])"),
-            (helper,),
-        )
-    helper = f"weft_{element}_to_{other}"
-    call = f"{helper}(x[lane])"
+        return _by_lanes(f"weft_{other}_to_{element}", 1, packed, {**words, "R": vector})
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:
         least, most = (f"{float(end):.1f}f" for end in narrow.limits)
-        text = _SATURATE.format(**words, R=packed, M=f"v{lanes}i32", most=most, least=least)
-        return text, (f"weft_min_{vector}", f"weft_max_{vector}")
-    if verb == "saturate":
-        call = f"({STORAGE[narrow]}){call}"
-    text = _LANES.format(**words, R=packed, arguments=f"{vector} x", call=call)
-    return text, (helper,)
+        return helper_text("vector", "saturate", **words, M=f"v{lanes}i32", most=most, least=least)
+    cast = f"({STORAGE[narrow]})" if verb == "saturate" else ""
+    return _by_lanes(f"{cast}weft_{element}_to_{other}", 1, vector, words)

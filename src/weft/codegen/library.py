@@ -3,195 +3,25 @@
 from __future__ import annotations
 
 from weft.codegen import tree as c
-from weft.codegen.helpers_float import Text
+from weft.codegen.helper_text import helper_text
 from weft.codegen.value import Value
 
 # What C89 has for ``double`` alone; C99 adds ``float`` variants with an ``f``.
 _C89 = {
-    "sqrt": "sqrt",
-    "exp": "exp",
-    "log": "log",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "asin": "asin",
-    "acos": "acos",
-    "atan": "atan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "floor": "floor",
-    "ceil": "ceil",
-    "abs": "fabs",
-    "fmod": "fmod",
-    "pow": "pow",
-}
+    op: op
+    for op in "sqrt exp log sin cos tan asin acos atan sinh cosh tanh floor ceil fmod pow".split()
+} | {"abs": "fabs"}
 _C99 = {
     **_C89,
-    "asinh": "asinh",
-    "acosh": "acosh",
-    "atanh": "atanh",
-    "erf": "erf",
-    "erfc": "erfc",
-    "expm1": "expm1",
-    "log1p": "log1p",
+    **{op: op for op in "asinh acosh atanh erf erfc expm1 log1p trunc".split()},
     "round": "rint",
-    "trunc": "trunc",
 }
 LIBRARY_OPS = frozenset(_C99)
 
-_LOG1P = """\
-/* log(1 + x), accurate near 0. */
-static double weft_log1p(double x)
-{
-    const double sum = 1.0 + x;
-    if (sum == 1.0) {
-        return x;
-    }
-    return sum - 1.0 == x || sum - sum != 0.0 ? log(sum) : log(sum) * (x / (sum - 1.0));
-}
-"""
 
-_EXPM1 = """\
-/* e to the power of x, less 1, accurate near 0. */
-static double weft_expm1(double x)
-{
-    const double power = exp(x);
-    if (power == 1.0) {
-        return x;
-    }
-    return x < -40.0 || power - power != 0.0 ? power - 1.0 : (power - 1.0) * (x / log(power));
-}
-"""
-
-_ASINH = """\
-/* The inverse hyperbolic sine. */
-static double weft_asinh(double x)
-{
-    const double size = fabs(x);
-    double result;
-    if (size > 1.0e8) {
-        result = log(size) + 0.69314718055994530942;
-    } else {
-        result = weft_log1p(size + size * size / (1.0 + sqrt(1.0 + size * size)));
-    }
-    return x < 0.0 ? -result : (x == 0.0 ? x : result);
-}
-"""
-
-_ACOSH = """\
-/* The inverse hyperbolic cosine. */
-static double weft_acosh(double x)
-{
-    const double above = x - 1.0;
-    if (x < 1.0) {
-        return sqrt(above); /* not a number */
-    }
-    if (x > 1.0e8) {
-        return log(x) + 0.69314718055994530942;
-    }
-    return weft_log1p(above + sqrt(2.0 * above + above * above));
-}
-"""
-
-_ATANH = """\
-/* The inverse hyperbolic tangent. */
-static double weft_atanh(double x)
-{
-    const double size = fabs(x);
-    const double result = 0.5 * weft_log1p(2.0 * size / (1.0 - size));
-    return x < 0.0 ? -result : (x == 0.0 ? x : result);
-}
-"""
-
-_ERF = """\
-/* The error function: a series of positive terms, and the tail's continued fraction. */
-static double weft_erf(double x)
-{
-    const double size = fabs(x);
-    double sum;
-    double term;
-    int i;
-    if (!(size < 6.0)) {
-        return x != x ? x : (x > 0.0 ? 1.0 : -1.0);
-    }
-    if (size < 2.5) {
-        sum = size;
-        term = size;
-        for (i = 1; i < 60; ++i) {
-            term *= 2.0 * size * size / (double)(2 * i + 1);
-            sum += term;
-        }
-        sum *= 1.1283791670955125739 * exp(-size * size);
-    } else {
-        term = size;
-        for (i = 60; i > 0; --i) {
-            term = size + (double)i * 0.5 / term;
-        }
-        sum = 1.0 - 0.56418958354775628695 * exp(-size * size) / term;
-    }
-    return x < 0.0 ? -sum : (x == 0.0 ? x : sum);
-}
-"""
-
-_ERFC = """\
-/* 1 less the error function: by the tail's continued fraction where the difference is small. */
-static double weft_erfc(double x)
-{
-    double term = x;
-    int i;
-    if (x < 1.0) {
-        return 1.0 - weft_erf(x);
-    }
-    for (i = x < 2.0 ? 250 : 60; i > 0; --i) {
-        term = x + (double)i * 0.5 / term;
-    }
-    return 0.56418958354775628695 * exp(-x * x) / term;
-}
-"""
-
-_RINT = """\
-/* The nearest whole number, ties to even. */
-static double weft_rint(double x)
-{
-    const double whole = 4503599627370496.0;
-    const double size = fabs(x);
-    double down;
-    if (!(size < whole)) {
-        return x;
-    }
-    down = floor(size);
-    if (size - down > 0.5 || (size - down == 0.5 && fmod(down, 2.0) == 1.0)) {
-        down += 1.0;
-    }
-    return x < 0.0 || (x == 0.0 && 1.0 / x < 0.0) ? -down : down;
-}
-"""
-
-_TRUNC = """\
-/* The whole number next to it towards zero. */
-static double weft_trunc(double x)
-{
-    return x < 0.0 ? ceil(x) : floor(x);
-}
-"""
-
-_C89_HELPERS: dict[str, Text] = {
-    "log1p": (_LOG1P, ()),
-    "expm1": (_EXPM1, ()),
-    "asinh": (_ASINH, ("weft_log1p",)),
-    "acosh": (_ACOSH, ("weft_log1p",)),
-    "atanh": (_ATANH, ("weft_log1p",)),
-    "erf": (_ERF, ()),
-    "erfc": (_ERFC, ("weft_erf",)),
-    "rint": (_RINT, ()),
-    "trunc": (_TRUNC, ()),
-}
-
-
-def library_helper(name: str, c99: bool) -> Text | None:
+def library_helper(name: str, c99: bool) -> str | None:
     """The stand-in for a function that a strict C89 library lacks."""
-    return None if c99 else _C89_HELPERS.get(name)
+    return None if c99 else helper_text("library", name)
 
 
 def library_call(op: str, arguments: tuple[Value, ...], kind: str, c99: bool) -> Value:

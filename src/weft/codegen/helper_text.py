@@ -1,0 +1,20 @@
+"""The texts of helpers, which stand in ``c/*.c``: finding one and filling it in."""
+
+from __future__ import annotations
+
+import re
+
+from weft.templates import templates
+
+_CALLED = re.compile(r"\bweft_(?:\w+(?=\()|bits\b)")
+
+
+def helper_text(file: str, name: str, /, **words: object) -> str | None:
+    """A text of ``c/FILE.c`` with the words filled in, if there is one of this name."""
+    found = templates("weft.codegen", f"c/{file}.c").get(name)
+    return None if found is None else found.substitute(words)
+
+
+def called(name: str, text: str) -> tuple[str, ...]:
+    """The helpers that the text of a helper calls, in the order in which it does."""
+    return tuple(each for each in dict.fromkeys(_CALLED.findall(text)) if each != name)
