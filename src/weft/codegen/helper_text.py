@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from weft.templates import templates
+from weft.templates import filled, texts
 
 _CALLED = re.compile(r"\bweft_(?:\w+(?=\()|bits\b)")
 
 
 def helper_text(file: str, name: str, /, **words: object) -> str | None:
     """A text of ``c/FILE.c`` with the words filled in, if there is one of this name."""
-    found = templates("weft.codegen", f"c/{file}.c").get(name)
-    return None if found is None else found.substitute(words)
+    found = texts("weft.codegen", f"c/{file}.c").get(name)
+    return None if found is None else filled(found, words)
 
 
 def called(name: str, text: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.shapes import row_major
 from weft.ops.cast import CastAttributes
-from weft.ops.ctext import C_TYPES, block, count
+from weft.ops.ctext import C_TYPES, block, body_text, count
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Builder, Call, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
@@ -137,68 +137,11 @@ def _infer_groups(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(DType.I64, (2 * known(call, indices.shape[0]) + _rows(call)[0],)),)
 
 
-# Sets `order` to the sign of row j minus row first[k].
-_COMPARE = """\
-order = 0;
-for (o = 0; o < {outer} && order == 0; ++o) {{
-    for (i = 0; i < {inner} && order == 0; ++i) {{
-        p = (o * {rows} + j) * {inner} + i;
-        q = (o * {rows} + first[k]) * {inner} + i;
-        order = (in0[p] > in0[q]) - (in0[p] < in0[q]);
-    }}
-}}
-"""
-
-_GROUP = """\
-for (j = 0; j < {rows}; ++j) {{
-    place = found;
-    for (k = 0; k < found; ++k) {{
-{compare}        if (order == 0)
-            break;
-{before}    }}
-    if (k < found) {{
-        ++times[k];
-        member[j] = first[k];
-        continue;
-    }}
-    for (k = found; k > place; --k) {{
-        first[k] = first[k - 1];
-        times[k] = times[k - 1];
-    }}
-    first[place] = j;
-    times[place] = 1;
-    member[j] = j;
-    ++found;
-}}
-for (k = 0; k < {room}; ++k) {{
-    out0[k] = k < found ? first[k] : -1;
-    out0[{room} + {rows} + k] = k < found ? times[k] : -1;
-}}
-for (j = 0; j < {rows}; ++j) {{
-    for (k = 0; first[k] != member[j]; ++k)
-        continue;
-    out0[{room} + j] = k;
-}}
-"""
-"""The distinct rows so far, in order, each with its first place and how often it was met."""
-
-
 def _groups_body(call: Call) -> ExternBody:
     rows, outer, inner = _rows(call)
-    compare = _COMPARE.format(rows=rows, outer=outer, inner=inner)
-    before = "if (order < 0 && place == found)\n    place = k;\n" if call.attributes.sorted else ""
-    return ExternBody(
-        f"int32_t *first = (int32_t *)(void *)scratch;\nint32_t *times = first + {rows};\n"
-        f"int32_t *member = times + {rows};\nint32_t j, k, place, found = 0;\n"
-        "int order;\nlong o, i, p, q;\n"
-        + _GROUP.format(
-            rows=rows,
-            room=room_of(call),
-            compare=block(block(compare)),
-            before=block(block(before)),
-        ),
-        12 * rows,
-    )
+    sizes = {"rows": rows, "outer": outer, "inner": inner, "room": room_of(call)}
+    text = body_text("counted", "groups", **sizes, sorted=bool(call.attributes.sorted))
+    return ExternBody(text, 12 * rows)
 
 
 def _expand_unique(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from textwrap import indent
 from types import MappingProxyType
 
 from weft.dtypes import DType
+from weft.templates import filled, texts
 
 C_TYPES: Mapping[DType, str] = MappingProxyType(
     {
@@ -24,6 +25,14 @@ C_TYPES: Mapping[DType, str] = MappingProxyType(
     }
 )
 """The C type of an element; the half types have none to compute with."""
+
+
+def body_text(file: str, name: str, /, **words: object) -> str:
+    """A text of ``c/FILE.c`` with the words filled in; of a truth value, 0 or 1."""
+    numbers = {
+        word: int(value) if isinstance(value, bool) else value for word, value in words.items()
+    }
+    return filled(texts("weft.ops", f"c/{file}.c")[name], numbers)
 
 
 def block(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
-from weft.ops.ctext import C_TYPES, count, nest
+from weft.ops.ctext import C_TYPES, body_text
 from weft.ops.record import Call, Extern, ExternBody, Op, Param
 from weft.ops.support import WITH_AUTODIFF, at_rank, integer, known
 
@@ -71,125 +71,24 @@ def _infer_align(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, shape),)
 
 
-# Bins of a region along one axis; {low} and {high} are columns of rois.
-_BINS = """\
-start{axis} = (double)in1[r * 4 + {low}] * {scale} - {shift};
-length = (double)in1[r * 4 + {high}] * {scale} - {shift} - start{axis};
-{least}bin{axis} = length / {bins};
-points{axis} = {ratio};
-if (points{axis} == 0) {{
-    points{axis} = length > 0.0 && bin{axis} < 1e6 ? (long)bin{axis} : 0;
-    if (bin{axis} > 0.0 && (double)points{axis} < bin{axis})
-        ++points{axis};
-}}
-"""
-
-# Where a point lies along one axis: two neighbours and the weight of the second.
-_POINT = """\
-at = start{axis} + (double)p{axis} * bin{axis} + ((double)s{axis} + 0.5) * bin{axis} \
-/ (double)points{axis};
-if (!(at >= -1.0 && at <= {extent}.0))
-    held = 0;
-else {{
-    at = at > 0.0 ? at : 0.0;
-    low{axis} = (long)at;
-    if (low{axis} >= {last}) {{
-        low{axis} = {last};
-        at = {last}.0;
-    }}
-    high{axis} = low{axis} < {last} ? low{axis} + 1 : {last};
-    weight{axis} = at - (double)low{axis};
-}}
-"""
-
-_AVERAGE = "sum += {first} + {second} + {third} + {fourth};\n"
-_MEAN = "if (pointsy * pointsx > 1)\n    sum /= (double)(pointsy * pointsx);\n"
-_LARGEST = """\
-corner[0] = {first};
-corner[1] = {second};
-corner[2] = {third};
-corner[3] = {fourth};
-for (k = 0; k < 4; ++k) {{
-    if (empty || corner[k] > sum)
-        sum = corner[k];
-    empty = 0;
-}}
-"""
-
-# A point outside counts 0.
-_OUTSIDE = """\
-if (!held) {
-    if (empty || sum < 0.0)
-        sum = 0.0;
-    empty = 0;
-}
-"""
-
-
 def _align_body(call: Call) -> ExternBody:
     asked: RoiAlignAttributes = call.attributes
-    n, c, h, w = _check_input(call)
-    regions = known(call, call.type(1).shape[0])
+    sizes = dict(zip("nchw", _check_input(call), strict=True))
     half = asked.coordinate_transformation_mode == "half_pixel"
-    axes = (("y", 1, 3, asked.output_height, h), ("x", 0, 2, asked.output_width, w))
-    bins = "".join(
-        _BINS.format(
-            axis=axis,
-            low=low,
-            high=high,
-            bins=f"{size}.0",
-            scale=repr(float(asked.spatial_scale)),
-            shift="0.5" if half else "0.0",
-            least="" if half else "if (length < 1.0)\n    length = 1.0;\n",
-            ratio=asked.sampling_ratio,
-        )
-        for axis, low, high, size, _ in axes
-    )
-    points = "".join(
-        _POINT.format(axis=axis, extent=extent, last=extent - 1) for axis, _, _, _, extent in axes
-    )
-    read = "({wy}) * ({wx}) * (double)in0[base + {y} * " + str(w) + " + {x}]"
-    corners = {
-        name: read.format(
-            wy="weighty" if y == "highy" else "1.0 - weighty",
-            wx="weightx" if x == "highx" else "1.0 - weightx",
-            y=y,
-            x=x,
-        )
-        for name, y, x in (
-            ("first", "lowy", "lowx"),
-            ("second", "lowy", "highx"),
-            ("third", "highy", "lowx"),
-            ("fourth", "highy", "highx"),
-        )
-    }
-    average = asked.mode == "avg"
-    outside = "" if average else _OUTSIDE
-    gather = (
-        f"held = 1;\n{points}if (held) {{\n"
-        + (_AVERAGE if average else _LARGEST).format(**corners)
-        + "}\n"
-        + outside
-    )
-    mean = _MEAN if average else ""
-    element = (
-        "sum = 0.0;\nempty = 1;\n"
-        + count("sy", "pointsy", count("sx", "pointsx", gather))
-        + mean
-        + f"out0[to++] = ({C_TYPES[call.type(0).dtype]})sum;\n"
-    )
-    planes = f"base = ((image < 0 || image >= {n} ? 0 : image) * {c} + plane) * {h * w};\n" + nest(
-        ("py", "px"), (asked.output_height, asked.output_width), element
-    )
-    body = bins + "image = (long)in2[r];\n" + count("plane", c, planes)
-    return ExternBody(
-        "double starty, startx, biny, binx, length, at, sum, weighty = 0.0, weightx = 0.0;\n"
-        + ("" if average else "double corner[4];\nint k;\n")
-        + "long r, plane, py, px, sy, sx, pointsy, pointsx, image, base, to = 0;\n"
-        "long lowy = 0, lowx = 0, highy = 0, highx = 0;\nint held, empty;\n"
-        + count("r", regions, body)
-        + ("(void)empty;\n" if average else "")
-    )
+    shared = {"scale": float(asked.spatial_scale), "shift": 0.5 if half else 0.0, "half": half}
+    bins = points = ""
+    for axis, low, high, count, extent in (
+        ("y", 1, 3, asked.output_height, sizes["h"]),
+        ("x", 0, 2, asked.output_width, sizes["w"]),
+    ):
+        own = {"axis": axis, "low": low, "high": high, "bins": count, "ratio": asked.sampling_ratio}
+        bins += body_text("regions", "bins", **own, **shared)
+        points += body_text("regions", "point", axis=axis, extent=extent)
+    words = {"height": asked.output_height, "width": asked.output_width, "bins": bins}
+    regions = known(call, call.type(1).shape[0])
+    kind, average = C_TYPES[call.type(0).dtype], asked.mode == "avg"
+    words |= {"points": points, "regions": regions, "average": average, "type": kind}
+    return ExternBody(body_text("regions", "align", **words, **sizes))
 
 
 def _axis_points(
@@ -259,60 +158,21 @@ def _infer_max(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, (rois.shape[0], channels, *pooled)),)
 
 
-_CORNER = """\
-at = (double)in1[r * 5 + {column}] * {scale};
-at = at > -1e6 ? (at < 1e6 ? at : 1e6) : -1e6;
-{name} = at < 0.0 ? -(long)(0.5 - at) : (long)(at + 0.5);
-"""
-
-_RANGE = """\
-from{axis} = low{axis} + p{axis} * size{axis} / {bins};
-end{axis} = low{axis} + ((p{axis} + 1) * size{axis} + {bins} - 1) / {bins};
-from{axis} = from{axis} < 0 ? 0 : from{axis};
-end{axis} = end{axis} > {extent} ? {extent} : end{axis};
-"""
-
-_SCAN = """\
-found = 0;
-for (y = fromy; y < endy; ++y) {{
-    for (x = fromx; x < endx; ++x) {{
-        if (!found || in0[base + y * {width} + x] > out0[to])
-            out0[to] = in0[base + y * {width} + x];
-        found = 1;
-    }}
-}}
-if (!found)
-    out0[to] = 0;
-++to;
-"""
-
-
 def _max_body(call: Call) -> ExternBody:
-    n, c, h, w = _check_input(call)
+    sizes = dict(zip("nchw", _check_input(call), strict=True))
     asked: MaxRoiPoolAttributes = call.attributes
-    regions = known(call, call.type(1).shape[0])
-    scale = repr(float(asked.spatial_scale))
-    corners = "".join(
-        _CORNER.format(column=column, scale=scale, name=name)
+    height, width = asked.pooled_shape
+    corners = (
+        body_text("regions", "corner", column=column, scale=float(asked.spatial_scale), name=name)
         for column, name in enumerate(("lowx", "lowy", "sizex", "sizey"), 1)
     )
-    sizes = "".join(
-        f"size{axis} = size{axis} - low{axis} + 1;\nsize{axis} = size{axis} < 1 ? 1 : size{axis};\n"
-        for axis in "yx"
+    ranges = (
+        body_text("regions", "range", axis=axis, bins=bins, extent=extent)
+        for axis, bins, extent in (("y", height, sizes["h"]), ("x", width, sizes["w"]))
     )
-    ranges = "".join(
-        _RANGE.format(axis=axis, bins=bins, extent=extent)
-        for axis, bins, extent in zip("yx", asked.pooled_shape, (h, w), strict=True)
-    )
-    planes = f"base = ((image < 0 || image >= {n} ? 0 : image) * {c} + plane) * {h * w};\n" + nest(
-        ("py", "px"), asked.pooled_shape, ranges + _SCAN.format(width=w)
-    )
-    image = "at = (double)in1[r * 5];\nimage = at >= 0.0 && at < 1e6 ? (long)at : 0;\n"
-    return ExternBody(
-        "double at;\nlong r, plane, py, px, y, x, image, base, to = 0;\n"
-        "long lowy, lowx, sizey, sizex, fromy, fromx, endy, endx;\nint found;\n"
-        + count("r", regions, image + corners + sizes + count("plane", c, planes))
-    )
+    words = {"corners": "".join(corners), "ranges": "".join(ranges), "height": height}
+    regions = known(call, call.type(1).shape[0])
+    return ExternBody(body_text("regions", "max", **words, **sizes, width=width, regions=regions))
 
 
 def _reference_max(call: Call, x: np.ndarray, rois: np.ndarray) -> tuple[np.ndarray, ...]:

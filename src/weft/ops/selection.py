@@ -15,7 +15,7 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.cast import CastAttributes
-from weft.ops.ctext import C_TYPES, block, count
+from weft.ops.ctext import C_TYPES, body_text
 from weft.ops.expr import binary, const, index, select, total
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Builder, Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
@@ -73,77 +73,6 @@ def _expand_top_k(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[
     return build.op("GatherElements", inputs[0], places, attributes=axis), places
 
 
-_INSERT = """\
-for (j = 0; j < {extent}; ++j) {{
-    if (held == {k} && !{enters})
-        continue;
-    at = held < {k} ? held++ : {k} - 1;
-    while (at > 0 && {rises}) {{
-        places[at] = places[at - 1];
-        --at;
-    }}
-    places[at] = j;
-}}
-"""
-"""Insertion into the ordered best so far: equal elements stay in the order of the input."""
-
-
-_SORT = """\
-for (j = 0; j < {extent}; ++j)
-    places[j] = j;
-for (width = 1; width < {extent}; width *= 2) {{
-    for (start = 0; start < {extent}; start += 2 * width) {{
-        middle = start + width < {extent} ? start + width : {extent};
-        end = start + 2 * width < {extent} ? start + 2 * width : {extent};
-        left = start;
-        right = middle;
-        for (j = start; j < end; ++j) {{
-            if (left < middle && (right >= end || !{turns}))
-                other[j] = places[left++];
-            else
-                other[j] = places[right++];
-        }}
-    }}
-    for (j = 0; j < {extent}; ++j)
-        places[j] = other[j];
-}}
-"""
-"""Merge sort of the places, from the bottom up: stable, and quick for any k."""
-
-_SINK = """\
-at = 0;
-while ((child = 2 * at + 1) < {size}) {{
-    if (child + 1 < {size} && {second})
-        ++child;
-    if (!{below})
-        break;
-    places[at] = places[child];
-    at = child;
-}}
-places[at] = {item};
-"""
-"""Puts a place into a heap at whose top it may not belong: the worst place is at the top."""
-
-_HEAP = """\
-for (j = 0; j < {k}; ++j) {{
-    at = j;
-    while (at > 0 && {rises}) {{
-        places[at] = places[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }}
-    places[at] = j;
-}}
-for (; j < {extent}; ++j) {{
-    if (!{enters})
-        continue;
-{replace}}}
-for (j = {k} - 1; j > 0; --j) {{
-    last = places[j];
-    places[j] = places[0];
-{shrink}}}
-"""
-"""A heap of the best so far: most elements are compared with the worst of these only."""
-
 INSERTED = 32
 """Up to this k, insertion is quicker than a heap."""
 HEAPED = 4
@@ -176,9 +105,11 @@ def _heap(better: Better, extent: int, k: int) -> str:
     def sink(size: str, item: str) -> str:
         second = worse("places[child + 1]", "places[child]")
         below = worse("places[child]", item)
-        return block(_SINK.format(size=size, second=second, below=below, item=item))
+        return body_text("selection", "sink", size=size, second=second, below=below, item=item)
 
-    return _HEAP.format(
+    return body_text(
+        "selection",
+        "heap",
         extent=extent,
         k=k,
         enters=better("j", "places[0]"),
@@ -197,27 +128,30 @@ def _places_body(call: Call) -> ExternBody:
     better, other = _better(call, inner), ""
     if asked.k <= INSERTED:
         names = "j, at, held"
-        enters, rises = better("j", f"places[{asked.k} - 1]"), better("j", "places[at - 1]")
-        search = _INSERT.format(enters=enters, rises=rises, extent=extent, k=asked.k)
-        search = f"held = 0;\n{search}"
+        words = {
+            "enters": better("j", f"places[{asked.k} - 1]"),
+            "rises": better("j", "places[at - 1]"),
+        }
+        search = body_text("selection", "insert", **words, extent=extent, k=asked.k)
     elif asked.k * HEAPED <= extent:
         names = "j, at, child, last"
         search = _heap(better, extent, asked.k)
     else:
         names, other = "j, width, start, middle, end, left, right", f"places + {extent}"
-        search = _SORT.format(turns=better("places[right]", "places[left]"), extent=extent)
-    row = (
-        f"from = i * {extent * inner} + c;\nto = i * {asked.k * inner} + c;\n"
-        + search
-        + count("j", asked.k, f"out0[to + j * {inner}] = places[j];\n")
+        turns = better("places[right]", "places[left]")
+        search = body_text("selection", "sort", turns=turns, extent=extent)
+    text = body_text(
+        "selection",
+        "places",
+        other=f"int32_t *other = {other};\n" if other else "",
+        names=names,
+        search=search,
+        outer=prod(dims[:axis]),
+        inner=inner,
+        extent=extent,
+        k=asked.k,
     )
-    loops = count("i", prod(dims[:axis]), count("c", inner, row))
-    return ExternBody(
-        "int32_t *places = (int32_t *)(void *)scratch;\n"
-        + (f"int32_t *other = {other};\n" if other else "")
-        + f"int32_t {names};\nlong i, c, from, to;\n{loops}",
-        4 * (2 * extent if other else asked.k),
-    )
+    return ExternBody(text, 4 * (2 * extent if other else asked.k))
 
 
 def _reference_top_k(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -281,51 +215,11 @@ def _infer_det(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(source.dtype, source.shape[:-2]),)
 
 
-_ELIMINATE = """\
-for (j = 0; j < {n}; ++j) {{
-    best = j;
-    top = 0.0;
-    for (row = j; row < {n}; ++row) {{
-        held = a[row * {n} + j] < 0.0 ? -a[row * {n} + j] : a[row * {n} + j];
-        if (held > top) {{
-            best = row;
-            top = held;
-        }}
-    }}
-    if (best != j) {{
-        for (k = 0; k < {n}; ++k) {{
-            held = a[j * {n} + k];
-            a[j * {n} + k] = a[best * {n} + k];
-            a[best * {n} + k] = held;
-        }}
-        found = -found;
-    }}
-    found *= a[j * {n} + j];
-    for (row = j + 1; row < {n}; ++row) {{
-        held = a[j * {n} + j] != 0.0 ? a[row * {n} + j] / a[j * {n} + j] : 0.0;
-        for (k = j; k < {n}; ++k)
-            a[row * {n} + k] -= held * a[j * {n} + k];
-    }}
-}}
-"""
-"""Gaussian elimination with partial pivots, in double precision."""
-
-
 def _det_body(call: Call) -> ExternBody:
-    dims = call.type(0).dims
+    dims, kind = call.type(0).dims, C_TYPES[call.type(0).dtype]
     n = dims[-1]
-    matrix = (
-        count("k", n * n, f"a[k] = (double)in0[i * {n * n} + k];\n")
-        + "found = 1.0;\n"
-        + _ELIMINATE.format(n=n)
-        + f"out0[i] = ({C_TYPES[call.type(0).dtype]})found;\n"
-    )
-    return ExternBody(
-        "double *a = (double *)(void *)scratch;\n"
-        "long i, j, k, row, best;\ndouble held, top, found;\n"
-        + count("i", prod(dims[:-2]), matrix),
-        8 * n * n,
-    )
+    text = body_text("selection", "determinant", n=n, matrices=prod(dims[:-2]), type=kind)
+    return ExternBody(text, 8 * n * n)
 
 
 def _reference_det(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.counted import PLACES, filled, room_of
-from weft.ops.ctext import block, count
+from weft.ops.ctext import body_text
 from weft.ops.record import Call, Extern, ExternBody, Op, Param
 from weft.ops.support import at_rank, concrete
 
@@ -39,60 +39,6 @@ def _infer_suppression(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(DType.I64, (room_of(call), 3)),)
 
 
-# Corners of box {box} from its row {row}: the smaller coordinates first.
-_CORNERS = """\
-a0 = in0[{row}];
-a1 = in0[{row} + 1];
-a2 = in0[{row} + 2];
-a3 = in0[{row} + 3];
-top{box} = a0 < a2 ? a0 : a2;
-end{box} = a0 < a2 ? a2 : a0;
-left{box} = a1 < a3 ? a1 : a3;
-right{box} = a1 < a3 ? a3 : a1;
-"""
-
-_CENTRED = """\
-left{box} = in0[{row}] - in0[{row} + 2] / 2.0f;
-right{box} = in0[{row}] + in0[{row} + 2] / 2.0f;
-top{box} = in0[{row} + 1] - in0[{row} + 3] / 2.0f;
-end{box} = in0[{row} + 1] + in0[{row} + 3] / 2.0f;
-"""
-
-_SELECT = """\
-for (j = 0; j < {boxes}; ++j)
-    gone[j] = (unsigned char)!({eligible});
-for (taken = 0; taken < {most} && row < {room}; ++taken) {{
-    best = -1;
-    for (j = 0; j < {boxes}; ++j) {{
-        if (!gone[j] && (best < 0 || in1[score + j] > in1[score + best]))
-            best = j;
-    }}
-    if (best < 0)
-        break;
-    gone[best] = 1;
-    out0[row * 3] = n;
-    out0[row * 3 + 1] = c;
-    out0[row * 3 + 2] = best;
-    ++row;
-{first}    for (j = 0; j < {boxes}; ++j) {{
-        if (gone[j])
-            continue;
-{second}        high = endp < endq ? endp : endq;
-        low = topp > topq ? topp : topq;
-        wide = rightp < rightq ? rightp : rightq;
-        near = leftp > leftq ? leftp : leftq;
-        if (high <= low || wide <= near)
-            continue;
-        common = (wide - near) * (high - low);
-        one = (rightp - leftp) * (endp - topp);
-        two = (rightq - leftq) * (endq - topq);
-        if (common > 0.0f && one > 0.0f && two > 0.0f && common / (one + two - common) > {limit})
-            gone[j] = 1;
-    }}
-}}
-"""
-
-
 def _literal(value: float) -> str:
     return f"(float){float(np.float32(value))!r}"
 
@@ -100,31 +46,26 @@ def _literal(value: float) -> str:
 def _suppression_body(call: Call) -> ExternBody:
     asked: NonMaxSuppressionAttributes = call.attributes
     batch, boxes = concrete(call, 0)[:2]
-    classes, room = concrete(call, 1)[1], room_of(call)
-    corners = _CENTRED if asked.center_point_box else _CORNERS
-    threshold = asked.score_threshold
-    body = _SELECT.format(
+    centred, threshold = bool(asked.center_point_box), asked.score_threshold
+    first, second = (
+        body_text("suppression", "box", box=box, row=row, centred=centred)
+        for box, row in (("p", "base + best * 4"), ("q", "base + j * 4"))
+    )
+    text = body_text(
+        "suppression",
+        "body",
+        batch=batch,
         boxes=boxes,
-        room=room,
+        classes=concrete(call, 1)[1],
+        room=room_of(call),
         most=min(boxes, max(0, asked.max_output_boxes_per_class)),
-        eligible="1" if threshold is None else f"in1[score + j] > {_literal(threshold)}",
+        any=threshold is None,
+        threshold=_literal(threshold or 0.0),
         limit=_literal(asked.iou_threshold),
-        first=block(corners.format(box="p", row="base + best * 4")),
-        second=block(block(corners.format(box="q", row="base + j * 4"))),
+        first=first,
+        second=second,
     )
-    image = f"base = n * {boxes * 4};\n" + count(
-        "c", classes, f"score = (n * {classes} + c) * {boxes};\n" + body
-    )
-    corner_names = "" if asked.center_point_box else "float a0, a1, a2, a3;\n"
-    return ExternBody(
-        "unsigned char *gone = scratch;\n"
-        "long n, c, j, taken, best, base, score, row = 0;\n"
-        f"{corner_names}float topp, endp, leftp, rightp, topq, endq, leftq, rightq;\n"
-        "float high, low, wide, near, common, one, two;\n"
-        + count("n", batch, image)
-        + f"for (j = row * 3; j < {room * 3}; ++j)\n    out0[j] = -1;\n",
-        max(1, boxes),
-    )
+    return ExternBody(text, max(1, boxes))
 
 
 def _overlap(boxes: np.ndarray, best: int, centred: bool) -> np.ndarray:

@@ -1,23 +1,30 @@
-// The body that groups equal rows.
+// Ops whose number of results depends on the data.
 
-//@ compare
-// Sets `order` to the sign of row j minus row first[k].
-order = 0;
-for (o = 0; o < $outer && order == 0; ++o) {
-    for (i = 0; i < $inner && order == 0; ++i) {
-        p = (o * $rows + j) * $inner + i;
-        q = (o * $rows + first[k]) * $inner + i;
-        order = (in0[p] > in0[q]) - (in0[p] < in0[q]);
-    }
-}
-
-//@ group
+//@ groups
+// The distinct rows so far, in order, each with its first place and how often it was met.
+// `order` is the sign of row j minus row first[k].
+int32_t *first = (int32_t *)(void *)scratch;
+int32_t *times = first + $rows;
+int32_t *member = times + $rows;
+int32_t j, k, place, found = 0;
+int order;
+long o, i, p, q;
 for (j = 0; j < $rows; ++j) {
     place = found;
     for (k = 0; k < found; ++k) {
-$compare        if (order == 0)
+        order = 0;
+        for (o = 0; o < $outer && order == 0; ++o) {
+            for (i = 0; i < $inner && order == 0; ++i) {
+                p = (o * $rows + j) * $inner + i;
+                q = (o * $rows + first[k]) * $inner + i;
+                order = (in0[p] > in0[q]) - (in0[p] < in0[q]);
+            }
+        }
+        if (order == 0)
             break;
-$before    }
+        if ($sorted && order < 0 && place == found)
+            place = k;
+    }
     if (k < found) {
         ++times[k];
         member[j] = first[k];
