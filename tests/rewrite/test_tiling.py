@@ -363,7 +363,7 @@ def test_a_chain_does_not_go_through_what_needs_all_of_its_input():
         apply(graph, "tile-chain", {"first": "n", "last": "y", "parts": 2, "axes": 3})
     assert str(error.value) == (
         "tile: InstanceNormalization cannot be cut along axis 3: "
-        "it does not compute its output place by place (node n)"
+        "every element depends on all of it (node n)"
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from weft.match.view import Match
+from weft.ops.axis_relations import is_elementwise
 from weft.ops.build import GraphBuilder
+from weft.ops.evaluate import call_of
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.table import OPS
 from weft.rewrite.rule import Exactness, Rule
-from weft.rewrite.spans import ELEMENTWISE
 
 FARTHEST = 8
 """Elementwise ops between the op that makes an image and the view."""
@@ -43,7 +44,7 @@ def _is_image(match: Match) -> bool:
         op = OPS.plain(node.op)
         if op is not None and op.inputs and op.inputs[0].role == "image":
             return True
-        if node.op not in ELEMENTWISE:
+        if not is_elementwise(call_of(node, match.view.types)):
             return False
         value = node.inputs[0]
     return False

@@ -14,6 +14,8 @@ from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
+from weft.ops.convolution import conv_window
+from weft.ops.evaluate import call_of
 from weft.ops.padding import PadAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
@@ -21,7 +23,7 @@ from weft.ops.window import Window
 from weft.rewrite.places import instead, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import extent_of, window
+from weft.rewrite.spans import extent_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def _apply(graph: Graph, given: ConvToMatmulParameters) -> Graph:
 
 
 def _product(graph: Graph, node: Node, builder: GraphBuilder) -> str:
-    slid = window(node, graph.types)
+    slid = conv_window(call_of(node, graph.types), graph.types[node.inputs[1]])
     groups = node.attributes.groups
     out, image = (
         graph.types[node.inputs[1]].dims[0],

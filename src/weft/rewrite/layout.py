@@ -17,6 +17,7 @@ import numpy as np
 from weft.ir.edit import prune
 from weft.ir.graph import NO_ATTRIBUTES, Graph, Node, Origin
 from weft.ir.naming import fresh, type_of
+from weft.ops.axis_relations import is_elementwise
 from weft.ops.channels_last import LAST, to_first, to_last
 from weft.ops.evaluate import call_of
 from weft.ops.ordering import TransposeAttributes
@@ -26,7 +27,6 @@ from weft.rewrite.engine import rewrite
 from weft.rewrite.places import origin_of
 from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import ELEMENTWISE
 
 Perm = Callable[[int], tuple[int, ...]]
 _ALONG_ONE = ("Concat", "Softmax", "LogSoftmax", "Hardmax", "Split")
@@ -210,7 +210,7 @@ class _Work:
         if rank < 3:
             return None
         there = self.direction.there(rank)
-        if node.op in ELEMENTWISE and not any(node.outputs[1:]):
+        if is_elementwise(call_of(node, self.graph.types)):
             inputs = [self.operand(value, rank) for value in node.inputs]
             known = [value for value in inputs if value is not None]
             return (known, node.attributes) if len(known) == len(inputs) else None

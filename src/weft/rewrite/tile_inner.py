@@ -5,29 +5,85 @@ its inner places, and the parts added.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace as changed
+from dataclasses import dataclass
 
 import numpy as np
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
+from weft.loops.affine import affine
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Var
+from weft.loops.walk import loads, reduces
+from weft.ops.axis_relations import definition
 from weft.ops.build import GraphBuilder
+from weft.ops.evaluate import call_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
 from weft.rewrite.spans import Span, extent_of
 
-SUMS = ("Conv", "ConvInteger", "Gemm", "MatMul", "MatMulInteger")
-"""Ops that sum what can be summed in parts."""
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of products of the first two inputs.
+
+    Attributes:
+        left: the axis of the first input that is summed over, for each group of the output.
+        right: the axis of the second.
+        terms: the positions of the inputs that its terms read; others are added once.
+    """
+
+    left: int
+    right: int
+    terms: frozenset[int]
+
+
+def _sum_of(graph: Graph, node: Node) -> _Sum:
+    computes = definition(call_of(node, graph.types))
+    total = _additive(computes[0].value) if computes else None
+    if total is None:
+        raise UserError(
+            f"tile: {node.op} does not add up parts of its input", where=f"node {node.name}"
+        )
+    read = {load.buffer: load for load in loads(total)}
+    for axis in total.axes:
+        left, right = (_axis(read[name], axis.var) for name in ("in0", "in1"))
+        if left is not None and right is not None:
+            return _Sum(left, right, frozenset(int(name.removeprefix("in")) for name in read))
+    raise UserError(
+        f"tile: the sum of {node.op} cannot be cut: it has one term for each place of a window",
+        where=f"node {node.name}",
+    )
+
+
+def _additive(value: Expr) -> Reduce | None:
+    """The sum that a value grows with, in proportion; what is added to it reads no part of it."""
+    match value:
+        case Reduce("sum", _, _):
+            return value
+        case Cast(dtype, x) if dtype.is_float:
+            return _additive(x)
+        case Binary("mul", x, Const()):
+            return _additive(x)
+        case Binary("add", x, rest) if not reduces(rest):
+            return _additive(x)
+        case _:
+            return None
+
+
+def _axis(load: Load, variable: str) -> int | None:
+    """The axis that a variable counts through, alone or within a group."""
+    for axis, where in enumerate(load.index):
+        terms = affine(where).terms
+        others = [atom for atom in terms if atom != Var(variable)]
+        if terms.get(Var(variable)) == 1 and not any(isinstance(atom, Var) for atom in others):
+            return axis
+    return None
 
 
 def inner_extent(graph: Graph, node: Node) -> int:
     """How many places of its inputs a node sums over (of a group, for convolutions)."""
-    if node.op not in SUMS:
-        raise UserError(
-            f"tile: {node.op} does not add up parts of its input", where=f"node {node.name}"
-        )
-    return extent_of(graph.types[node.inputs[1]], _axes(graph, node)[1])
+    return extent_of(graph.types[node.inputs[1]], _sum_of(graph, node).right)
 
 
 def tile_inner(graph: Graph, node: Node, spans: Sequence[Span], rule: str) -> Replacement:
@@ -43,33 +99,23 @@ def tile_inner(graph: Graph, node: Node, spans: Sequence[Span], rule: str) -> Re
     return instead(graph, [node], rule, build)
 
 
-def _axes(graph: Graph, node: Node) -> tuple[int, int]:
-    """The axes of the first two inputs that are summed over."""
-    left, right = (len(graph.types[value].shape) for value in node.inputs[:2])
-    if node.op in ("Conv", "ConvInteger"):
-        return 1, 1
-    if node.op == "Gemm":
-        return (0 if node.attributes.transA else 1), (1 if node.attributes.transB else 0)
-    return left - 1, max(0, right - 2)
-
-
 def _part(graph: Graph, node: Node, span: Span, number: int, builder: GraphBuilder) -> str:
-    left, right = _axes(graph, node)
-    groups = node.attributes.groups if node.op in ("Conv", "ConvInteger") else 1
+    summed = _sum_of(graph, node)
+    inner = extent_of(graph.types[node.inputs[1]], summed.right)
+    whole = extent_of(graph.types[node.inputs[0]], summed.left)
     first = [
-        cut(builder, node.inputs[0], left, Span(span.start + offset, span.stop + offset))
-        for offset in (group * inner_extent(graph, node) for group in range(groups))
+        cut(builder, node.inputs[0], summed.left, Span(span.start + start, span.stop + start))
+        for start in range(0, whole, inner)
     ]
     x = first[0]
-    if groups > 1:
-        x = builder.op("Concat", *first, attributes=ConcatAttributes(1))
-    rest = list(node.inputs[2:])
-    attributes = node.attributes
-    if node.op in ("Conv", "Gemm") and number:
-        rest = []
-        attributes = changed(attributes, beta=1.0) if node.op == "Gemm" else attributes
-    inputs = [x, cut(builder, node.inputs[1], right, span), *rest]
-    return builder.op(node.op, *inputs, attributes=attributes, name=f"{node.name}_{number}")
+    if len(first) > 1:
+        x = builder.op("Concat", *first, attributes=ConcatAttributes(summed.left))
+    inputs = [x, cut(builder, node.inputs[1], summed.right, span)]
+    for position, value in enumerate(node.inputs[2:], 2):
+        inputs.append("" if number and position not in summed.terms else value)
+    while not inputs[-1]:
+        inputs.pop()
+    return builder.op(node.op, *inputs, attributes=node.attributes, name=f"{node.name}_{number}")
 
 
 def cut(builder: GraphBuilder, value: str, axis: int, span: Span) -> str:

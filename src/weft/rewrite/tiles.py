@@ -19,7 +19,8 @@ from weft.ir.substitute import Replacement
 from weft.ops.build import GraphBuilder
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
-from weft.rewrite.spans import Box, Needs, Span, attributes_for, extent_of, needs
+from weft.rewrite.region_inference import Part, hull, part_of
+from weft.rewrite.spans import Box, Span, extent_of
 
 
 def tile(
@@ -79,19 +80,19 @@ class _Tiling:
     def part(self, box: Box, number: int) -> str:
         """Nodes for one part of the last value."""
         wanted: dict[str, Box] = {self.nodes[-1].outputs[0]: box}
-        needed: dict[str, Needs] = {}
+        found: dict[str, Part] = {}
         made = {node.outputs[0] for node in self.nodes}
         for node in reversed(self.nodes):
-            needed[node.name] = found = needs(node, self.graph.types, wanted[node.outputs[0]])
+            part = found[node.name] = part_of(node, self.graph.types, wanted[node.outputs[0]])
             for position, value in enumerate(node.inputs):
                 if value in made:
-                    if not found.get(position):
+                    if not part.needs.get(position):
                         raise self.whole(value)
-                    own = self.inside(value, found[position])
-                    wanted[value] = _hull(wanted[value], own) if value in wanted else own
+                    own = self.inside(value, part.needs[position])
+                    wanted[value] = hull(wanted[value], own) if value in wanted else own
         names: dict[str, str] = {}
         for node in self.nodes:
-            names[node.outputs[0]] = self.copy(node, wanted, needed[node.name], names, number)
+            names[node.outputs[0]] = self.copy(node, wanted, found[node.name], names, number)
         return names[self.nodes[-1].outputs[0]]
 
     def whole(self, value: str) -> UserError:
@@ -120,25 +121,18 @@ class _Tiling:
         self,
         node: Node,
         wanted: Mapping[str, Box],
-        needed: Needs,
+        part: Part,
         names: Mapping[str, str],
         number: int,
     ) -> str:
         """The node for what is wanted of its output."""
         inputs: list[str] = []
         for position, value in enumerate(node.inputs):
-            inputs.append(self.input(value, needed.get(position, {}), wanted, names))
-        whole = self.graph.types[node.outputs[0]]
-        box = {
-            axis: span
-            for axis, span in wanted[node.outputs[0]].items()
-            if span.length != whole.shape[axis]
-        }
-        attributes = attributes_for(node, self.graph.types, box)
+            inputs.append(self.input(value, part.needs.get(position, {}), wanted, names))
         return self.builder.nodes_of(
             node.op,
             inputs,
-            attributes,
+            part.attributes,
             outputs=[f"{node.outputs[0]}_{number}"],
             name=f"{node.name}_{number}",
         )[0]
@@ -177,11 +171,6 @@ class _Tiling:
         return self.builder.op(
             "Slice", value, attributes=attributes, output=f"{value}_cut", name=f"{value}_cut"
         )
-
-
-def _hull(first: Box, second: Box) -> Box:
-    """The least box with both in it; an axis that one needs whole is needed whole."""
-    return {axis: span.hull(second[axis]) for axis, span in first.items() if axis in second}
 
 
 def _relative(box: Box, own: Box, graph: Graph, value: str) -> Box:

@@ -12,10 +12,11 @@ from weft.ir.substitute import Replacement
 from weft.rewrite.places import node_named, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import CONVOLUTIONS, Span, cuts, extent_of, group_borders
+from weft.rewrite.spans import Span, cuts, extent_of, group_borders
 from weft.rewrite.tile_inner import inner_extent, tile_inner
 from weft.rewrite.tiles import tile
 
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
 _NODES = "names of the layers; all that can be cut if not given"
 _PARTS = "how many parts, as even as possible"
 _SIZE = "of every part; the last may be smaller"
@@ -48,10 +49,11 @@ def _tile_conv(graph: Graph, given: TileConvParameters) -> Graph:
         axis = _axis(graph, node, given.axis)
         spans = _cut(extent_of(graph.types[node.outputs[0]], axis), given)
         if axis == 1:
-            spans = group_borders(node, graph.types, spans)
+            channels = extent_of(graph.types[node.outputs[0]], 1)
+            spans = group_borders(spans, channels // node.attributes.groups)
         return tile(graph, [node], {axis: spans}, "tile-conv")
 
-    return replace_all(graph, replaced(graph, given.nodes, CONVOLUTIONS, replace))
+    return replace_all(graph, replaced(graph, given.nodes, _CONVOLUTIONS, replace))
 
 
 def _cut(extent: int, given: TileConvParameters | TileMatmulParameters) -> tuple[Span, ...]:
