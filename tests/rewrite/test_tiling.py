@@ -144,7 +144,7 @@ def _pool(draw, net: WholeNet, x: str) -> str:
     else:
         window["ceil_mode"] = draw(st.integers(0, 1))
     made = net.op(op, x, **window)
-    return made if op == "MaxPool" else net.op("Round", net.op("Mul", made, net.scale()))
+    return made if op == "MaxPool" else net.op("Round", net.op("Mul", made, _eighth(net)))
 
 
 def _elements(draw, net: WholeNet, x: str) -> str:
@@ -165,11 +165,10 @@ def _dense(draw, net: WholeNet, x: str) -> str:
     return net.op("Sign", net.conv(whole, 4, 1))
 
 
-def _scale(net: WholeNet) -> str:
-    return net.builder.constant(np.float32(0.125), "eighth")
+def _eighth(net: WholeNet) -> str:
+    return net.builder.constant(np.array(0.125, np.float32), "eighth")
 
 
-WholeNet.scale = _scale
 LAYERS = [_conv, _conv, _pool, _elements, _residual, _dense]
 
 
