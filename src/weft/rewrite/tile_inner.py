@@ -47,7 +47,7 @@ def _sum_of(graph: Graph, node: Node) -> _Sum:
         )
     read = {load.buffer: load for load in loads(total)}
     for axis in total.axes:
-        left, right = (_axis(read[name], axis.var) for name in ("in0", "in1"))
+        left, right = (_axis(read[name], axis.var, read["in1"]) for name in ("in0", "in1"))
         if left is not None and right is not None:
             return _Sum(left, right, frozenset(int(name.removeprefix("in")) for name in read))
     raise UserError(
@@ -71,12 +71,15 @@ def _additive(value: Expr) -> Reduce | None:
             return None
 
 
-def _axis(load: Load, variable: str) -> int | None:
-    """The axis that a variable counts through, alone or within a group."""
+def _axis(load: Load, variable: str, factor: Load) -> int | None:
+    """The axis that a variable counts through, alone or within a group.
+
+    Groups are of outputs that the other factor tells apart; a window's places are not.
+    """
     for axis, where in enumerate(load.index):
         terms = affine(where).terms
-        others = [atom for atom in terms if atom != Var(variable)]
-        if terms.get(Var(variable)) == 1 and not any(isinstance(atom, Var) for atom in others):
+        slid = [atom for atom in terms if isinstance(atom, Var) and atom not in factor.index]
+        if terms.get(Var(variable)) == 1 and not slid:
             return axis
     return None
 
