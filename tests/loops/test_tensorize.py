@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from weft.loops.instruction import Instruction
 from weft.loops.interpret import run
 from weft.loops.nodes import Binary, Instruct, Kernel
 from weft.loops.schedule import ScheduleError, reorder, split
@@ -77,6 +78,17 @@ def test_from_naive_loops_to_an_instruction() -> None:
     assert "smlad(acc[c_1], x[k_outer * 2], w[c_1, k_outer * 2])" in show(kernel)
     np.testing.assert_array_equal(results(kernel), results(parse(DOTS)))
     assert parse(show(kernel)) == kernel
+
+
+def test_an_instruction_of_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    meaning = parse(
+        "kernel once(sum: i32[] write, a: i16[1] read, b: i16[1] read) {\n"
+        "  for k in 0..1 { sum[] = sum[] + i32(a[k]) * i32(b[k]) }\n}"
+    )
+    row = Instruction(meaning, "", 1, "0", "", "One product.")
+    monkeypatch.setattr("weft.loops.instruction.instructions", lambda: {"once": row})
+    kernel = tensorize(split(parse(DOTS), "k", 1), "k_inner", "once")
+    assert "once(acc[], x[k_outer], w[c, k_outer])" in show(kernel)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,8 @@ class _Match:
         at = [simplify(part, self.facts) for part in given.index]
         begin = at[:fixed]
         for part, step in zip(at[fixed:], own.index, strict=True):
-            begin.append(emit(affine(part).plus(affine(step), -1)))
+            # Again: the index of a loop of one iteration is 0 in what is given.
+            begin.append(simplify(emit(affine(part).plus(affine(step), -1)), self.facts))
         inside = {each.name for each in self.vars.values() if isinstance(each, Var)}
         if any(free_vars(part) & inside for part in begin):
             raise ScheduleError(
