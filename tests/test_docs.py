@@ -168,7 +168,10 @@ def test_links_lead_somewhere():
 @pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
 def test_the_modules_that_pages_name_exist(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    named = set(re.findall(r"`(?:src/weft/)?([a-z_]+/(?:[a-z_]+\.py)?)[:`]", text))
+    named = set(
+        re.findall(r"`(?:src/weft/)?([a-z_]+/(?:[a-z_/]+[a-z0-9-]*\.(?:py|toml))?)[:`]", text)
+    )
     assert len(named) >= 15
     for path in named:
-        assert (ROOT / "src" / "weft" / path).exists(), f"{page}: {path}"
+        below = ROOT if path.startswith(("tests/", "scripts/")) else ROOT / "src" / "weft"
+        assert (below / path).exists(), f"{page}: {path}"
