@@ -4,6 +4,7 @@
     python -m bench.peers --names resnet18 bert        these networks only
     python -m bench.peers --threads 1 --clock cpu      processor time, for a busy machine
     python -m bench.peers --contestants weft onnxruntime openvino
+    python -m bench.peers --contestants weft --before ../old   beside Weft of another checkout
     python -m bench.peers --out bench-results          where the results go
 
 Contestants, at their best settings for float32 (see `bench/contestants.py`):
@@ -47,6 +48,7 @@ import weft
 from bench.contestants import MAKERS
 from bench.figures import (
     Result,
+    geometric_mean,
     markdown,
     median,
     megabytes,
@@ -57,7 +59,7 @@ from bench.figures import (
 )
 from bench.networks import DEFAULT, GROUPS, SMALL, ensure, path_of
 from bench.plot import bars
-from bench.remote import Late, Remote
+from bench.remote import BEFORE, Late, Remote
 from bench.rounds import Options, Watch, taken_in_turn
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
@@ -101,7 +103,7 @@ def contest(
             for contestant in options.contestants:
                 own = folder / f"{network}-{contestant}-{threads}"
                 own.mkdir(parents=True, exist_ok=True)
-                remote = Remote(contestant, network, threads, own)
+                remote = Remote(contestant, network, threads, own.resolve(), options.before)
                 remotes.append(remote)
                 results.append(prepared(remote, network, threads, options, expected))
             times = taken_in_turn(remotes, results, options, watch)
@@ -246,6 +248,28 @@ def cost_rows(results: Sequence[Result]) -> list[list[str]]:
     ]
 
 
+def before_lines(results: Sequence[Result]) -> list[str]:
+    """How long the other checkout takes, beside this one; nothing where there is none."""
+    times = {(each.network, each.threads, each.contestant): each for each in results if each.times}
+    rows: list[list[str]] = []
+    ratios: dict[int, list[float]] = {}
+    for (name, threads, contestant), before in times.items():
+        ours = times.get((name, threads, "weft"))
+        if contestant != BEFORE or ours is None:
+            continue
+        # Turns lie side by side: ratios of rounds are steadier than a ratio of medians.
+        pairs = zip(before.times, ours.times, strict=False)
+        ratio = median(old / new for old, new in pairs)
+        ratios.setdefault(threads, []).append(ratio)
+        rows.append(
+            [name, str(threads), number(ours.median), number(before.median), f"{ratio:.3f}"]
+        )
+    for threads, each in ratios.items():
+        rows.append(["geometric mean", str(threads), "", "", f"{geometric_mean(each):.3f}"])
+    heads = ["network", "threads", "weft", "before", "before / weft"]
+    return ["## Before over now", "", *markdown(heads, rows), ""] if rows else []
+
+
 def report(
     lines: Sequence[str],
     results: Sequence[Result],
@@ -260,6 +284,7 @@ def report(
         heads = ["network", *contestants, "best peer", "best peer / weft"]
         text += [f"## Milliseconds with {threads} thread{'s' if threads > 1 else ''}", ""]
         text += [*markdown(heads, time_rows(results, threads, contestants)), ""]
+    text += before_lines(results)
     heads = ["networks", "threads", "geometric mean", "worst", "where"]
     text += ["## Best peer over weft", "", *markdown(heads, summary(results, GROUPS)), ""]
     heads = ["network", "contestant", "threads", "of the FMA peak", "of the bandwidth"]
@@ -339,6 +364,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--patience", type=float, default=900, help="seconds for one answer")
     parser.add_argument("--cache", type=Path, help="keep what contestants compile, and use it")
+    parser.add_argument("--before", type=Path, help="a checkout whose Weft is a contestant, too")
     parser.add_argument("--out", type=Path, default=Path("build") / "bench")
     found = parser.parse_args()
     if found.clock == "cpu" and found.threads != [1]:
@@ -351,12 +377,16 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     given = arguments()
     options = Options(
-        tuple(name for name in MAKERS if name in given.contestants),
+        (
+            *(name for name in MAKERS if name in given.contestants),
+            *((BEFORE,) if given.before else ()),
+        ),
         given.rounds,
         given.seconds,
         given.clock,
         given.cache,
         given.patience,
+        given.before,
     )
     measured = {threads: limits(target("host"), threads) for threads in given.threads}
     meters = {each: Meter(target("host"), each, find_compiler(), Cache()) for each in measured}

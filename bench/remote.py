@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+BEFORE = "weft-before"
+"""The contestant that is Weft of another checkout, for comparing before and after."""
 _IDLE_SECONDS = 0.03
 _PATIENCE_SECONDS = 2.0
 
@@ -20,10 +22,24 @@ class Late(Exception):
 
 
 class Remote:
-    """A worker process and the pipe to it."""
+    """A worker process and the pipe to it.
 
-    def __init__(self, contestant: str, network: str, threads: int, folder: Path) -> None:
+    Args:
+        contestant: what is measured; ``BEFORE`` is ``weft`` of another checkout.
+        network: its name.
+        threads: on which it runs.
+        folder: of its log and of what it compiles.
+        before: the other checkout.
+    """
+
+    def __init__(
+        self, contestant: str, network: str, threads: int, folder: Path, before: Path | None = None
+    ) -> None:
         self.contestant = contestant
+        root = Path(__file__).parents[1]
+        if contestant == BEFORE:
+            assert before is not None
+            root, contestant = before.resolve(), "weft"
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         command = [sys.executable, "-m", "bench.worker", contestant, network, str(threads)]
         command += [str(folder), ",".join(map(str, cores))]
@@ -34,7 +50,8 @@ class Remote:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=environment(threads, folder),
+                env=environment(threads, folder, root),
+                cwd=root,
             )
 
     def ask(self, patience: float, /, **order: object) -> dict[str, Any]:
@@ -100,8 +117,8 @@ class Watchdog:
         return self.fired
 
 
-def environment(threads: int, folder: Path) -> dict[str, str]:
-    """What a worker is told about threads and about where to keep what it compiles."""
+def environment(threads: int, folder: Path, root: Path) -> dict[str, str]:
+    """Tells a worker its threads, where to keep what it compiles, and the checkout to import."""
     count = str(threads)
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
     return {
@@ -110,6 +127,6 @@ def environment(threads: int, folder: Path) -> dict[str, str]:
         "WEFT_CACHE": str(folder / "weft"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+            [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]
         ),
     }

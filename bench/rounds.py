@@ -36,6 +36,7 @@ class Options:
     clock: str
     cache: Path | None
     patience: float
+    before: Path | None = None
 
 
 @dataclass
