@@ -12,6 +12,7 @@ try:
     from weft.deferred import deferred
     from weft.errors import InternalError, UserError, WeftError
     from weft.ops.values import Value, constant
+    from weft.options import Options
     from weft.reporting import Step, progress, verbose
 except KeyboardInterrupt:
     # The command line, which handles this later, is not there yet; programs get the exception.
@@ -30,6 +31,7 @@ __all__ = [
     "CompiledNet",
     "InternalError",
     "Net",
+    "Options",
     "Step",
     "UserError",
     "Value",

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import weft
 from tests.plan.nets import Net
 from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
@@ -16,6 +17,7 @@ from weft.kernels.layers import Layer, layers_of
 from weft.kernels.table import alternatives
 from weft.ops.expand import expand
 from weft.ops.table import OPS
+from weft.plan.plan import Plan
 from weft.plan.tensors import own_outputs
 from weft.runtime import tune as tuning
 from weft.runtime.choices import Choices
@@ -39,10 +41,11 @@ def setup_of(threads: int = 1, *, exact: bool = False) -> tuple[Setup, list[np.n
     machine, flavour = host(), flavour_named("gnu")
     compiler = find_compiler()
     flags = machine_flags(compiler, flavour, machine)
-    return (
-        Setup(graph, OPS, machine, threads, exact, compiler, flavour, flags),
-        list(net.arrays.values()),
-    )
+
+    def plan(choices: Mapping[str, str]) -> Plan:
+        return weft.Net(graph).plan(machine, threads=threads, exact=exact, choices=choices)
+
+    return Setup(plan, compiler, flavour, flags), list(net.arrays.values())
 
 
 def layers(setup: Setup, choices: Mapping[str, str] | None = None) -> dict[str, Layer]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from weft.api.building import build_here
-from weft.api.given import PlanSource
 from weft.api.looked import Looked
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
 from weft.api.planned import Planned
@@ -19,11 +18,11 @@ from weft.api.streams import Stream
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph
+from weft.options import CompileKeywords, Inputs, Options, TuneKeywords, chosen
 from weft.plan.choice import Measured
 from weft.plan.program import state_bytes
 from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
-from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, recalled
 from weft.runtime.memory import Memory
 from weft.runtime.record import MadeFor, remember
@@ -39,141 +38,65 @@ class Net(Looked):
     """
 
     def compile(
-        self,
-        *,
-        batch: int = 1,
-        flavour: str = "",
-        simd: str = "",
-        threads: int | None = None,
-        exact: bool = False,
-        plain: bool = False,
-        tune: bool | Literal["cached"] = False,
-        tune_seconds: float = TUNE_SECONDS,
-        compiler: Compiler | None = None,
-        libraries: Sequence[str] = (),
-        plan: PlanSource | None = None,
+        self, *, options: Options | None = None, **keywords: Unpack[CompileKeywords]
     ) -> CompiledNet:
         """Builds the net for this machine.
 
         Args:
-            batch: size of an open leading dimension.
-            flavour: of the C that is generated.
-            simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions;
-                by default the widest that this machine has.
-            threads: to run on; by default ``WEFT_THREADS``, else one for each core that the
-                process may use.  The results do not depend on it unless ``tune`` is given, whose
-                choices may add up in another order.
-            exact: see ``plan``.
-            plain: see ``plan``; compiled so that products and sums round on their own.  The
-                bits of a value then depend neither on kernels nor on the parts that a layer is
-                cut into.
-            tune: ``True`` measures the best few alternatives of every layer that the user's
-                database of choices does not know yet, adds them to it, and uses it;
-                ``"cached"`` uses it and measures nothing.  By default it plays no part, so
-                that builds do not depend on what was once measured.
-            tune_seconds: for how long networks run while tuning; building them comes on top.
-            compiler: by default the one that is found.
-            libraries: whose functions are measured beside Weft's own kernels, and called where
-                they are faster: ``onednn``, where it is installed.  Without ``tune`` nothing
-                of them is used.
-            plan: what is built, as for ``plan_from``; it has the number of threads and the
-                like, and was made for this machine.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
 
         Returns:
             A callable on NumPy arrays.
         """
-        way = build_here(
-            batch=batch,
-            flavour=flavour,
-            simd=simd,
-            threads=threads,
-            exact=exact,
-            compiler=compiler,
-            plain=plain,
-            libraries=libraries,
-            plan=plan,
-        )
-        if tune not in (True, False, "cached"):
-            raise UserError('tune must be True, False or "cached"', got=repr(tune))
-        if plan is not None and (tune or simd):
-            got = str(tune or simd)
-            raise UserError("tune and simd are for nets without a given plan", got=got)
-        above_zero("tune_seconds", tune_seconds)
-        choices = Choices().known(way.context) if tune else Measured()
+        asked = chosen(CompileKeywords, options, keywords)
+        way = build_here(asked)
+        choices = Choices().known(way.context) if asked.tune else Measured()
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
         later = Net(self.origin, None, self.states)
-        key = way.key(self.identity, tune, choices)
+        key = way.key(self.identity, choices)
         library = recalled(Cache(), key, lambda: way.library(later, choices))
         if library is None:
-            if tune is True:
-                way.tune(self.graph, choices, tune_seconds)
+            if asked.tune is True:
+                way.tune(self, choices, asked.tune_seconds)
                 choices = Choices().known(way.context)
             library = way.library(Planned(self.graph, None, self.states), choices)
             path = self.origin.path if isinstance(self.origin, Source) else ""
-            made_for = MadeFor(path or self.graph.name, way.told(bool(tune)))
-            remember(Cache(), way.key(self.identity, tune, choices), library.built, made_for)
+            made_for = MadeFor(path or self.graph.name, way.told())
+            remember(Cache(), way.key(self.identity, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
-        options: dict[str, Any] = {
-            "batch": batch,
-            "flavour": flavour,
-            "simd": simd,
-            "threads": threads,
-            "exact": exact,
-            "plain": plain,
-            "tune": "cached" if tune else False,
-            "compiler": compiler,
-            "libraries": libraries,
-            "plan": way.plan,
-        }
-        again = partial(Net.compile, later, **options)
+        same = replace(asked, tune=asked.tune and "cached", plan=way.options.plan)
         kind = _Streaming if self.states else CompiledNet
-        return kind(later._bound_later(batch), library, again)
+        again = partial(Net.compile, later, options=same)
+        return kind(later._bound_later(asked.batch), library, again)
 
     def tune(
         self,
         *,
-        batch: int = 1,
-        flavour: str = "",
-        simd: str = "",
-        threads: int | None = None,
-        exact: bool = False,
         again: bool = False,
         seconds: float = TUNE_SECONDS,
-        compiler: Compiler | None = None,
-        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
+        inputs: Inputs | None = None,
         report: Callable[[float, str], None] | None = None,
-        libraries: Sequence[str] = (),
+        options: Options | None = None,
+        **keywords: Unpack[TuneKeywords],
     ) -> Tuning:
         """Measures alternatives of the net's layers and keeps the best in the database.
 
         ``compile`` with ``tune`` uses what was found.
 
         Args:
-            batch: see ``compile``, as for the next four.
-            flavour: of the C that is generated.
-            simd: vector instructions.
-            threads: to run on.
-            exact: see ``plan``.
             again: measure layers too that the database knows.
             seconds: for how long networks run in all; building them comes on top.
-            compiler: by default the one that is found.
             inputs: to run on, in order or by name; seeded random ones if not given.
             report: is told how much is done, from 0 to 1, and what is done next.
-            libraries: whose functions are measured, too; see ``compile``.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        way = build_here(
-            batch=batch,
-            flavour=flavour,
-            simd=simd,
-            threads=threads,
-            exact=exact,
-            compiler=compiler,
-            libraries=libraries,
-        )
+        way = build_here(chosen(TuneKeywords, options, keywords))
         above_zero("seconds", seconds)
         known = Measured() if again else Choices().known(way.context)
-        return way.tune(self.graph, known, seconds, self._arranged(inputs), report)
+        return way.tune(self, known, seconds, self._arranged(inputs), report)
 
     def _bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""

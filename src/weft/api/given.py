@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias
 
 from weft.errors import UserError
 from weft.kernels.libraries import checked
+from weft.options import PlanSource
 from weft.plan.plan import Plan, written
 from weft.plan.text import PlanText, refused
 from weft.plan.written import facts_of
@@ -16,8 +14,6 @@ from weft.runtime.threads import thread_count
 from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
-PlanSource: TypeAlias = Plan | PlanText | str | Path
-"""A plan, its text, or the file of one."""
 MOST_BYTES = 1 << 28
 
 
@@ -81,21 +77,3 @@ def machine_of(text: PlanText, target: Target | None = None) -> Target:
             "Plan it again for this machine.",
         )
     return found
-
-
-def agreed(plan: PlanText, asked: Mapping[str, tuple[object, object]]) -> None:
-    """Refuses options that contradict a plan.
-
-    Args:
-        plan: that was given.
-        asked: by option, what was asked for, and what stands for nothing.
-    """
-    own = {"target": plan.target, "threads": plan.threads, **asdict(plan.constraints)}
-    for name, (value, default) in asked.items():
-        value = value.name if isinstance(value, Target) else value
-        if value != default and value != own.get(name):
-            raise UserError(
-                f"{name} is the plan's where a plan is given",
-                got=f"{value} beside a plan with {own.get(name)}",
-                fix="Leave it out, or plan again with it.",
-            )

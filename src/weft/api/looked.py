@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, Unpack, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
+from weft.options import Options, ProgramKeywords, chosen
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
@@ -27,7 +28,7 @@ from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
 from weft.surgery.chosen import Nodes
 from weft.surgery.part import Part
-from weft.targets.table import target as find_target
+from weft.targets.target import Target
 
 Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
 """``oracle(inputs, values)``: what those of the values that it knows should be."""
@@ -146,7 +147,8 @@ class Looked(Planned):
         self,
         *inputs: np.ndarray | Mapping[str, np.ndarray],
         oracle: Oracle | None = None,
-        flavour: str = "",
+        options: Options | None = None,
+        **keywords: Unpack[ProgramKeywords],
     ) -> list[Difference]:
         """Runs the net on this machine and compares what every step makes.
 
@@ -155,22 +157,24 @@ class Looked(Planned):
         Args:
             inputs: in order, or one mapping by the inputs' names.
             oracle: what to compare with; by default the ops' references.
-            flavour: of the C that is generated.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
 
         Returns:
             The outputs, then what steps make in order of execution, as far as the
             oracle knows it.
         """
-        machine = find_target("host")
+        asked = chosen(ProgramKeywords, options, keywords)
         net = self.bound()
         arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
-        plan = net.plan(machine)
+        plan = net._plan(asked)
         values = dict.fromkeys(value for step in plan.steps for value in step.writes)
         named = dict(zip(net.graph.inputs, arrays, strict=True))
         announce("computing what is expected")
         expected = (oracle or net._values)(named, [*net.graph.outputs, *values])
         tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
-        library = build(tapped.program, flavour or machine.flavour)
+        dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
+        library = build(tapped.program, dialect)
         announce("running and comparing")
         state = library.new_state() if net.states else None
         held = arrays_of(tapped.program.states, state) if state else {}

@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Unpack, cast
 
 import numpy as np
 
 from weft import export as toolkits
-from weft.api.given import PlanSource, agreed, machine_of, text_of
+from weft.api.given import machine_of, text_of
 from weft.api.network import Network
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
+from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, nearest
 from weft.export.golden import Golden, golden, golden_runs, sample_inputs
 from weft.kernels.chains import fuser, named_fuser
-from weft.kernels.libraries import checked
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer, named_implementer
 from weft.ops.table import OPS
+from weft.options import (
+    Options,
+    PlanKeywords,
+    PlanSource,
+    ProgramKeywords,
+    SourceKeywords,
+    ToolkitKeywords,
+    chosen,
+)
 from weft.plan.choice import Measured
 from weft.plan.given import Given, fits
 from weft.plan.lower import identifier, lower
@@ -29,10 +38,10 @@ from weft.plan.make import make, planned
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import report, spans
-from weft.plan.text import Constraints
 from weft.reporting import announce
-from weft.runtime.threads import thread_count
-from weft.targets.table import target as find_target
+from weft.runtime.choices import Choices, context_of
+from weft.runtime.compiler import find_compiler, machine_flags
+from weft.targets.table import runs_here
 from weft.targets.target import Target
 
 RUNS = 4
@@ -45,40 +54,37 @@ class Planned(Network):
 
     def plan(
         self,
-        target: str | Target = "host",
+        target: str | Target = "",
         *,
-        threads: int = 1,
-        exact: bool = False,
-        plain: bool = False,
-        choices: Mapping[str, str] | None = None,
-        libraries: Sequence[str] = (),
-        flavour: str = "",
-        ram: int | None = None,
-        flash: int | None = None,
+        options: Options | None = None,
+        **keywords: Unpack[PlanKeywords],
     ) -> Plan:
         """Groups, kernels, layouts, order and memory for a target; ``str`` of it parses back.
 
         Args:
-            target: the machine.
-            threads: that one run can use at the most.
-            exact: leave out kernels that round otherwise than the definitions do, such as
-                Winograd convolution; sums may still be in another order.
-            plain: plain loops, which add up in the order of the definitions, and only rules
-                that are bit-exact; slow.
-            choices: alternatives by layer, as ``tune`` finds them, in place of those that
-                the estimates prefer.
-            libraries: whose functions choices may name: ``onednn``, where it is installed.
-            flavour: of the C, for what exports the plan, as the next two (see ``export``).
-            ram: limit in bytes.
-            flash: likewise.
+            target: the machine; this one if not given.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        machine = find_target(target) if isinstance(target, str) else target
-        threads = thread_count(threads)
+        return self._plan(chosen(PlanKeywords, options, keywords, target=target))
+
+    def _plan(self, options: Options, target: str = "host") -> Plan:
+        """The plan that the options give, or a new one."""
+        if options.plan is not None:
+            text = text_of(options.plan)
+            machine = options.target if isinstance(options.target, Target) else None
+            options.of_plan(text)
+            return self.plan_from(text, machine)
+        machine = options.machine(target)
+        threads, exact, plain = options.threads or 1, options.exact, options.plain
+        choices = choices_of(options, machine)
         tuned = isinstance(choices, Measured) and bool(choices) and not plain
-        constraints = Constraints(exact, plain, checked(libraries), tuned, flavour, ram, flash)
-        choices = Everywhere() if plain else choices
         implement = implementer(
-            machine, threads=threads, exact=exact, choices=choices, libraries=libraries
+            machine,
+            threads=threads,
+            exact=exact,
+            choices=Everywhere() if plain else choices,
+            libraries=options.libraries,
         )
         fuse = None if plain else fuser(machine, threads=threads, exact=exact)
         announce("simplifying")
@@ -93,7 +99,7 @@ class Planned(Network):
             fuse=fuse,
             states=self._places,
         )
-        return replace(made, target=machine, constraints=constraints)
+        return replace(made, target=machine, constraints=options.constraints(tuned))
 
     def plan_from(self, source: PlanSource, target: Target | None = None) -> Plan:
         """The plan that a text or a file says, every decision checked.
@@ -130,23 +136,21 @@ class Planned(Network):
 
     def implementations(
         self,
-        target: str | Target = "host",
+        target: str | Target = "",
         *,
         node: str = "",
-        threads: int = 1,
-        exact: bool = False,
-        libraries: Sequence[str] = (),
+        options: Options | None = None,
+        **keywords: Unpack[PlanKeywords],
     ) -> list[Layer]:
         """The alternatives for each layer, the refusals with reasons, and what the plan chose.
 
         Args:
-            target: the machine.
+            target: the machine; this one if not given.
             node: only the layers that this node, of the simplified graph or of the model, is in.
-            threads: that one run can use at the most.
-            exact: see ``plan``.
-            libraries: whose functions are alternatives, too.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        plan = self.plan(target, threads=threads, exact=exact, libraries=libraries)
+        plan = self._plan(chosen(PlanKeywords, options, keywords, target=target))
         found = layers_of(plan, node)
         if node and not found:
             nodes = plan.graph.nodes
@@ -160,127 +164,75 @@ class Planned(Network):
 
     def program(
         self,
-        target: str | Target = "host",
+        target: str | Target = "",
         name: str = "",
-        threads: int = 1,
         *,
-        exact: bool = False,
-        plain: bool = False,
-        choices: Mapping[str, str] | None = None,
-        libraries: Sequence[str] = (),
-        plan: PlanSource | None = None,
+        options: Options | None = None,
+        **keywords: Unpack[ProgramKeywords],
     ) -> Program:
         """The plan, or one that is given, as calls of functions at addresses.
 
-        Arguments as for ``plan`` and ``plan_from``.
+        Args:
+            target: the machine; this one if not given.
+            name: prefix of everything public; the graph's name if not given.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        if plan is not None:
-            made = self.plan_from(plan)
-        else:
-            made = self.plan(
-                target,
-                threads=threads,
-                exact=exact,
-                plain=plain,
-                choices=choices,
-                libraries=libraries,
-            )
-        return lower(made, _prefix(name) or self.graph.name)
+        made = chosen(ProgramKeywords, options, keywords, target=target, name=name)
+        return lower(self._plan(made), made.name or self.graph.name)
 
     def source(
         self,
-        target: str | Target = "host",
+        target: str | Target = "",
         *,
-        name: str = "",
-        flavour: str = "",
-        weights: str = "arrays",
-        parts: int = 1,
-        threads: int = 1,
-        exact: bool = False,
-        plain: bool = False,
+        options: Options | None = None,
+        **keywords: Unpack[SourceKeywords],
     ) -> Files:
-        """The net as C.
+        """The net as C; where it was made for threads, the caller brings them.
 
         Args:
-            target: the machine.
-            name: prefix of everything public.
-            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
-            weights: ``arrays`` or ``blob``.
-            parts: number of sources.
-            threads: that one run can use at the most; the caller brings them.
-            exact: see ``plan``.
-            plain: loops to read and audit; see ``plan``.
+            target: the machine; this one if not given.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        machine = find_target(target) if isinstance(target, str) else target
-        _check_weights(weights, parts)
-        program = self.program(machine, name, thread_count(threads), exact=exact, plain=plain)
-        return emit(program, flavour or _dialect(machine, plain), weights, parts)
+        made = chosen(SourceKeywords, options, keywords, target=target)
+        plan = self._plan(made)
+        return _source(plan, lower(plan, made.name or self.graph.name), made)
 
     def toolkit(
         self,
-        target: str | Target = "generic",
+        target: str | Target = "",
         *,
-        name: str = "",
-        flavour: str = "",
-        weights: str = "arrays",
-        parts: int = 1,
-        threads: int = 1,
-        exact: bool = False,
-        plain: bool = False,
-        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
-        model: str = "",
-        also: Sequence[str] = (),
-        compiler: str = "",
-        plan: PlanSource | None = None,
+        options: Options | None = None,
+        **keywords: Unpack[ToolkitKeywords],
     ) -> toolkits.Toolkit:
         """The net as C with its build file, self-test, memory map and report.
 
         Args:
-            target: the machine.
-            name: prefix of everything public.
-            flavour: ``c89``, ``c99`` or ``gnu``; the target's own if not given.
-            weights: ``arrays`` or ``blob``.
-            parts: number of sources; 0 is one for each function.
-            threads: that one run can use at the most; with more than one, a pool of threads
-                is part of the toolkit.
-            exact: see ``plan``.
-            plain: loops to read and audit; see ``plan``.
-            inputs: for the self-test, in order or by name; seeded random ones if not given.
-            model: what was compiled, for people; the graph's name if not given.
-            also: names of exports of plugins, whose files are written, too.
-            compiler: the compiler and its flags, as one would type them: the toolkit is built with
-                them, and they say what it takes of stack and flash. Without, both are estimates,
-                for a target other than ``host``.
-            plan: what is written, as for ``plan_from``, which then has the target, the number
-                of threads and the like.
+            target: the machine; portable C (``generic``) if not given.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
         """
-        for each in also:
+        return self._toolkit(chosen(ToolkitKeywords, options, keywords, target=target))
+
+    def _toolkit(self, options: Options) -> toolkits.Toolkit:
+        for each in options.also:
             toolkits.export_named(each)
-        prefix = _prefix(name)
-        _check_weights(weights, parts)
         net = self.bound()
-        if plan is None:
-            chosen = net.plan(target, threads=thread_count(threads), exact=exact, plain=plain)
-        else:
-            text = text_of(plan)
-            asked = {"target": (target, "generic"), "threads": (threads, 1)}
-            agreed(text, {**asked, "exact": (exact, False), "plain": (plain, False)})
-            chosen = net.plan_from(text, target if isinstance(target, Target) else None)
-        machine, constraints = cast(Target, chosen.target), chosen.constraints
-        flavour = flavour or constraints.flavour or _dialect(machine, constraints.plain)
-        program = lower(chosen, prefix or net.graph.name)
-        given = self._arranged(inputs)
+        plan = net._plan(options, "generic")
+        machine = cast(Target, plan.target)
+        program = lower(plan, options.name or net.graph.name)
         made = toolkits.Toolkit(
-            files=emit(program, flavour, weights, parts),
-            report=report(chosen),
-            spans=spans(chosen),
-            golden=net.golden(program, given),
-            model=model or net.graph.name,
+            files=_source(plan, program, options),
+            report=report(plan),
+            spans=spans(plan),
+            golden=net.golden(program, self._arranged(options.inputs)),
+            model=options.model or net.graph.name,
             target=machine.name,
             flags=machine.flags,
-            also=tuple(also),
+            also=tuple(options.also),
         )
-        return toolkits.built(made, compiler)
+        return toolkits.built(made, options.compiler)
 
     def golden(self, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
         """What a self-test compares with: one run, or several where runs hand on state.
@@ -307,103 +259,59 @@ class Planned(Network):
     def export(
         self,
         folder: str | Path,
-        target: str | Target = "generic",
+        target: str | Target = "",
         *,
-        ram: int | None = None,
-        flash: int | None = None,
-        name: str = "",
-        flavour: str = "",
-        weights: str = "arrays",
-        parts: int = 1,
-        threads: int = 1,
-        exact: bool = False,
-        plain: bool = False,
-        inputs: Sequence[np.ndarray] | Mapping[str, np.ndarray] | None = None,
-        model: str = "",
-        also: Sequence[str] = (),
-        compiler: str = "",
-        plan: PlanSource | None = None,
+        options: Options | None = None,
+        **keywords: Unpack[ToolkitKeywords],
     ) -> toolkits.Toolkit:
         """Writes a Software Toolkit; see ``toolkit``.
 
         Args:
             folder: absent, empty, or an earlier toolkit, which is replaced.
-            target: the machine.
-            ram: bytes that arena, stack, inputs and outputs must fit into.
-            flash: bytes that code and constants must fit into.
-            name: prefix of everything public.
-            flavour: dialect of C.
-            weights: ``arrays`` or ``blob``.
-            parts: number of sources.
-            threads: that one run can use at the most.
-            exact: see ``plan``.
-            plain: loops to read and audit; see ``plan``.
-            inputs: for the self-test.
-            model: what was compiled, for people.
-            also: names of exports of plugins.
-            compiler: the compiler and its flags; see ``toolkit``.
-            plan: what is written; see ``toolkit``.  Its limits of RAM and flash hold where
-                none are given.
+            target: the machine; portable C (``generic``) if not given.
+            options: see ``weft.Options``, as for the keywords.
+            keywords: options.
+
+        Raises:
+            UserError: it does not fit into ``ram`` or ``flash``; nothing is written then.
         """
-        text = text_of(plan) if plan is not None else None
-        asked = text.constraints if text else Constraints(exact=exact, plain=plain)
-        ram = asked.ram if ram is None else ram
-        flash = asked.flash if flash is None else flash
-
-        def plan_of(net: Planned) -> Plan:
-            machine, count = (text.target, text.threads) if text else (target, threads)
-            count = thread_count(count)
-            return net.bound().plan(machine, threads=count, exact=asked.exact, plain=asked.plain)
-
+        asked = chosen(ToolkitKeywords, options, keywords, target=target)
+        asked = replace(asked, name=asked.name or identifier(self.graph.name))
+        # Other networks, which might fit where this one does not, have plans of their own.
+        if asked.plan is not None:
+            asked = asked.of_plan(text_of(asked.plan))
+        afresh = replace(asked, plan=None)
         toolkits.check_folder(Path(folder))  # before anything takes time
-
-        def make(net: Planned) -> toolkits.Toolkit:
-            # Other networks, which might fit where this one does not, have plans of their own.
-            given = plan_of(net) if text and net is not self else text
-            return net.toolkit(
-                target,
-                name=name or self.graph.name,
-                flavour=flavour,
-                weights=weights,
-                parts=parts,
-                threads=threads,
-                exact=exact,
-                plain=plain,
-                inputs=inputs,
-                model=model,
-                also=also,
-                compiler=compiler,
-                plan=given,
-            )
-
-        made = make(self)
+        made = self._toolkit(asked)
         toolkits.check_room(
-            made, ram, flash, lambda room: tiles_that_fit(self, made, room, plan_of, make)
+            made,
+            asked.ram,
+            asked.flash,
+            lambda room: tiles_that_fit(
+                self,
+                made,
+                room,
+                lambda net: net.bound()._plan(afresh, "generic"),
+                lambda net: net._toolkit(afresh),
+            ),
         )
         toolkits.write(made, Path(folder))
         return made
 
 
-def _prefix(name: str) -> str:
-    """A prefix of everything public that the caller chose."""
-    safe = identifier(name)
-    if name and name != safe:
-        raise UserError(
-            "name must be a C identifier: letters, digits and single underscores between them, "
-            "a letter first",
-            got=repr(name),
-            fix=f"For example: {safe}",
-        )
-    return name
+def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
+    """Alternatives by layer: those that are given, else with ``tune`` those of the database."""
+    if options.choices is not None or not options.tune or not runs_here(machine):
+        return options.choices
+    compiler = find_compiler()
+    dialect = flavour_named(options.flavour or machine.flavour)
+    return Choices().known(context_of(compiler, machine_flags(compiler, dialect, machine)))
 
 
-def _check_weights(weights: str, parts: int) -> None:
-    if weights not in ("arrays", "blob"):
-        raise UserError("weights are written as arrays or blob", got=repr(weights))
-    if parts < 0:
-        raise UserError("parts must not be negative; 0 is one for each function", got=str(parts))
-
-
-def _dialect(machine: Target, plain: bool) -> str:
-    """The dialect of C where none is asked for: plain loops need no extensions of compilers."""
-    return "c99" if plain and machine.flavour == "gnu" else machine.flavour
+def _source(plan: Plan, program: Program, options: Options) -> Files:
+    """A plan's program as C."""
+    own = cast(Target, plan.target).flavour
+    # Plain loops need no extensions of compilers.
+    own = "c99" if plan.constraints.plain and own == "gnu" else own
+    dialect = options.flavour or plan.constraints.flavour or own
+    return emit(program, dialect, options.weights, options.parts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from weft.api.given import agreed, text_of
+from weft.api.given import text_of
 from weft.atomic import write_text
 from weft.cli.common import (
     Model,
@@ -31,6 +31,7 @@ from weft.cli.files import parse_bytes
 from weft.cli.layers import choices_for
 from weft.codegen.flavours import FLAVOURS, flavour_named
 from weft.ir.short_names import names_of
+from weft.options import Options
 from weft.pictures.file import write_picture
 from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
@@ -171,10 +172,10 @@ def _made(
         flavour = flavour_named(options["flavour"] or machine.flavour)
         choices = choices_for(machine, flavour, tuned)
         return model.net.plan(machine, choices=choices, **options)
-    nothing = {"threads": 1, "libraries": (), "flavour": "", "ram": None, "flash": None}
-    asked = {name: (value, nothing.get(name, False)) for name, value in options.items()}
+    threads = options["threads"] if options["threads"] > 1 else None
     text = text_of(given)
-    agreed(text, {**asked, "target": (target, ""), "tuned": (tuned, False)})
+    asked = Options(**{**options, "threads": threads}, target=target, tune=tuned and "cached")
+    asked.of_plan(text, "flavour", "ram", "flash")
     return model.net.plan_from(text)
 
 

@@ -17,7 +17,7 @@ _MOST_WEIGHTS = 8 << 20
 """Bytes of weights up to which C is compiled only to know its figures: a second or two."""
 
 
-def built(toolkit: Toolkit, compiler: str = "") -> Toolkit:
+def built(toolkit: Toolkit, compiler: Compiler | str | None = None) -> Toolkit:
     """A toolkit with the figures of a compiler for the stack, and for code and constants.
 
     Args:
@@ -26,7 +26,9 @@ def built(toolkit: Toolkit, compiler: str = "") -> Toolkit:
             code for this machine is measured with the compiler that is found here.
     """
     if compiler:
-        found, flags = compiler_named(compiler)
+        found, flags = (
+            (compiler, ()) if isinstance(compiler, Compiler) else compiler_named(compiler)
+        )
         flags = flags if any(flag.startswith("-O") for flag in flags) else ("-O2", *flags)
         flags = (*flags, *(each for each in toolkit.flags if not _chosen(flags)))
         build = Build(shlex.join(found.command), _archiver(found), flags)

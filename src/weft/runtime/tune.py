@@ -18,7 +18,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,16 +26,11 @@ import numpy as np
 
 from weft.codegen.flavours import Dialect
 from weft.errors import InternalError
-from weft.ir.graph import Graph
-from weft.ir.types import TensorType
-from weft.kernels.chains import fuser
 from weft.kernels.layers import Layer, layers_of
-from weft.kernels.table import alternatives, implementer
-from weft.ops.record import Op
+from weft.kernels.table import alternatives
 from weft.plan.choice import Measured
 from weft.plan.clock import clocked
 from weft.plan.lower import lower
-from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.reporting import announce
 from weft.runtime.cache import Cache
@@ -45,7 +40,6 @@ from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library, build
 from weft.runtime.limits import processor_name
 from weft.screen import Screen, Shown, several
-from weft.targets.target import Target
 
 Report: TypeAlias = Callable[[float, str], None]
 """``report(done, what)``: what is done next, and how much is done, from 0 to 1."""
@@ -75,43 +69,14 @@ class Setup:
     """What is tuned, and how it is built.
 
     Attributes:
-        graph: static, without composite ops.
-        ops: the op table.
-        target: the machine.
-        threads: that one run can use at the most.
-        exact: whether kernels must not round more than the definitions do.
+        plan: the network's plan with some alternatives chosen, by layer.
         compiler: that compiles it; with ``flavour`` and ``flags``.
-        libraries: whose functions are measured, too.
     """
 
-    graph: Graph
-    ops: Mapping[str, Op]
-    target: Target
-    threads: int
-    exact: bool
+    plan: Callable[[Mapping[str, str]], Plan]
     compiler: Compiler
     flavour: Dialect
     flags: Sequence[str]
-    libraries: tuple[str, ...] = ()
-
-    @property
-    def inputs(self) -> list[TensorType]:
-        """Types of the inputs, in order."""
-        return [self.graph.types[name] for name in self.graph.inputs]
-
-    def plan(self, choices: Mapping[str, str]) -> Plan:
-        """The plan with some alternatives chosen."""
-        implement = implementer(
-            self.target,
-            threads=self.threads,
-            exact=self.exact,
-            choices=choices,
-            libraries=self.libraries,
-        )
-        fuse = fuser(self.target, threads=self.threads, exact=self.exact)
-        spread = bool(self.target.caches)
-        made = make(self.graph, self.ops, implement, self.threads, spread=spread, fuse=fuse)
-        return replace(made, target=self.target)
 
 
 @dataclass(frozen=True)
@@ -254,7 +219,7 @@ class _Tuner:
         """Builds the network with some alternatives."""
         setup = self.setup
         plan = plan or setup.plan(choices)
-        program = clocked(plan, lower(plan, setup.graph.name), platform.machine())
+        program = clocked(plan, lower(plan), platform.machine())
         library = build(
             program, setup.flavour, compiler=setup.compiler, cache=self.cache, flags=setup.flags
         )

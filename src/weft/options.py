@@ -1,0 +1,267 @@
+"""The options of planning, building and writing networks, in one record.
+
+The methods of ``Net`` take an ``Options`` record, keywords, or both: a keyword goes first::
+
+    ours = weft.Options(threads=2, exact=True)
+    net.compile(options=ours)
+    net.export("toolkit", "cortex-m4", options=ours, weights="blob")
+
+``Options`` documents every option.  The ``TypedDict`` classes say which of them a method takes;
+a method ignores the others of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import numpy as np
+
+from weft.codegen.flavours import flavour_named
+from weft.errors import UserError, above_zero, nearest
+from weft.kernels.libraries import checked
+from weft.plan.lower import identifier
+from weft.plan.plan import Plan
+from weft.plan.text import Constraints, PlanText
+from weft.runtime.compiler import Compiler
+from weft.runtime.threads import thread_count
+from weft.runtime.tune import TUNE_SECONDS
+from weft.targets.table import target as find_target
+from weft.targets.target import Target
+
+PlanSource: TypeAlias = Plan | PlanText | str | Path
+"""A plan, its text (a string of several lines), or the file of one."""
+Inputs: TypeAlias = Sequence[np.ndarray] | Mapping[str, np.ndarray]
+"""Arrays for the inputs of a network, in order or by name."""
+Tune: TypeAlias = bool | Literal["cached"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a network is planned, built and written.
+
+    Attributes:
+        target: the machine; this one (``host``) if not given, and for toolkits ``generic``.
+        threads: most threads that one run can use.  Where nothing is given, compiling and tuning
+            take ``WEFT_THREADS``, else one for each core that the process may use, and all else
+            takes one.  Results do not depend on it unless ``tune`` is given, whose choices may
+            sum in another order.  The pool of threads is part of a toolkit.
+        exact: without kernels that round otherwise than the definitions do, such as Winograd
+            convolution; sums may still be in another order.
+        plain: plain loops, which sum in the order of the definitions, and only rules that are
+            bit-exact; slow.  Compiled so that products and sums round on their own: the bits
+            of a value then depend neither on kernels nor on the partition of a layer.
+        libraries: libraries whose functions are alternatives to Weft's own kernels where they
+            are faster: ``onednn``, where it is installed.  Only ``choices`` and ``tune`` choose
+            them.
+        choices: alternatives by layer, as ``tune`` finds them, in place of those that the
+            estimates prefer.
+        tune: ``True`` measures the best few alternatives of every layer that the user's database
+            of choices does not know yet, adds them to it, and uses it; ``"cached"``, and where
+            nothing is built, uses it and measures nothing.  By default the database plays no
+            part, so that builds do not depend on what was once measured.
+        tune_seconds: for how long networks run while tuning; building them comes on top.
+        plan: the plan to build in place of a new one; see ``Net.plan_from``.  Target, threads,
+            ``exact``, ``plain`` and libraries are the plan's.
+        flavour: dialect of C: ``c89``, ``c99`` or ``gnu``; the target's if not given.
+        ram: limit in bytes for arena, stack, state, inputs and outputs.
+        flash: limit in bytes for code and constants.
+        batch: size of an open leading dimension.
+        simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions; by
+            default the widest that this machine has.
+        compiler: compiler of the C; by default the one that is found.  A text is a command with
+            its flags.  A toolkit is built with it, and it measures stack and flash, which are
+            estimates without one for targets other than ``host``.
+        name: prefix of everything public in the C; the graph's name if not given.
+        weights: ``arrays`` in the C, or a ``blob`` that the caller passes.
+        parts: number of C sources; 0 is one for each function.
+        inputs: arrays for the self-test; seeded random ones if not given.
+        model: what was compiled, for people; the graph's name if not given.
+        also: names of exports of plugins, whose files are written, too.
+
+    Raises:
+        UserError: an option has no possible value.
+    """
+
+    target: str | Target = ""
+    threads: int | None = None
+    exact: bool = False
+    plain: bool = False
+    libraries: Sequence[str] = ()
+    choices: Mapping[str, str] | None = None
+    tune: Tune = False
+    tune_seconds: float = TUNE_SECONDS
+    plan: PlanSource | None = None
+    flavour: str = ""
+    ram: int | None = None
+    flash: int | None = None
+    batch: int = 1
+    simd: str = ""
+    compiler: Compiler | str | None = None
+    name: str = ""
+    weights: str = "arrays"
+    parts: int = 1
+    inputs: Inputs | None = field(default=None, compare=False)
+    model: str = ""
+    also: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.threads is not None:
+            thread_count(self.threads)
+        if self.libraries:
+            object.__setattr__(self, "libraries", checked(self.libraries))
+        if self.tune not in (True, False, "cached"):
+            raise UserError('tune must be True, False or "cached"', got=repr(self.tune))
+        above_zero("tune_seconds", self.tune_seconds)
+        if self.flavour:
+            flavour_named(self.flavour)
+        if self.weights not in ("arrays", "blob"):
+            raise UserError("weights are written as arrays or blob", got=repr(self.weights))
+        if self.parts < 0:
+            rule = "parts must not be negative; 0 is one for each function"
+            raise UserError(rule, got=str(self.parts))
+        if self.name and self.name != identifier(self.name):
+            raise UserError(
+                "name must be a C identifier: letters, digits and single underscores between "
+                "them, a letter first",
+                got=repr(self.name),
+                fix=f"For example: {identifier(self.name)}",
+            )
+
+    def machine(self, default: str = "host") -> Target:
+        """The target, or another one where none is given."""
+        found = self.target or default
+        return find_target(found) if isinstance(found, str) else found
+
+    def constraints(self, tuned: bool) -> Constraints:
+        """What a plan notes of the options, and whether it has measured choices."""
+        return Constraints(
+            self.exact,
+            self.plain,
+            tuple(self.libraries),
+            tuned,
+            self.flavour,
+            self.ram,
+            self.flash,
+        )
+
+    def of_plan(self, plan: PlanText, *names: str) -> Options:
+        """These options with a plan's in place of those that decide plans.
+
+        Args:
+            plan: the plan.
+            names: options that must be the plan's, too, where they are given: of ``flavour``,
+                ``ram`` and ``flash``.
+
+        Raises:
+            UserError: an option contradicts the plan.
+        """
+        made = plan.constraints
+        names = ("exact", "plain", "libraries", *names)
+        own: dict[str, Any] = {name: getattr(made, name) for name in names}
+        own |= {"target": plan.target, "threads": plan.threads}
+        tune = self.tune if made.tuned else False
+        for name, planned in {**own, "tune": tune, "choices": None}.items():
+            value = getattr(self, name)
+            given = value.name if isinstance(value, Target) else value
+            if value != getattr(_NOTHING, name) and given != planned:
+                raise UserError(
+                    f"{name} is the plan's where a plan is given",
+                    got=f"{given} beside a plan with {planned}",
+                    fix="Leave it out, or plan again with it.",
+                )
+        own |= {
+            "target": self.target if isinstance(self.target, Target) else plan.target,
+            "plan": plan,
+            "flavour": self.flavour or made.flavour,
+            "ram": made.ram if self.ram is None else self.ram,
+            "flash": made.flash if self.flash is None else self.flash,
+        }
+        return replace(self, **own)
+
+
+_NOTHING = Options()
+
+
+class TuneKeywords(TypedDict, total=False):
+    """Options of tuning."""
+
+    threads: int | None
+    exact: bool
+    libraries: Sequence[str]
+    flavour: str
+    batch: int
+    simd: str
+    compiler: Compiler | str | None
+
+
+class CompileKeywords(TuneKeywords, total=False):
+    """Options of building for this machine."""
+
+    plain: bool
+    tune: Tune
+    tune_seconds: float
+    plan: PlanSource | None
+
+
+class PlanKeywords(TypedDict, total=False):
+    """Options of planning."""
+
+    threads: int | None
+    exact: bool
+    plain: bool
+    libraries: Sequence[str]
+    choices: Mapping[str, str] | None
+    tune: Tune
+    flavour: str
+    ram: int | None
+    flash: int | None
+
+
+class ProgramKeywords(PlanKeywords, total=False):
+    """Options of lowering, also of a given plan."""
+
+    plan: PlanSource | None
+
+
+class SourceKeywords(ProgramKeywords, total=False):
+    """Options of C."""
+
+    name: str
+    weights: str
+    parts: int
+
+
+class ToolkitKeywords(SourceKeywords, total=False):
+    """Options of toolkits."""
+
+    inputs: Inputs | None
+    model: str
+    also: Sequence[str]
+    compiler: Compiler | str | None
+
+
+def chosen(
+    kind: type[Any], options: Options | None, keywords: Mapping[str, Any], **given: Any
+) -> Options:
+    """The options of a call: its keywords, before those of a record.
+
+    Args:
+        kind: the ``TypedDict`` of the options that the method takes.
+        options: the record.
+        keywords: of the call.
+        given: options that are parameters of the method; empty ones are not given.
+
+    Raises:
+        TypeError: the method takes no such keyword.
+        UserError: an option has no possible value.
+    """
+    names = {*kind.__optional_keys__, *given}
+    for name in keywords:
+        if name not in names:
+            meant = nearest(name, names, 1)
+            raise TypeError(f"unexpected keyword argument {name!r}. {meant}".rstrip(". "))
+    base = {} if options is None else {name: getattr(options, name) for name in names}
+    return Options(**{**base, **keywords, **{name: each for name, each in given.items() if each}})
