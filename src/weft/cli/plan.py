@@ -173,8 +173,9 @@ def _made(
         choices = choices_for(machine, flavour, tuned)
         return model.net.plan(machine, choices=choices, **options)
     threads = options["threads"] if options["threads"] > 1 else None
-    text = text_of(given)
-    asked = Options(**{**options, "threads": threads}, target=target, tune=tuned and "cached")
+    text, more = text_of(given), {"threads": threads, "target": target, "tune": tuned and "cached"}
+    known: dict[str, Any] = {**options, **more}
+    asked = Options(**known)
     asked.of_plan(text, "flavour", "ram", "flash")
     return model.net.plan_from(text)
 
