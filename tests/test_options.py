@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from weft import options as module
+from weft.cli.options import FLAGS
 from weft.errors import UserError
 from weft.options import Options
 
@@ -95,3 +96,7 @@ def test_options_that_contradict_a_plan_are_refused(net: weft.Net, more: dict[st
 def test_a_compiler_may_be_a_command_with_flags(net: weft.Net) -> None:
     fast = net.compile(compiler="cc -DGIVEN", threads=1)
     assert fast.library.path != net.compile(compiler="cc", threads=1).library.path
+
+
+def test_the_command_line_has_options_of_the_record() -> None:
+    assert FLAGS.keys() <= {each.name for each in fields(Options)}

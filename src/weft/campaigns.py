@@ -26,6 +26,7 @@ from weft.errors import UserError, nearest_or_all
 from weft.explore.campaign import Campaign, Cell, Trial
 from weft.explore.trials import Samples, right
 from weft.ir.graph import Graph
+from weft.options import Options
 from weft.recipes import recipe_named
 from weft.rewrite.recipe import Recipe, applied, parameters_of
 from weft.variants import samples_of
@@ -48,6 +49,7 @@ def campaign(
     per_layer: bool = False,
     batch: int = 1,
     threads: int | None = None,
+    options: Options | None = None,
     report: Report | None = None,
     **parameters: object,
 ) -> Campaign:
@@ -66,18 +68,20 @@ def campaign(
         data: samples, as for ``weft.compare``; a few random inputs if not given.
         per_layer: repeat everything for each tensor alone.
         batch: size of an open leading dimension.
-        threads: that one run can use; by default as ``compile`` has it.
+        threads: most threads that one run can use; by default as ``compile`` has it.
+        options: see ``weft.Options``, in place of ``batch`` and ``threads``.
         report: is told what happens.
         parameters: of the recipe that stay as they are.
 
     Returns:
         The rates with their intervals: a table, a record for JSON, a picture.
     """
-    net = (model if isinstance(model, Net) else load(model)).bound(batch)
+    options = options or Options(batch=batch, threads=threads)
+    net = (model if isinstance(model, Net) else load(model)).bound(options.batch)
     plan = _planned(recipe_named(recipe), grid or {}, parameters, trials, seed)
     samples = samples_of(data, net)
     layers = _layers(plan, net.graph) if per_layer else ()
-    runner = _Runner(net, samples, threads)
+    runner = _Runner(net, samples, replace(options, batch=1))
     runner.start()
     watch = _Watch(report, (1 + len(layers)) * len(plan.cells) * plan.trials)
     start = time.perf_counter() - runner.building
@@ -214,7 +218,7 @@ class _Runner:
 
     net: Net
     samples: Samples
-    threads: int | None
+    options: Options
     builds: int = 0
     building: float = 0.0
     correct: int = 0
@@ -249,7 +253,7 @@ class _Runner:
 
     def _built(self, net: Net) -> CompiledNet:
         start = time.perf_counter()
-        built = net.compile(threads=self.threads)
+        built = net.compile(options=self.options)
         self.building += time.perf_counter() - start
         self.builds += 1
         return built

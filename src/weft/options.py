@@ -206,6 +206,14 @@ class CompileKeywords(TuneKeywords, total=False):
     plan: PlanSource | None
 
 
+class CompareKeywords(TypedDict, total=False):
+    """Options of comparing networks."""
+
+    batch: int
+    threads: int | None
+    exact: bool
+
+
 class PlanKeywords(TypedDict, total=False):
     """Options of planning."""
 
@@ -215,18 +223,13 @@ class PlanKeywords(TypedDict, total=False):
     libraries: Sequence[str]
     choices: Mapping[str, str] | None
     tune: Tune
+    plan: PlanSource | None
     flavour: str
     ram: int | None
     flash: int | None
 
 
-class ProgramKeywords(PlanKeywords, total=False):
-    """Options of lowering, also of a given plan."""
-
-    plan: PlanSource | None
-
-
-class SourceKeywords(ProgramKeywords, total=False):
+class SourceKeywords(PlanKeywords, total=False):
     """Options of C."""
 
     name: str

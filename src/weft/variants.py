@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from weft.explore.comparison import Comparison, Variant, changes_of, unique
 from weft.explore.trials import Call, Samples, qualities, read_samples, timings
 from weft.export.golden import sample_inputs
 from weft.ir.diff import diff
+from weft.options import CompareKeywords, Options, chosen
 from weft.plan.report import report
 from weft.runtime.timing import from_c
 
@@ -36,12 +38,11 @@ def compare(
     *,
     names: Sequence[str] = (),
     data: str | Path | Mapping[str, np.ndarray] | None = None,
-    target: str = "host",
-    batch: int = 1,
-    threads: int = 1,
-    exact: bool = False,
+    target: str = "",
     run: bool = True,
     seconds: float = 2.0,
+    options: Options | None = None,
+    **keywords: Unpack[CompareKeywords],
 ) -> Comparison:
     """Compares networks: what they compute and need, how fast and how good they are.
 
@@ -53,15 +54,16 @@ def compare(
             element of the first output hits is the accuracy.  Without data the outputs for
             a few random inputs are compared.
         target: the machine that arena and flash are of; time is measured on this one.
-        batch: size of an open leading dimension.
-        threads: that one run can use.
-        exact: leave out kernels that round otherwise than the definitions do.
         run: build the networks for this machine and run them.
         seconds: for how long all of them run for time.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
 
     Returns:
         The figures, which are rows of a table, a record for JSON, and a plot.
     """
+    asked = chosen(CompareKeywords, options, keywords, target=target)
+    asked = replace(asked, threads=asked.threads or 1)
     if not models:
         raise UserError("there must be something to compare", got="no network")
     above_zero("seconds", seconds)
@@ -72,28 +74,25 @@ def compare(
     for each in models:
         if not isinstance(each, str | Path | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError("a model is a network or its file", got=type(each).__name__)
-    nets = [(each if isinstance(each, Net) else load(each)).bound(batch) for each in models]
+    nets = [(each if isinstance(each, Net) else load(each)).bound(asked.batch) for each in models]
     called = unique(names or [_name(each) for each in models])
-    variants = [
-        _variant(name, net, nets[0], target, threads, exact)
-        for name, net in zip(called, nets, strict=True)
-    ]
+    variants = [_variant(name, net, nets[0], asked) for name, net in zip(called, nets, strict=True)]
     if run:
         samples = samples_of(data, nets[0])
         named = dict(zip(called, nets, strict=True))
-        variants = _tried(variants, named, samples, threads, exact, seconds)
+        variants = _tried(variants, named, samples, asked, seconds)
     elif data is not None:
         raise UserError("data are for networks that run", got="data, and not to run")
-    return Comparison(target, tuple(variants))
+    return Comparison(asked.machine().name, tuple(variants))
 
 
 def _name(model: str | Path | Net) -> str:
     return model.graph.name if isinstance(model, Net) else Path(model).stem
 
 
-def _variant(name: str, net: Net, first: Net, target: str, threads: int, exact: bool) -> Variant:
+def _variant(name: str, net: Net, first: Net, options: Options) -> Variant:
     counted = net.simplified().stats()
-    planned = report(net.plan(target, threads=threads, exact=exact))
+    planned = report(net.plan(options=options))
     return Variant(
         name=name,
         nodes=len(net.graph.nodes),
@@ -148,12 +147,11 @@ def _tried(
     variants: Sequence[Variant],
     nets: Mapping[str, Net],
     samples: Samples,
-    threads: int,
-    exact: bool,
+    options: Options,
     seconds: float,
 ) -> list[Variant]:
     """The variants with what running them says."""
-    built = {name: net.compile(threads=threads, exact=exact) for name, net in nets.items()}
+    built = {name: net.compile(options=options) for name, net in nets.items()}
     calls: dict[str, Call] = {name: partial(_call, each) for name, each in built.items()}
     types = {name: net.inputs for name, net in nets.items()}
     good = qualities(calls, types, samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,34 @@ def test_what_is_no_plan(digits: Path, tmp_path: Path) -> None:
     result = weft("plan", digits, "--plan", path)
     assert result.exit_code == 1
     assert result.stderr == ("error: plan: one of 'weft' is expected\n  got: graph\n  at: line 1\n")
+
+
+@pytest.fixture
+def edited(digits: Path, tmp_path: Path) -> Path:
+    """A plan for this machine with a kernel that would not have been chosen."""
+    path = tmp_path / "edited.plan"
+    good("plan", digits, "--exact", "-o", path)
+    text, count = re.subn(r"kernel (?!nest)[\w-]+, cheapest", "kernel nest", path.read_text())
+    assert count
+    path.write_text(text)
+    return path
+
+
+def test_commands_that_run_take_a_plan(digits: Path, edited: Path) -> None:
+    layers = record("bench", digits, "--plan", edited, "--layers", "--seconds", "0.01")["layers"]
+    assert "nest" in {each["scheme"] for each in layers}
+    good("bench", digits, "--plan", edited, "--seconds", "0.01")
+    assert record("run", digits, "--random", "--plan", edited)["outputs"]
+    assert record("verify", digits, "--against", "reference", "--plan", edited)["passed"]
+
+
+@pytest.mark.parametrize("line", ["bench", "run --random"])
+def test_commands_that_run_refuse_what_contradicts_the_plan(
+    digits: Path, edited: Path, line: str
+) -> None:
+    result = weft(*line.split(), digits, "--plan", edited, "--threads", "2")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: threads is the plan's where a plan is given\n")
+    result = weft(*line.split(), digits, "--plan", edited, "--simd", "sse2")
+    assert result.exit_code == 1
+    assert "--simd" in result.stderr or "simd" in result.stderr

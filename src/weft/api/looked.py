@@ -19,7 +19,7 @@ from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
-from weft.options import Options, ProgramKeywords, chosen
+from weft.options import Options, PlanKeywords, chosen
 from weft.plan.lower import lower
 from weft.plan.stats import GraphStats, stats
 from weft.plan.tap import tap
@@ -148,7 +148,7 @@ class Looked(Planned):
         *inputs: np.ndarray | Mapping[str, np.ndarray],
         oracle: Oracle | None = None,
         options: Options | None = None,
-        **keywords: Unpack[ProgramKeywords],
+        **keywords: Unpack[PlanKeywords],
     ) -> list[Difference]:
         """Runs the net on this machine and compares what every step makes.
 
@@ -164,7 +164,7 @@ class Looked(Planned):
             The outputs, then what steps make in order of execution, as far as the
             oracle knows it.
         """
-        asked = chosen(ProgramKeywords, options, keywords)
+        asked = chosen(PlanKeywords, options, keywords)
         net = self.bound()
         arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
         plan = net._plan(asked)

@@ -26,7 +26,6 @@ from weft.options import (
     Options,
     PlanKeywords,
     PlanSource,
-    ProgramKeywords,
     SourceKeywords,
     ToolkitKeywords,
     chosen,
@@ -60,6 +59,8 @@ class Planned(Network):
         **keywords: Unpack[PlanKeywords],
     ) -> Plan:
         """Groups, kernels, layouts, order and memory for a target; ``str`` of it parses back.
+
+        With ``plan``, what ``plan_from`` gives.
 
         Args:
             target: the machine; this one if not given.
@@ -168,7 +169,7 @@ class Planned(Network):
         name: str = "",
         *,
         options: Options | None = None,
-        **keywords: Unpack[ProgramKeywords],
+        **keywords: Unpack[PlanKeywords],
     ) -> Program:
         """The plan, or one that is given, as calls of functions at addresses.
 
@@ -178,7 +179,7 @@ class Planned(Network):
             options: see ``weft.Options``, as for the keywords.
             keywords: options.
         """
-        made = chosen(ProgramKeywords, options, keywords, target=target, name=name)
+        made = chosen(PlanKeywords, options, keywords, target=target, name=name)
         return lower(self._plan(made), made.name or self.graph.name)
 
     def source(

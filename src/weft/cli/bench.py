@@ -10,50 +10,28 @@ from pathlib import Path
 
 import click
 
-from weft.cli.common import (
-    SECONDS,
-    SEED,
-    Model,
-    State,
-    exact_option,
-    json_option,
-    libraries_option,
-    model_options,
-    say,
-    simd_option,
-    table,
-    tuned_option,
-    wide_option,
-    working,
-    write_json,
-)
 from weft.cli.draw import svg_option
 from weft.cli.files import random_inputs
-from weft.cli.layers import Settings, choices_for, runnable, show_layers, show_limits
-from weft.codegen.flavours import flavour_named
+from weft.cli.layers import built_as, runnable, show_layers, show_limits
+from weft.cli.model import Model, model_options
+from weft.cli.options import SECONDS, SEED, json_option, options, wide_option
+from weft.cli.output import State, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
-from weft.runtime.compiler import find_compiler, machine_flags
+from weft.options import Options
+from weft.plan.lower import lower
+from weft.runtime.compiler import find_compiler
 from weft.runtime.library import Library, build
-from weft.runtime.threads import MOST_THREADS
 from weft.runtime.timing import Timing, from_c, from_python, measure, microseconds
-from weft.targets.target import Target
 
 _CALLS_SHARE = 0.25
 """Of the time to measure C, for calls from Python."""
 
 
-def _built(model: Model, machine: Target, flavour: str, settings: Settings) -> Library:
-    choices = choices_for(machine, flavour_named(flavour), settings.tuned)
-    program = model.net.program(
-        machine,
-        threads=settings.threads,
-        exact=settings.exact,
-        choices=choices,
-        libraries=settings.libraries,
-    )
-    flags = machine_flags(find_compiler(), flavour_named(flavour), machine)
-    return build(program, flavour, flags=flags)
+def _built(model: Model, options: Options, flavour: str) -> Library:
+    plan = model.net.plan(options=options)
+    dialect, flags = built_as(plan, flavour)
+    return build(lower(plan), dialect, flags=flags)
 
 
 def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
@@ -76,20 +54,17 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
 @click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
 @click.option("--seed", default=0, type=SEED, show_default=True, help="Of the random inputs.")
-@click.option(
-    "--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="Weft's."
+@options(
+    "threads",
+    "target",
+    "simd",
+    "tune",
+    "plan",
+    "exact",
+    "libraries",
+    target="Instructions to use, of those that this machine has (see `weft targets`).",
+    plan="Measure this plan (`weft plan MODEL -o FILE`).",
 )
-@click.option(
-    "--target",
-    default="host",
-    show_default=True,
-    is_eager=True,  # --limits needs it
-    help="Instructions to use, of those that this machine has (see `weft targets`).",
-)
-@simd_option
-@tuned_option
-@exact_option
-@libraries_option
 @click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option(
     "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
@@ -112,12 +87,7 @@ def bench(
     flavours: Sequence[str],
     rival: bool,
     seed: int,
-    threads: int,
-    target: str,
-    simd: str | None,
-    tuned: bool,
-    exact: bool,
-    libraries: tuple[str, ...],
+    options: Options,
     layers: bool,
     top: int | None,
     svg: Path | None,
@@ -134,10 +104,9 @@ def bench(
     the least. Of limit says how much of what this machine can do was reached: of its
     multiply-adds, or of the level of memory from which the operands have to come.
     """
-    machine = runnable(target, simd)
-    settings = Settings(seconds, seed, threads, tuned, exact, libraries)
+    options = runnable(options)
     if layers:
-        show_layers(state, model, machine, settings, top or 0, svg)
+        show_layers(state, model, options, seconds=seconds, seed=seed, top=top or 0, svg=svg)
         return
     if top or svg is not None:
         raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
@@ -147,7 +116,7 @@ def bench(
     for flavour in flavours or ("",):
         start = time.perf_counter()
         with working("compiling"):
-            library = _built(model, machine, flavour or machine.flavour, settings)
+            library = _built(model, options, flavour)
         built = time.perf_counter() - start
         what = f"weft {library.files.flavour.name}"
         with working("measuring"):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.common import State, json_option, table, was_given, wide_option, write_json
 from weft.cli.files import parse_bytes
+from weft.cli.options import json_option, was_given, wide_option
+from weft.cli.output import State, table, write_json
 from weft.errors import UserError
 from weft.plan.report import size
 from weft.runtime.cache import Cache, Entry

@@ -8,20 +8,13 @@ from pathlib import Path
 import click
 
 from weft import campaigns
-from weft.cli.common import (
-    SEED,
-    Model,
-    State,
-    json_option,
-    model_options,
-    table,
-    threads_option,
-    wide_option,
-    write_json,
-)
 from weft.cli.draw import svg_option
+from weft.cli.model import Model, model_options
+from weft.cli.options import ALL_CORES, SEED, json_option, options, wide_option
+from weft.cli.output import State, table, write_json
 from weft.cli.tune import watched
 from weft.errors import UserError
+from weft.options import Options
 from weft.pictures.file import write_picture
 from weft.recipes import parse_steps
 
@@ -39,7 +32,7 @@ from weft.recipes import parse_steps
 )
 @click.option("--per-layer", is_flag=True, help="Repeat everything for each tensor alone.")
 @svg_option("Draw the shares of predictions that changed to this file.")
-@threads_option
+@options("threads", threads=ALL_CORES)
 @wide_option
 @json_option
 @click.pass_obj
@@ -52,7 +45,7 @@ def campaign(
     data: str | None,
     per_layer: bool,
     svg: Path | None,
-    threads: int | None,
+    options: Options,
 ) -> None:
     """Applies RECIPE to MODEL again and again, each time with another seed, and runs it.
 
@@ -74,7 +67,7 @@ def campaign(
             seed=seed,
             data=data,
             per_layer=per_layer,
-            threads=threads,
+            threads=options.threads,
             report=report,
         )
     if svg is not None:

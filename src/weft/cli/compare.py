@@ -9,43 +9,26 @@ from typing import cast
 import click
 
 from weft import api, variants
-from weft.cli.common import (
-    SECONDS,
-    State,
-    batch_option,
-    exact_option,
-    json_option,
-    parse_shapes,
-    planned_threads_option,
-    quiet_option,
-    say,
-    shapes_option,
-    table,
-    target_option,
-    was_given,
-    wide_option,
-    working,
-    write_json,
-)
 from weft.cli.draw import svg_option
+from weft.cli.model import parse_shapes, shapes_option
+from weft.cli.options import SECONDS, json_option, options, quiet_option, was_given, wide_option
+from weft.cli.output import State, say, table, working, write_json
 from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
+from weft.options import Options
 from weft.pictures.file import write_picture
 
 
 @click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
-@batch_option
 @click.option(
     "--data",
     metavar="FILE|NAME",
     help="Samples: .npz with an array for each input, and `labels` for accuracy; "
     "or a data set (`weft datasets`).",
 )
-@target_option
-@planned_threads_option
-@exact_option
+@options("batch", "target", "threads", "exact")
 @click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
 @click.option(
     "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
@@ -60,11 +43,8 @@ def compare(
     state: State,
     models: Sequence[Path],
     shapes: Sequence[str],
-    batch: int,
     data: str | None,
-    target: str,
-    threads: int,
-    exact: bool,
+    options: Options,
     no_run: bool,
     seconds: float,
     svg: Path | None,
@@ -87,10 +67,7 @@ def compare(
             [api.load(path, given) for path in models],
             names=[path.stem for path in models],
             data=data,
-            target=target,
-            batch=batch,
-            threads=threads,
-            exact=exact,
+            options=options,
             run=not no_run,
             seconds=seconds,
         )

@@ -8,12 +8,15 @@ from typing import cast, get_args
 
 import click
 
-from weft.cli.common import Function, Model, State, json_option, model_options, working, write_json
-from weft.cli.layers import Settings, profiled, runnable
+from weft.cli.layers import profiled
+from weft.cli.model import Model, model_options
+from weft.cli.options import NEW_FILE, Function, json_option
+from weft.cli.output import State, working, write_json
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ops.table import OPS
+from weft.options import Options
 from weft.pictures.file import is_png, write_picture
 from weft.pictures.picture import Format
 from weft.pictures.picture import draw as draw_graph
@@ -33,8 +36,7 @@ def format_of(path: Path) -> Format:
 
 def _measured(model: Model, graph: Graph) -> dict[str, float]:
     """Microseconds of each node on this machine, one thread."""
-    settings = Settings(seconds=1.0, seed=0, threads=1)
-    return node_times(profiled(model, runnable("host"), settings), graph, OPS)
+    return node_times(profiled(model, Options(), seconds=1.0), graph, OPS)
 
 
 def _svg(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -45,9 +47,7 @@ def _svg(context: click.Context, option: click.Parameter, path: Path | None) -> 
 
 def svg_option(help: str) -> Callable[[Function], Function]:
     """``--svg FILE``: a picture of what a command finds."""
-    return click.option(
-        "--svg", type=click.Path(dir_okay=False, path_type=Path), callback=_svg, help=help
-    )
+    return click.option("--svg", type=NEW_FILE, callback=_svg, help=help)
 
 
 @click.command(short_help="A picture of the graph after any pass.")
@@ -56,7 +56,7 @@ def svg_option(help: str) -> Callable[[Function], Function]:
     "-o",
     "--output",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="The file: .svg, .png, .html (folds, searches, shows all details), or .dot for Graphviz.",
 )
 @click.option(

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from weft.cli.common import (
-    Model,
-    State,
-    exact_option,
-    json_option,
-    model_options,
-    state_option,
-    with_states,
-    working,
-    write_json,
-)
-from weft.cli.files import gather_inputs, parse_bytes
-from weft.codegen.flavours import FLAVOURS
+from weft.cli.files import gather_inputs
+from weft.cli.model import Model, model_options, state_option, with_states
+from weft.cli.options import json_option, options
+from weft.cli.output import State, working, write_json
 from weft.export import Toolkit
+from weft.options import Options
 from weft.plan.report import size
-from weft.runtime.threads import MOST_THREADS
 
 
 @click.command(short_help="Write C with build file, tests, memory map and report.")
 @model_options
-@click.option(
-    "--target",
-    default="",
-    help="The machine (see `weft targets`) [default: generic, which is portable C99].",
-)
-@click.option(
-    "--compiler",
-    default="",
-    metavar="'CC FLAGS'",
-    help="What builds it: measures stack, code and constants, and goes into the Makefile.",
+@options(
+    "target",
+    "compiler",
+    "plan",
+    "name",
+    "flavour",
+    "weights",
+    "parts",
+    "threads",
+    "ram",
+    "flash",
+    "also",
+    "exact",
+    "plain",
+    target="The machine (see `weft targets`) [default: generic, which is portable C99].",
+    threads="Threads that a run can use [default: 1]; a pool of them is written too.",
 )
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
 @click.option(
@@ -45,66 +43,16 @@ from weft.runtime.threads import MOST_THREADS
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder: absent, empty, or an earlier toolkit, which is replaced.",
 )
-@click.option("--name", default="", help="Prefix of everything public [default: the model's name].")
-@click.option("--flavour", default="", help=f"{', '.join(FLAVOURS)} [default: the target's].")
-@click.option(
-    "--weights",
-    type=click.Choice(["arrays", "blob"]),
-    default="arrays",
-    show_default=True,
-    help="Constants in the source, or a binary file that the caller passes.",
-)
-@click.option("--split", is_flag=True, help="One source for each function.")
-@click.option(
-    "--threads",
-    type=click.IntRange(1, MOST_THREADS),
-    default=1,
-    show_default=True,
-    help="Threads that a run can use at the most; a pool of them is written too.",
-)
-@click.option(
-    "--ram", help="Refuse what needs more, as 256K: arena, stack, state, inputs and outputs."
-)
-@click.option("--flash", help="Refuse what needs more, as 1M: code and constants.")
 @state_option
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="NAME",
-    help="Write the files of this export, too (`weft exports`); may be given for several.",
-)
-@click.option(
-    "--plan",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Build this plan (`weft plan MODEL -o FILE`); it has the target, threads and limits.",
-)
-@exact_option
-@click.option(
-    "--plain",
-    is_flag=True,
-    help="Plain loops in the order of the definitions, to read and audit; slow.",
-)
 @json_option
 @click.pass_obj
 def export(
     state: State,
     model: Model,
-    target: str,
-    compiler: str,
+    options: Options,
     data: tuple[str, ...],
     output: Path,
-    name: str,
-    flavour: str,
-    weights: str,
-    split: bool,
-    threads: int,
-    ram: str | None,
-    flash: str | None,
     states: tuple[str, ...],
-    also: tuple[str, ...],
-    plan: Path | None,
-    exact: bool,
-    plain: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
 
@@ -117,21 +65,7 @@ def export(
     with working("planning, generating and making golden data"):
         made = net.export(
             output,
-            target or "generic",
-            ram=None if ram is None else parse_bytes(ram),
-            flash=None if flash is None else parse_bytes(flash),
-            name=name,
-            flavour=flavour,
-            weights=weights,
-            parts=0 if split else 1,
-            threads=threads,
-            exact=exact,
-            plain=plain,
-            inputs=inputs,
-            model=model.path.name,
-            also=also,
-            compiler=compiler,
-            plan=plan,
+            options=replace(options, inputs=inputs, model=model.path.name),
         )
     names = sorted(each.name for each in output.iterdir())
     figures = {
@@ -148,7 +82,7 @@ def export(
         write_json({"folder": output, "target": made.target, "files": names, **figures})
         return
     click.echo(f"{output}: {', '.join(names)}")
-    if not target and plan is None:
+    if not options.target and options.plan is None:
         click.echo(
             f"target generic, as none was named: {made.files.flavour.name.upper()} for any machine "
             "(--target NAME; `weft targets` lists them)"

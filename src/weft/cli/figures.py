@@ -6,17 +6,9 @@ from collections.abc import Mapping
 
 import click
 
-from weft.cli.common import (
-    Model,
-    State,
-    json_option,
-    model_options,
-    say,
-    table,
-    wide_option,
-    working,
-    write_json,
-)
+from weft.cli.model import Model, model_options
+from weft.cli.options import json_option, wide_option
+from weft.cli.output import State, say, table, working, write_json
 from weft.ir.short_names import names_of
 from weft.plan.report import size
 from weft.plan.stats import LayerStats

@@ -9,21 +9,9 @@ import click
 import numpy as np
 
 from weft import api
-from weft.cli.common import (
-    State,
-    batch_option,
-    exact_option,
-    json_option,
-    libraries_option,
-    parse_shapes,
-    planned_threads_option,
-    say,
-    table,
-    target_option,
-    wide_option,
-    working,
-    write_json,
-)
+from weft.cli.model import parse_shapes
+from weft.cli.options import json_option, options, wide_option
+from weft.cli.output import State, say, table, working, write_json
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.short_names import names_of
@@ -33,6 +21,7 @@ from weft.kernels.examples import example_graph, op_named, parse_attributes
 from weft.kernels.libraries import LIBRARIES
 from weft.kernels.offers import Layer
 from weft.ops.table import OPS
+from weft.options import Options
 from weft.plan.choice import Answer
 
 
@@ -73,7 +62,6 @@ def _of_op(
 @click.command(short_help="Alternatives for an op or a layer; refusals with reasons.")
 @click.argument("what", required=False)
 @click.argument("attributes", nargs=-1, metavar="[KEY=VALUE]...")
-@target_option
 @click.option("--dtype", help="Of an op's inputs: f32 (float32), i8, ... [default: f32].")
 @click.option(
     "--input",
@@ -82,10 +70,7 @@ def _of_op(
     metavar="TYPE|NAME=SHAPE",
     help="Of an op: type of an input, as f32[1,64,56,56]; of a model as for other commands.",
 )
-@batch_option
-@planned_threads_option
-@exact_option
-@libraries_option
+@options("target", "batch", "threads", "exact", "libraries")
 @wide_option
 @json_option
 @click.pass_obj
@@ -93,13 +78,9 @@ def impls(
     state: State,
     what: str | None,
     attributes: Sequence[str],
-    target: str,
     dtype: str | None,
     inputs: Sequence[str],
-    batch: int,
-    threads: int,
-    exact: bool,
-    libraries: tuple[str, ...],
+    options: Options,
 ) -> None:
     """Lists the implementations of WHAT: an op, MODEL, or MODEL:NODE.
 
@@ -120,16 +101,16 @@ def impls(
                 raise UserError(
                     "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
                 )
-            net, asked = api.load(model[0], parse_shapes(inputs)).bound(batch), model[1]
-        graph = net.expanded(target, exact=exact).graph
+            net, asked = api.load(model[0], parse_shapes(inputs)).bound(options.batch), model[1]
+        graph = net.expanded(options.machine(), exact=options.exact).graph
         # A node may be asked for as it is shown.
         node = next((each for each, shown in names_of(graph).items() if shown == asked), asked)
-        layers = net.implementations(
-            target, node=node, threads=threads, exact=exact, libraries=libraries
-        )
+        layers = net.implementations(node=node, options=options)
     names = names_of(graph, (name for each in layers for name in (each.name, *each.nodes)))
     if state.json:
-        write_json({"target": target, "layers": [each.record() for each in layers]})
+        write_json(
+            {"target": options.target or "host", "layers": [each.record() for each in layers]}
+        )
     elif model is not None and not node:
         _overview(layers, names)
     else:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import click
 
-from weft.cli.common import Model, State, say, table, working, write_json
+from weft.api.given import machine_of, text_of
 from weft.cli.files import random_inputs
+from weft.cli.model import Model
+from weft.cli.output import State, say, table, working, write_json
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
+from weft.options import Options
 from weft.pictures.file import write_picture
 from weft.pictures.roofline import Dot, Roof, roofline
 from weft.plan.lower import lower
+from weft.plan.plan import Plan
 from weft.plan.report import size
-from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.runtime.timing import microseconds
-from weft.targets.table import host, runs_here, target
+from weft.targets.table import host, runs_here
 from weft.targets.target import Target
 
 _HEADINGS = (
@@ -82,35 +85,6 @@ def _total(found: Profile) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How to measure.
-
-    Attributes:
-        seconds: for how long.
-        seed: of the random inputs.
-        threads: that one run can use at the most.
-        tuned: whether the database of measured choices is used.
-        exact: whether kernels must round as the definitions do.
-        libraries: whose functions choices may name.
-    """
-
-    seconds: float
-    seed: int
-    threads: int
-    tuned: bool = False
-    exact: bool = False
-    libraries: tuple[str, ...] = ()
-
-
-def choices_for(machine: Target, flavour: Dialect, tuned: bool) -> Mapping[str, str]:
-    """What was measured on this machine, if it is to be used."""
-    if not tuned:
-        return {}
-    compiler = find_compiler()
-    return Choices().known(context_of(compiler, machine_flags(compiler, flavour, machine)))
-
-
 def picture(found: Profile, measured: Limits) -> str:
     """The roofline plot of a profile."""
     dots = [
@@ -134,68 +108,85 @@ def picture(found: Profile, measured: Limits) -> str:
     return roofline(found.name, caption, dots, measured.gflops, roofs)
 
 
-def runnable(name: str, simd: str | None = None) -> Target:
-    """A target whose instructions this machine has.
+def runnable(options: Options) -> Options:
+    """The options with a target whose instructions this machine has.
 
     Args:
-        name: of the target.
-        simd: instead of it, this machine with these vector instructions and no others.
+        options: perhaps with ``simd``: this machine with these vector instructions alone.
 
     Raises:
         UserError: it has not.
     """
-    if simd:
-        if name != "host":
-            raise UserError("--target and --simd exclude each other", got=f"{name} and {simd}")
-        return host(simd)
-    wanted = target(name)
-    if name != "host" and not runs_here(wanted):
+    simd, plan = options.simd, options.plan
+    if simd and (plan or options.target not in ("", "host")):
+        other = f"--plan and --simd {simd}" if plan else f"{options.target} and {simd}"
+        raise UserError("--target and --simd exclude each other", got=other)
+    machine = host(simd) if simd else options.machine()
+    if plan is not None:
+        options = options.of_plan(text_of(plan))
+        machine = machine_of(text_of(plan))
+    if not runs_here(machine):
         raise UserError(
-            "only what this machine can run can be measured", got=name, fix="Leave out --target."
+            "only what this machine can run can be measured",
+            got=machine.name,
+            fix="Leave out --target.",
         )
-    return wanted
+    return replace(options, target=machine)
+
+
+def built_as(plan: Plan, flavour: str = "") -> tuple[Dialect, list[str]]:
+    """The dialect of C and the compiler's flags that a plan is built with here."""
+    machine = cast(Target, plan.target)
+    dialect = flavour_named(flavour or plan.constraints.flavour or machine.flavour)
+    return dialect, machine_flags(find_compiler(), dialect, machine)
 
 
 def profiled(
-    model: Model, machine: Target, settings: Settings, measured: Limits | None = None
+    model: Model,
+    options: Options,
+    *,
+    seconds: float,
+    seed: int = 0,
+    measured: Limits | None = None,
 ) -> Profile:
     """How long each step of a model takes.
 
     Args:
         model: the model.
-        machine: from ``runnable``.
-        settings: how to measure.
+        options: from ``runnable``.
+        seconds: for how long to measure.
+        seed: of the random inputs.
         measured: what this machine can do, to say how far from that each step is.
     """
     with working("compiling and measuring"):
-        flavour = flavour_named(machine.flavour)
-        choices = choices_for(machine, flavour, settings.tuned)
-        plan = model.net.plan(
-            machine,
-            threads=settings.threads,
-            exact=settings.exact,
-            choices=choices,
-            libraries=settings.libraries,
-        )
+        plan = model.net.plan(options=options)
+        flavour, flags = built_as(plan)
         return profile(
             plan,
-            lower(plan, model.net.graph.name),
-            tuple(random_inputs(model.net.inputs, settings.seed).values()),
+            lower(plan),
+            tuple(random_inputs(model.net.inputs, seed).values()),
             OPS,
             flavour=flavour,
-            flags=machine_flags(find_compiler(), flavour, machine),
-            seconds=settings.seconds,
+            flags=flags,
+            seconds=seconds,
             limits=measured,
         )
 
 
 def show_layers(
-    state: State, model: Model, machine: Target, settings: Settings, top: int, svg: Path | None
+    state: State,
+    model: Model,
+    options: Options,
+    *,
+    seconds: float,
+    seed: int,
+    top: int,
+    svg: Path | None,
 ) -> None:
     """Profiles a model and prints, or draws, what was found."""
     with working("measuring this machine"):
-        measured = limits(machine, settings.threads)
-    found = profiled(model, machine, settings, measured)
+        measured = limits(options.machine(), options.threads or 1)
+    found = profiled(model, options, seconds=seconds, seed=seed, measured=measured)
     if svg is not None:
         write_picture(svg, picture(found, measured))
     if state.json:
@@ -229,7 +220,8 @@ def show_limits(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Measures and prints what this machine can do, and ends the command."""
     if not wanted:
         return
-    machine = runnable(ctx.params.get("target", "host"), ctx.params.get("simd"))
+    target, simd = (ctx.params.get(name) or "" for name in ("target", "simd"))
+    machine = runnable(Options(target=target, simd=simd)).machine()
     with working("measuring this machine"):
         found = [limits(machine, count + 1, again=True) for count in range(cores())]
     if ctx.obj.json:

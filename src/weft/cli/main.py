@@ -28,7 +28,7 @@ from weft.cli import (
     tune,
     verify,
 )
-from weft.cli.common import Exit, State, show_error
+from weft.cli.output import Exit, State, show_error
 from weft.errors import InternalError, UserError
 
 COMMANDS = (

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from weft.api.given import text_of
 from weft.atomic import write_text
-from weft.cli.common import (
-    Model,
-    State,
-    exact_option,
-    json_option,
-    libraries_option,
-    model_options,
-    planned_threads_option,
-    say,
-    table,
-    tuned_option,
-    wide_option,
-    working,
-    write_json,
-    write_lines,
-)
 from weft.cli.draw import svg_option
-from weft.cli.files import parse_bytes
-from weft.cli.layers import choices_for
-from weft.codegen.flavours import FLAVOURS, flavour_named
+from weft.cli.model import Model, model_options
+from weft.cli.options import FILE, NEW_FILE, json_option, options, wide_option
+from weft.cli.output import State, say, table, working, write_json, write_lines
 from weft.ir.short_names import names_of
 from weft.options import Options
 from weft.pictures.file import write_picture
@@ -37,7 +20,6 @@ from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
 from weft.plan.plan import Plan, written
 from weft.plan.report import Place, Report, Row, report, size, spans, summary
-from weft.targets.table import target as find_target
 
 _PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")
 _PLAN = ("step", "does", "scheme", "reads", "writes", "makes", "at", "in place of")
@@ -68,30 +50,30 @@ def _at(place: Place) -> str:
 
 @click.command(short_help="Steps, kernels and memory for a target.")
 @model_options
-@click.option("--target", default="", help="The machine (see `weft targets`) [default: host].")
-@planned_threads_option
-@exact_option
-@click.option("--plain", is_flag=True, help="Plain loops in the order of the definitions.")
-@tuned_option
-@libraries_option
-@click.option("--flavour", default="", help=f"Of the C: {', '.join(FLAVOURS)}.")
-@click.option("--ram", help="Limit for what exports the plan, as 256K.")
-@click.option("--flash", help="Limit for what exports the plan, as 1M.")
-@click.option(
-    "--plan",
-    "given",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Check this plan, and use it in place of a new one.",
+@options(
+    "target",
+    "threads",
+    "exact",
+    "plain",
+    "tune",
+    "libraries",
+    "flavour",
+    "ram",
+    "flash",
+    "plan",
+    ram="Limit for what exports the plan, as 256K.",
+    flash="Limit for what exports the plan, as 1M.",
+    plan="Check this plan, and use it in place of a new one.",
 )
 @click.option(
     "--against",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Print what changed since this plan.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Write the plan to this file.",
 )
 @click.option("--table", "tabular", is_flag=True, help="One row for each step, without reasons.")
@@ -102,16 +84,7 @@ def _at(place: Place) -> str:
 def plan(
     state: State,
     model: Model,
-    target: str,
-    threads: int,
-    exact: bool,
-    plain: bool,
-    tuned: bool,
-    libraries: tuple[str, ...],
-    flavour: str,
-    ram: str | None,
-    flash: str | None,
-    given: Path | None,
+    options: Options,
     against: Path | None,
     output: Path | None,
     tabular: bool,
@@ -124,21 +97,15 @@ def plan(
     lies. The last line has the arena's size beside the lower bound, which no placement in
     this order can beat. `weft export MODEL --plan FILE` builds what -o wrote.
     """
-    options = {
-        "threads": threads,
-        "exact": exact,
-        "plain": plain,
-        "libraries": libraries,
-        "flavour": flavour,
-        "ram": None if ram is None else parse_bytes(ram),
-        "flash": None if flash is None else parse_bytes(flash),
-    }
     with working("planning"):
-        made = _made(model, target, given, options, tuned)
+        if options.plan is not None:
+            options = options.of_plan(text_of(options.plan), "flavour", "ram", "flash")
+        made = model.net.plan(options=options)
         found = report(made)
         text = None if tabular else written(made, alternatives=against is None or bool(output))
+    target = made.target.name if made.target else ""
     if svg is not None:
-        title = f"{found.name} for {made.target.name if made.target else target}"
+        title = f"{found.name} for {target}"
         picture = memory_map(
             title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound, found.rows
         )
@@ -149,8 +116,7 @@ def plan(
     if state.json:
         extra = {} if changes is None else {"changes": changes}
         more = {"plan": text.record()} if text and changes is None else {}
-        name = made.target.name if made.target else target
-        write_json({"target": name, **found.record(), **more, **extra})
+        write_json({"target": target, **found.record(), **more, **extra})
     elif changes is not None:
         click.echo("\n".join(changes) or "no difference")
     elif text is None:
@@ -161,23 +127,6 @@ def plan(
         say(f"{output}: {summary(found)}")
     if svg is not None and not state.json:
         say(f"memory map: {svg}", err=text is not None and output is None and changes is None)
-
-
-def _made(
-    model: Model, target: str, given: Path | None, options: Mapping[str, Any], tuned: bool
-) -> Plan:
-    """A new plan, or one that is given and checked."""
-    if given is None:
-        machine = find_target(target or "host")
-        flavour = flavour_named(options["flavour"] or machine.flavour)
-        choices = choices_for(machine, flavour, tuned)
-        return model.net.plan(machine, choices=choices, **options)
-    threads = options["threads"] if options["threads"] > 1 else None
-    text, more = text_of(given), {"threads": threads, "target": target, "tune": tuned and "cached"}
-    known: dict[str, Any] = {**options, **more}
-    asked = Options(**known)
-    asked.of_plan(text, "flavour", "ram", "flash")
-    return model.net.plan_from(text)
 
 
 def _show_table(made: Plan, found: Report) -> None:

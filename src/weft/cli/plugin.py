@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from weft.cli.common import State, json_option, table, wide_option, write_json
+from weft.cli.options import json_option, wide_option
+from weft.cli.output import State, table, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS

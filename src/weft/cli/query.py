@@ -9,19 +9,10 @@ from typing import cast, get_args
 
 import click
 
-from weft.cli.common import (
-    Model,
-    Number,
-    State,
-    clean,
-    json_option,
-    model_options,
-    wide_option,
-    working,
-    write_json,
-    write_lines,
-)
 from weft.cli.draw import format_of
+from weft.cli.model import Model, model_options
+from weft.cli.options import Number, json_option, wide_option
+from weft.cli.output import State, clean, working, write_json, write_lines
 from weft.cli.show import GRAPHS, IMPORTED, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph

@@ -9,18 +9,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.common import (
-    Model,
-    State,
-    clean,
-    json_option,
-    model_options,
-    table,
-    warn_failed,
-    wide_option,
-    working,
-    write_json,
-)
+from weft.cli.model import Model, model_options
+from weft.cli.options import json_option, wide_option
+from weft.cli.output import State, clean, table, warn_failed, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx import save as save_onnx
 from weft.frontends.source import NATIVE

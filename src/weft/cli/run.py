@@ -9,25 +9,21 @@ from pathlib import Path
 import click
 import numpy as np
 
-from weft.cli.common import (
-    SEED,
-    Model,
-    Number,
-    State,
-    exact_option,
-    flavour_option,
-    json_option,
-    libraries_option,
-    model_options,
-    simd_option,
-    threads_option,
-    tuned_option,
-    was_given,
-    working,
-    write_json,
-)
 from weft.cli.files import Pixels, gather_inputs, random_inputs, save_arrays
+from weft.cli.model import Model, model_options
+from weft.cli.options import (
+    ALL_CORES,
+    FILE,
+    NEW_FILE,
+    SEED,
+    Number,
+    json_option,
+    options,
+    was_given,
+)
+from weft.cli.output import State, working, write_json
 from weft.errors import UserError
+from weft.options import Options
 
 _FEW = 10
 _BEST = 5
@@ -86,21 +82,16 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @click.option("--std", default="1", show_default=True, help="Divided by then; R,G,B or one.")
 @click.option(
     "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Names of the classes, one a line.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Write the outputs to this .npz (or .npy, for one output).",
 )
-@threads_option
-@simd_option
-@tuned_option
-@exact_option
-@flavour_option
-@libraries_option
+@options("threads", "simd", "tune", "plan", "exact", "flavour", "libraries", threads=ALL_CORES)
 @json_option
 @click.pass_obj
 def run(
@@ -114,12 +105,7 @@ def run(
     std: str,
     labels: Path | None,
     output: Path | None,
-    threads: int | None,
-    simd: str | None,
-    tuned: bool,
-    exact: bool,
-    flavour: str,
-    libraries: tuple[str, ...],
+    options: Options,
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
@@ -141,15 +127,7 @@ def run(
         inputs = gather_inputs(data, types, pixels)
     names = _labels(labels)
     with working("compiling"):
-        choice = "cached" if tuned else False
-        compiled = model.net.compile(
-            threads=threads,
-            simd=simd or "",
-            tune=choice,
-            exact=exact,
-            flavour=flavour,
-            libraries=libraries,
-        )
+        compiled = model.net.compile(options=options)
     results = compiled.library(*inputs.values())
     found = dict(zip(model.net.graph.outputs, results, strict=True))
     if output is not None:

@@ -6,19 +6,9 @@ from collections.abc import Iterator
 
 import click
 
-from weft.cli.common import (
-    Model,
-    State,
-    clean,
-    json_option,
-    model_options,
-    target_option,
-    watched,
-    wide_option,
-    working,
-    write_json,
-    write_lines,
-)
+from weft.cli.model import Model, model_options
+from weft.cli.options import json_option, options, wide_option
+from weft.cli.output import State, clean, watched, working, write_json, write_lines
 from weft.errors import UserError
 from weft.ir.diff import diff
 from weft.ir.edit import prune
@@ -30,6 +20,7 @@ from weft.loops.nodes import Kernel
 from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
 from weft.ops.table import OPS
+from weft.options import Options
 from weft.rewrite.engine import rewrite
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import PIPELINE, pipeline, tidy
@@ -52,7 +43,7 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
 
 @click.command(short_help="The graph after any pass, the kernels, the C.")
 @model_options
-@target_option
+@options("target", "flavour", flavour="With --after c: c89, c99 or gnu.")
 @click.option(
     "--after",
     type=click.Choice(PASSES),
@@ -66,33 +57,31 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     type=click.Choice(GRAPHS),
     help="With --diff: the pass to compare with [default: the one before].",
 )
-@click.option("--flavour", default="", help="With --after c: c89, c99 or gnu.")
 @wide_option
 @json_option
 @click.pass_obj
 def show(
     state: State,
     model: Model,
-    target: str,
+    options: Options,
     after: str,
     compare: bool,
     since: str | None,
-    flavour: str,
 ) -> None:
     """Prints MODEL after a pass.
 
     Every line is one node: what it makes, of which type, by which op, from what. The same
     text can be read back (see docs/cli.md); on a terminal, long names and lines are shortened.
     """
-    if flavour and after != SOURCE:
+    if options.flavour and after != SOURCE:
         raise UserError("--flavour is for --after c", got=f"--after {after}")
     if after in (KERNELS, SOURCE):
         if compare or since:
             raise UserError(f"--diff compares graphs: {', '.join(GRAPHS)}", got=f"--after {after}")
-        _show_code(state, model, target, after, flavour)
+        _show_code(state, model, options, after)
         return
     with working("applying rules"):
-        found = dict(graphs(model.net.graph, target))
+        found = dict(graphs(model.net.graph, options.machine().name))
     place = GRAPHS.index(after)
     earlier = since or GRAPHS[max(0, place - 1)]
     before, graph = found[earlier], found[after]
@@ -119,10 +108,10 @@ def _open_sizes(model: Model) -> Iterator[str]:
         yield f"// {listed}. Say --batch SIZE, or in Python net.compile(batch=SIZE).\n"
 
 
-def _show_code(state: State, model: Model, target: str, after: str, flavour: str) -> None:
+def _show_code(state: State, model: Model, options: Options, after: str) -> None:
     if after == SOURCE:
         with working("planning and generating"):
-            files = model.net.source(target, flavour=flavour)
+            files = model.net.source(options=options)
         pairs = [files.header, *files.private, *files.sources]
         if state.json:
             write_json({"pass": after, "files": dict(pairs)})
@@ -130,7 +119,7 @@ def _show_code(state: State, model: Model, target: str, after: str, flavour: str
         click.echo("\n".join(f"/* ---- {name} ---- */\n{text}" for name, text in pairs))
         return
     with working("planning"):
-        functions = model.net.program(target).functions
+        functions = model.net.program(options=options).functions
     kernels = [each for each in functions if isinstance(each, Kernel)]
     _write(state, after, "\n\n".join(show_kernel(each) for each in kernels))
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias, cast
 
 import click
 
-from weft.cli.common import State, json_option, say, table, warn_failed, wide_option, write_json
+from weft.cli.options import json_option, wide_option
+from weft.cli.output import State, say, table, warn_failed, write_json
 from weft.codegen.flavours import flavour_named
 from weft.datasets import DATASETS
 from weft.export.exports import EXPORTS

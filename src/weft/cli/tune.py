@@ -6,27 +6,16 @@ import math
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 from rich.markup import escape
 from rich.progress import BarColumn
 
-from weft.cli.common import (
-    SECONDS,
-    Model,
-    State,
-    exact_option,
-    json_option,
-    libraries_option,
-    model_options,
-    showing,
-    simd_option,
-    table,
-    threads_option,
-    wide_option,
-    write_json,
-)
+from weft.cli.model import Model, model_options
+from weft.cli.options import ALL_CORES, SECONDS, json_option, options, wide_option
+from weft.cli.output import State, showing, table, write_json
+from weft.options import Options
 from weft.reporting import progress as listening
 from weft.runtime.choices import Choice, Choices
 from weft.runtime.timing import microseconds
@@ -124,8 +113,7 @@ def _summary(found: Tuning) -> str:
 
 @click.command(short_help="Measure which kernels are the fastest for each layer.")
 @model_options
-@threads_option
-@simd_option
+@options("threads", "simd", "exact", "libraries", threads=ALL_CORES)
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,
@@ -133,8 +121,6 @@ def _summary(found: Tuning) -> str:
     show_default=True,
     help="For how long networks run in all; building them comes on top.",
 )
-@exact_option
-@libraries_option
 @click.option("--again", is_flag=True, help="Measure layers too that were measured before.")
 @click.option(
     "--list",
@@ -156,11 +142,8 @@ def _summary(found: Tuning) -> str:
 def tune(
     state: State,
     model: Model,
-    threads: int | None,
-    simd: str | None,
+    options: Options,
     seconds: float,
-    exact: bool,
-    libraries: tuple[str, ...],
     again: bool,
 ) -> None:
     """Measures the best few alternatives for every layer of MODEL on this machine.
@@ -171,11 +154,7 @@ def tune(
     """
     with watched() as report:
         found = model.source.tune(
-            batch=model.batch,
-            threads=threads,
-            simd=simd or "",
-            exact=exact,
-            libraries=libraries,
+            options=replace(options, batch=model.batch),
             again=again,
             seconds=seconds,
             report=report,

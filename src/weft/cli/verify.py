@@ -9,25 +9,14 @@ import click
 import numpy as np
 
 from weft.api import Oracle
-from weft.cli.common import (
-    SEED,
-    Exit,
-    Model,
-    Number,
-    State,
-    flavour_option,
-    json_option,
-    model_options,
-    say,
-    table,
-    wide_option,
-    working,
-    write_json,
-)
 from weft.cli.files import gather_inputs, random_inputs
+from weft.cli.model import Model, model_options
+from weft.cli.options import FILE, SEED, Number, json_option, options, wide_option
+from weft.cli.output import Exit, State, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session, has_onnxruntime
 from weft.ir.short_names import short_names
+from weft.options import Options
 from weft.runtime.compare import Difference
 
 ORT, REFERENCE = "onnxruntime", "reference"
@@ -111,10 +100,10 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 )
 @click.option(
     "--expect",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Compare the outputs with the arrays of their names in this .npz instead.",
 )
-@flavour_option
+@options("flavour", "plan", plan="Verify this plan (`weft plan MODEL -o FILE`).")
 @wide_option
 @json_option
 @click.pass_context
@@ -126,7 +115,7 @@ def verify(
     against: str,
     tolerance: float,
     expect: Path | None,
-    flavour: str,
+    options: Options,
 ) -> None:
     """Runs MODEL's compiled code and compares what every step makes.
 
@@ -142,7 +131,7 @@ def verify(
         chosen = _chosen(model, against)
         oracle = _onnxruntime(model) if chosen == ORT else None
     with working(f"compiling, and running {chosen}"):
-        found = model.net.verify(*inputs.values(), oracle=oracle, flavour=flavour)
+        found = model.net.verify(*inputs.values(), oracle=oracle, options=options)
     _report(ctx.obj, chosen, tolerance, found)
     # Comparisons with NaN are false, so this is not written as `>`.
     if not all(each.relative <= tolerance for each in found):

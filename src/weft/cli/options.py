@@ -1,0 +1,244 @@
+"""Options of the commands: those of ``weft.Options``, from one table, and what else they share."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from weft.cli.files import parse_bytes
+from weft.codegen.flavours import FLAVOURS
+from weft.options import Options
+from weft.runtime.threads import MOST_THREADS
+from weft.targets.table import SIMD
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+# --- types ----------------------------------------------------------------------------------
+
+
+class Number(click.ParamType[float]):
+    """A finite number, of at least 0, or above it.
+
+    Args:
+        above: 0 is refused, too.
+        signed: any finite number.
+    """
+
+    name = "number"
+
+    def __init__(self, *, above: bool = False, signed: bool = False) -> None:
+        self.above = above
+        self.signed = signed
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number that a text is."""
+        try:
+            found = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        low = not self.signed and (found < 0 or (self.above and found == 0))
+        if low or not math.isfinite(found):
+            rule = "above 0" if self.above else "" if self.signed else "of at least 0"
+            self.fail(f"{value} is not a finite number {rule}".rstrip() + ".", param, ctx)
+        return found
+
+
+SECONDS = Number(above=True)
+SEED = click.IntRange(0)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+# --- options of every command ---------------------------------------------------------------
+
+
+def was_given(name: str) -> bool:
+    """Whether an option of the running command was typed."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
+def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj.json = True
+
+
+def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.obj.quiet = value
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_quiet,
+    help="Show no progress.",
+)
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_json,
+    help="Write results and errors as JSON.",
+)
+
+
+def _set_wide(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.obj.wide = True
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_wide,
+    help="Write all columns and whole names, even if the terminal is too narrow.",
+)
+
+
+# --- options of weft.Options ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option of ``weft.Options`` is typed.
+
+    Attributes:
+        help: what it means, and its default.
+        flag: what is typed; ``--`` and the option's name if empty.
+        type: of the text.
+        metavar: what stands for the value.
+        on: the value of a flag without one; others take one.
+        multiple: whether it may be repeated.
+        convert: makes the value of the option.
+    """
+
+    help: str
+    flag: str = ""
+    type: click.ParamType[Any] | None = None
+    metavar: str | None = None
+    on: object = None
+    multiple: bool = False
+    convert: Callable[[Any], object] | None = None
+
+
+_DIALECTS = ", ".join(FLAVOURS)
+FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
+    {
+        "target": Flag("The machine (see `weft targets`) [default: host]."),
+        "simd": Flag(
+            "Vector instructions to use [default: the widest that this machine has].",
+            type=click.Choice(tuple(SIMD)),
+        ),
+        "threads": Flag(
+            "Threads that one run can use [default: 1].", type=click.IntRange(1, MOST_THREADS)
+        ),
+        "batch": Flag(
+            "Size of a leading dimension that a model leaves open [default: 1].",
+            type=click.IntRange(1),
+        ),
+        "exact": Flag("Only kernels that round as the definitions do: no Winograd.", on=True),
+        "plain": Flag(
+            "Plain loops in the order of the definitions, to read and audit; slow.", on=True
+        ),
+        "tune": Flag("Use what `weft tune` found to be the fastest.", "--tuned", on="cached"),
+        "libraries": Flag(
+            "Libraries whose kernels compete with Weft's: onednn. May be repeated.",
+            metavar="NAME",
+            multiple=True,
+        ),
+        "plan": Flag(
+            "Build this plan (`weft plan MODEL -o FILE`); it has the target and threads.", type=FILE
+        ),
+        "flavour": Flag(f"Dialect of C: {_DIALECTS} [default: the target's]."),
+        "ram": Flag(
+            "Refuse what needs more, as 256K: arena, stack, state, inputs and outputs.",
+            convert=parse_bytes,
+        ),
+        "flash": Flag("Refuse what needs more, as 1M: code and constants.", convert=parse_bytes),
+        "compiler": Flag(
+            "What builds it: measures stack, code and constants, and goes into the Makefile.",
+            metavar="'CC FLAGS'",
+        ),
+        "name": Flag("Prefix of everything public [default: the model's name]."),
+        "weights": Flag(
+            "Constants in the source (arrays, the default), or a binary file (blob) that the "
+            "caller passes.",
+            type=click.Choice(["arrays", "blob"]),
+        ),
+        "parts": Flag("One source for each function.", "--split", on=0),
+        "also": Flag(
+            "Write the files of this export, too (`weft exports`); may be given for several.",
+            metavar="NAME",
+            multiple=True,
+        ),
+    }
+)
+"""By field of ``weft.Options``; an option that is not typed has the default of the record."""
+
+ALL_CORES = "Threads to run on [default: WEFT_THREADS, else one for each core]."
+"""Help of ``--threads`` of commands that run the network."""
+
+
+def option(name: str, help: str = "") -> Callable[[Function], Function]:
+    """The option of a command for a field of ``weft.Options``; its value is ``None`` if not typed.
+
+    Args:
+        name: of the field.
+        help: what it means to this command, if it is not as the table says.
+    """
+    flag = FLAGS[name]
+    return click.option(
+        flag.flag or f"--{name}",
+        name,
+        type=flag.type,
+        default=None,
+        metavar=flag.metavar,
+        multiple=flag.multiple,
+        is_eager=True,  # --limits needs some
+        help=help or flag.help,
+        is_flag=flag.on is not None,
+        flag_value=flag.on,
+    )
+
+
+def options(*names: str, **helps: str) -> Callable[[Function], Function]:
+    """Options of a command, which it gets as one record, ``options``.
+
+    Args:
+        names: fields of ``weft.Options``.
+        helps: what some of them mean to this command, by field.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **rest: Any) -> Any:
+            typed = {name: rest.pop(name) for name in names}
+            given = {name: value for name, value in typed.items() if value not in (None, ())}
+            for name, value in given.items():
+                convert = FLAGS[name].convert
+                given[name] = value if convert is None else convert(value)
+            return function(*arguments, options=Options(**given), **rest)
+
+        for name in reversed(names):
+            wrapped = option(name, helps.get(name, ""))(wrapped)
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
