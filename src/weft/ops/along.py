@@ -14,9 +14,9 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Var
 from weft.ops.ctext import C_TYPES, wrapping
-from weft.ops.elementwise import NUMBERS, WITH_AUTODIFF, Domain, checked, widened
+from weft.ops.elementwise import NUMBERS, Domain, checked, widened
 from weft.ops.expr import axes, binary, index, select, total
-from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op
 from weft.ops.reduction import SUMMED, extreme_of, renamed, without
 from weft.ops.support import axis_of
 
@@ -172,7 +172,6 @@ def _arg_op(name: str, extreme: str, doc: str) -> Op:
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=_infer_arg,
         reference=reference,
         compute=Define(_define_arg(extreme)),
@@ -188,11 +187,9 @@ def _cumulative_op(name: str, function: np.ufunc, sign: str, doc: str) -> Op:
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=_infer_cumulative,
         reference=reference,
         compute=Extern(_cumulative_body(sign, int(function.identity))),
-        grad=WITH_AUTODIFF,
         doc=doc,
         attributes=CumulativeAttributes,
     )

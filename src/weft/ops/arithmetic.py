@@ -20,7 +20,6 @@ from weft.ops.elementwise import (
     NUMBERS,
     PIECEWISE_CONSTANT,
     SIGNED,
-    WITH_AUTODIFF,
     Domain,
     broadcast_inputs,
     broadcast_op,
@@ -33,7 +32,7 @@ from weft.ops.elementwise import (
     map_op,
 )
 from weft.ops.expr import binary, select, unary
-from weft.ops.record import Call, Define, Grad, NoGrad, Op, Param
+from weft.ops.record import WITH_AUTODIFF, Call, Define, Grad, NoGrad, Op, Param
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_pow,
         reference=_pow,
         compute=Define(_define_pow),
-        grad=WITH_AUTODIFF,
         doc="x to the power of y, in the type of x.",
     ),
     _unary("Neg", "neg", np.negative, "-x.", SIGNED, neg_grad),
@@ -286,7 +284,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_where,
         reference=_where,
         compute=Define(lambda call: elementwise(call, _infer_where(call)[0].dims, select)),
-        grad=WITH_AUTODIFF,
         doc="x where the condition holds, y elsewhere.",
     ),
 )

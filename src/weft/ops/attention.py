@@ -14,7 +14,7 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import Dim, TensorType
 from weft.ops.accumulate import exact, floating
-from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
 
@@ -360,7 +360,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_attention,
         reference=_reference_attention,
         compute=Expand(_expand_attention),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=AttentionAttributes,
         outputs=(
             Param("y"),

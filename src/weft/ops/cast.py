@@ -11,7 +11,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
-from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, checked, fitted
+from weft.ops.elementwise import FLOATS, checked, fitted
 from weft.ops.expr import axes, const, variables
 from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
 
@@ -115,11 +115,9 @@ def _bitcast_body(call: Call) -> ExternBody:
 OPS: tuple[Op, ...] = (
     Op(
         name="Cast",
-        inputs=(Param("x"),),
         infer=lambda call: (TensorType(call.attributes.to, call.type(0).shape),),
         reference=_cast,
         compute=Define(lambda call: _copied(call, call.attributes.to)),
-        grad=WITH_AUTODIFF,
         doc="x in another element type: floats truncate to integers, bool is x != 0; floats beyond "
         "an integer type give its ends and NaN gives 0, integers beyond it wrap.",
         attributes=CastAttributes,
@@ -130,31 +128,25 @@ OPS: tuple[Op, ...] = (
         infer=lambda call: (TensorType(call.type(1).dtype, call.type(0).shape),),
         reference=_cast_like,
         compute=Define(lambda call: _copied(call, call.type(1).dtype)),
-        grad=WITH_AUTODIFF,
         doc="x in the element type of the target, as Cast converts.",
     ),
     Op(
         name="Identity",
-        inputs=(Param("x"),),
         infer=lambda call: (call.type(0),),
         reference=_identity,
         compute=Define(lambda call: _copied(call, call.type(0).dtype)),
-        grad=WITH_AUTODIFF,
         doc="x itself.",
     ),
     Op(
         name="Dropout",
-        inputs=(Param("x"),),
         infer=_infer_dropout,
         reference=_dropout,
         compute=Define(_define_dropout),
-        grad=WITH_AUTODIFF,
         doc="x itself, as inference leaves it, and a mask that keeps everything.",
         outputs=(Param("y"), Param("mask", optional=True)),
     ),
     Op(
         name="BitCast",
-        inputs=(Param("x"),),
         infer=_infer_bitcast,
         reference=_bitcast,
         compute=Extern(_bitcast_body),

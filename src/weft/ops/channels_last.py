@@ -14,7 +14,7 @@ import numpy as np
 from weft.ir.types import TensorType
 from weft.ops import convolution, global_pooling, normalization, ordering, pooling
 from weft.ops.ordering import TransposeAttributes
-from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, Op, Param
 
 DOMAIN = "weft.channels_last"
 """The operator set of these ops in ONNX files, where they have their usual names."""
@@ -66,7 +66,6 @@ def _channels_last(base: Op) -> Op:
         infer=infer,
         reference=reference,
         compute=Expand(expand),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=base.attributes,
         implied=base.implied,
         doc=f"{base.name} of images whose channels are the last axis; weights are as there.",

@@ -21,7 +21,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import add, binary, const, index, mul, total, variables
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Op, Param
 from weft.ops.window import (
     Window,
     described,
@@ -393,7 +393,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_conv,
         reference=_reference_conv,
         compute=Define(_define_conv),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=ConvAttributes,
         implied=implied_window(weight=1),
         doc="Sums windows of all channels of a group times a weight, for any number of axes.",
@@ -404,7 +403,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_conv_transpose,
         reference=_reference_conv_transpose,
         compute=Define(_define_conv_transpose),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=ConvTransposeAttributes,
         implied={
             **implied_window(weight=1),

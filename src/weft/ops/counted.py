@@ -189,7 +189,6 @@ def _reference_unique(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="NonZero",
-        inputs=(Param("x"),),
         infer=_infer_non_zero,
         reference=_reference_non_zero,
         compute=Extern(_non_zero_body),
@@ -199,7 +198,6 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Unique",
-        inputs=(Param("x"),),
         outputs=(Param("y"), Param("indices"), Param("inverse_indices"), Param("counts")),
         infer=_infer_unique,
         reference=_reference_unique,
@@ -210,7 +208,6 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="UniqueGroups",
-        inputs=(Param("x"),),
         infer=_infer_groups,
         reference=_reference_groups,
         compute=Extern(_groups_body),

@@ -16,7 +16,7 @@ from weft.ops.expr import add, axes, binary, cast, index, mul, total, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.sampling import bounded, interpolated
 from weft.ops.shape import linear_index
-from weft.ops.support import WITH_AUTODIFF, each_point, known
+from weft.ops.support import each_point, known
 from weft.ops.window import implied_window
 
 
@@ -210,7 +210,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer,
         reference=_reference,
         compute=Define(_define),
-        grad=WITH_AUTODIFF,
         attributes=DeformConvAttributes,
         implied=implied_window(weight=1),
         doc="Convolution whose taps are moved by offsets and weighted by a mask.",

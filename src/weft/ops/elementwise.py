@@ -20,8 +20,7 @@ from weft.loops.nodes import Cast, Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
 from weft.ops.expr import axes, broadcast, const, variables
-from weft.ops.record import Call, Define, Grad, NoGrad, Op, Param
-from weft.ops.support import WITH_AUTODIFF
+from weft.ops.record import WITH_AUTODIFF, Call, Define, Grad, NoGrad, Op, Param
 
 PIECEWISE_CONSTANT = NoGrad("the derivative is zero wherever there is one")
 NOT_REAL = NoGrad("the output is not a real number")
@@ -174,7 +173,6 @@ def map_op(
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=infer,
         reference=reference,
         compute=Define(define),

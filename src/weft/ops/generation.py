@@ -16,7 +16,7 @@ from weft.loops.nodes import Var
 from weft.ops.accumulate import accumulator, narrowed
 from weft.ops.elementwise import NUMBERS
 from weft.ops.expr import add, axes, binary, cast, const, select, variables
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, NoGrad, Op
 from weft.ops.support import leading
 
 NO_DATA = NoGrad("the output does not depend on data")
@@ -127,7 +127,6 @@ def _filled(call: Call) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="EyeLike",
-        inputs=(Param("x"),),
         infer=_infer_eye,
         reference=_eye,
         compute=Define(_define_eye),

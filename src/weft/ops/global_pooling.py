@@ -17,7 +17,7 @@ from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import binary, const, total, variables
 from weft.ops.pooling import check_float, check_norm, norm, power_sum
 from weft.ops.record import Call, Define, Op, Param
-from weft.ops.support import WITH_AUTODIFF, known
+from weft.ops.support import known
 from weft.ops.window import spatial_axes, spatial_dims, tap_axes
 
 
@@ -97,7 +97,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_global_average,
         reference=_reference_global_average,
         compute=Define(lambda call: _define_global(call, _mean)),
-        grad=WITH_AUTODIFF,
         doc="The mean of each channel.",
     ),
     Op(
@@ -106,7 +105,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_global,
         reference=_reference_global_max,
         compute=Define(lambda call: _define_global(call, lambda x, taps, _: total("max", taps, x))),
-        grad=WITH_AUTODIFF,
         doc="The largest element of each channel; NaN is passed over.",
     ),
     Op(
@@ -122,7 +120,6 @@ OPS: tuple[Op, ...] = (
                 ),
             )
         ),
-        grad=WITH_AUTODIFF,
         attributes=GlobalLpPoolAttributes,
         doc="The p-norm of each channel.",
     ),

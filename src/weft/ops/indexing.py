@@ -14,7 +14,6 @@ from weft.loops.nodes import Expr
 from weft.ops.expr import add, binary, cast, clamp, index, inside, select
 from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.support import (
-    WITH_AUTODIFF,
     axis_of,
     each_point,
     integer,
@@ -262,7 +261,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_gather,
         reference=_reference_gather,
         compute=Define(_define_gather),
-        grad=WITH_AUTODIFF,
         attributes=GatherAttributes,
         doc="The entries of an axis that the indices name.",
     ),
@@ -272,7 +270,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_gather_elements,
         reference=_reference_gather_elements,
         compute=Define(_define_gather_elements),
-        grad=WITH_AUTODIFF,
         attributes=GatherAttributes,
         doc="An element for each index, which replaces the place along one axis.",
     ),
@@ -282,7 +279,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_gather_nd,
         reference=_reference_gather_nd,
         compute=Define(_define_gather_nd),
-        grad=WITH_AUTODIFF,
         attributes=GatherNDAttributes,
         doc="The slices of data at the places that the rows of indices name.",
     ),
@@ -303,7 +299,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_tensor_scatter,
         reference=_reference_tensor_scatter,
         compute=Define(_define_tensor_scatter),
-        grad=WITH_AUTODIFF,
         attributes=TensorScatterAttributes,
         doc="A cache with an update written at a place of its own for each batch entry.",
     ),

@@ -15,7 +15,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import binary, broadcast, const, total
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import known, leading
 from weft.ops.window import described
 
@@ -310,7 +310,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_matmul,
         reference=_reference_matmul,
         compute=Define(_define_matmul),
-        grad=NoGrad("gradients come with autodiff"),
         doc="The product of matrices, or of stacks of them, by NumPy's rule.",
     ),
     Op(
@@ -323,7 +322,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_gemm,
         reference=_reference_gemm,
         compute=Define(_define_gemm),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=GemmAttributes,
         doc="The scaled product of two matrices plus a scaled, broadcast third.",
     ),
@@ -333,7 +331,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_einsum,
         reference=_reference_einsum,
         compute=Define(_define_einsum),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=EinsumAttributes,
         doc="A sum of products of elements, by Einstein's notation.",
     ),

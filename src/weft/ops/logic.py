@@ -108,7 +108,6 @@ def _predicate(
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=infer,
         reference=reference,
         compute=Define(define),

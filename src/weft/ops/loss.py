@@ -17,7 +17,7 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, checked
+from weft.ops.elementwise import FLOATS, checked
 from weft.ops.expr import axes, binary, cast, clamp, const, select, total, unary, variables
 from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 
@@ -168,7 +168,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_nll,
         reference=_nll,
         compute=Define(_define_nll),
-        grad=WITH_AUTODIFF,
         doc="The negated log probabilities of the labels.",
         attributes=LossAttributes,
         outputs=(Param("loss"),),
@@ -179,7 +178,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_cross_entropy,
         reference=_cross_entropy,
         compute=Expand(_expand_cross_entropy),
-        grad=WITH_AUTODIFF,
         doc="The negated log softmax of the labels, and the log softmax itself.",
         attributes=LossAttributes,
         outputs=(Param("loss"), Param("log_prob", optional=True)),

@@ -17,7 +17,7 @@ from weft.ir.types import TensorType
 from weft.ops.accumulate import accumulator, exact, floating
 from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.steps import Steps
-from weft.ops.support import WITH_AUTODIFF, axis_of, known
+from weft.ops.support import axis_of, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,6 @@ def _op(
         infer=infer,
         reference=reference,
         compute=compute,
-        grad=WITH_AUTODIFF,
         doc=doc,
         attributes=attributes,
         outputs=(Param("y"), *(Param(output, optional=True) for output in outputs)),

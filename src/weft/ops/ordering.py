@@ -12,9 +12,9 @@ from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.ops.expr import binary, broadcast, index
-from weft.ops.record import Builder, Call, Define, Expand, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op
 from weft.ops.shape import ReshapeAttributes
-from weft.ops.support import WITH_AUTODIFF, at_rank, each_point, known, leading, not_concrete
+from weft.ops.support import at_rank, each_point, known, leading, not_concrete
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +216,9 @@ def _block_op(name: str, blocks: Callable[[Call], _Blocks], doc: str) -> Op:
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=infer,
         reference=reference,
         compute=Expand(expand),
-        grad=WITH_AUTODIFF,
         attributes=BlockAttributes,
         doc=doc,
     )
@@ -229,32 +227,26 @@ def _block_op(name: str, blocks: Callable[[Call], _Blocks], doc: str) -> Op:
 OPS: tuple[Op, ...] = (
     Op(
         name="Transpose",
-        inputs=(Param("x"),),
         infer=_infer_transpose,
         reference=_reference_transpose,
         compute=Define(_define_transpose),
-        grad=WITH_AUTODIFF,
         attributes=TransposeAttributes,
         implied={"perm": permutation},
         doc="The axes in another order.",
     ),
     Op(
         name="Expand",
-        inputs=(Param("x"),),
         infer=_infer_expand,
         reference=_reference_expand,
         compute=Define(_define_expand),
-        grad=WITH_AUTODIFF,
         attributes=ExpandAttributes,
         doc="Repeats dimensions of 1 up to a shape.",
     ),
     Op(
         name="Tile",
-        inputs=(Param("x"),),
         infer=_infer_tile,
         reference=_reference_tile,
         compute=Define(_define_tile),
-        grad=WITH_AUTODIFF,
         attributes=TileAttributes,
         doc="The input repeated along its axes.",
     ),

@@ -13,7 +13,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.ops.expr import add, all_of, axes, binary, clamp, const, index, select, variables
 from weft.ops.record import Call, Define, Op, Param
-from weft.ops.support import WITH_AUTODIFF, axes_of, known
+from weft.ops.support import axes_of, known
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -187,17 +187,14 @@ OPS: tuple[Op, ...] = (
         infer=_infer_pad,
         reference=_reference_pad,
         compute=Define(_define_pad),
-        grad=WITH_AUTODIFF,
         attributes=PadAttributes,
         doc="Adds elements before and after every axis, or takes some away.",
     ),
     Op(
         name="CenterCropPad",
-        inputs=(Param("x"),),
         infer=lambda call: (_padded(call, _centered(call)),),
         reference=_reference_center,
         compute=Define(_define_center),
-        grad=WITH_AUTODIFF,
         attributes=CenterCropPadAttributes,
         implied={"axes": lambda call: tuple(range(len(call.type(0).shape)))},
         doc="Crops or pads with 0 on both sides to a shape.",

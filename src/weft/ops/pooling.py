@@ -21,7 +21,6 @@ from weft.loops.nodes import Axis, Const, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import add, binary, cast, const, mul, select, total, unary, variables
 from weft.ops.record import Call, Define, Op, Param
-from weft.ops.support import WITH_AUTODIFF
 from weft.ops.window import (
     Window,
     guarded,
@@ -325,7 +324,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_max_pool,
         reference=_reference_max_pool,
         compute=Define(_define_max_pool),
-        grad=WITH_AUTODIFF,
         attributes=MaxPoolAttributes,
         implied=implied_window(),
         doc="The largest element of each window, and its number in the whole input; NaN is passed "
@@ -337,7 +335,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_average_pool,
         reference=_reference_average_pool,
         compute=Define(_define_average_pool),
-        grad=WITH_AUTODIFF,
         attributes=AveragePoolAttributes,
         implied=implied_window(),
         doc="The mean of each window, over the input alone or over the padding too.",
@@ -348,7 +345,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_lp_pool,
         reference=_reference_lp_pool,
         compute=Define(_define_lp_pool),
-        grad=WITH_AUTODIFF,
         attributes=LpPoolAttributes,
         implied=implied_window(),
         doc="The p-norm of each window.",

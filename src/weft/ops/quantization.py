@@ -20,7 +20,7 @@ from weft.loops.nodes import Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
 from weft.ops.cast import CastAttributes
-from weft.ops.elementwise import FLOATS, WITH_AUTODIFF, Domain, checked, fitted
+from weft.ops.elementwise import FLOATS, Domain, checked, fitted
 from weft.ops.expr import axes, binary, cast, const, index, unary, variables
 from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.reduction import ReduceAttributes
@@ -283,13 +283,11 @@ OPS: tuple[Op, ...] = (
         infer=_infer_dequantize,
         reference=_dequantize,
         compute=Define(_define_dequantize),
-        grad=WITH_AUTODIFF,
         doc="(x - zero point) * scale.",
         attributes=DequantizeAttributes,
     ),
     Op(
         name="DynamicQuantizeLinear",
-        inputs=(Param("x"),),
         infer=_infer_dynamic,
         reference=_dynamic,
         compute=Expand(_expand_dynamic),

@@ -199,6 +199,8 @@ class NoGrad:
     why: str
 
 
+WITH_AUTODIFF = NoGrad("gradients come with autodiff")
+
 Infer: TypeAlias = Callable[[Call], tuple[TensorType, ...]]
 Implied: TypeAlias = Callable[[Call], Any]
 """``implied(call) -> value``: what an attribute is that was not given; asked of sound calls."""
@@ -216,13 +218,13 @@ class Op:
 
     Attributes:
         name: ONNX's name wherever ONNX has the operation.
-        inputs: formal inputs; outputs: formal outputs.
         infer: types of the outputs, with the error wording.
         reference: the oracle, in NumPy.
         compute: how it is computed.
+        doc: one sentence for the reference pages.
+        inputs: formal inputs; outputs: formal outputs.
         grad: how its inputs' gradients are built, or why there are none.
         attributes: the attribute class.
-        doc: one sentence for the reference pages.
         implied: by name, what attributes are that were not given (``None``, ``()``, 0), where
             ranks, weights or other attributes decide it.  Nodes hold these values, so that
             queries and rules need not know of defaults.  What follows the sizes and element
@@ -233,12 +235,12 @@ class Op:
     """
 
     name: str
-    inputs: tuple[Param, ...]
     infer: Infer
     reference: Reference
     compute: Computation
-    grad: Grad | NoGrad
     doc: str
+    inputs: tuple[Param, ...] = field(default=(Param("x"),))
+    grad: Grad | NoGrad = WITH_AUTODIFF
     attributes: type = Attributes
     outputs: tuple[Param, ...] = field(default=(Param("y"),))
     implied: Mapping[str, Implied] = field(default_factory=dict[str, Implied], hash=False)

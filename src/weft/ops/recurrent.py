@@ -14,7 +14,7 @@ from weft.ops.accumulate import exact, floating
 from weft.ops.build import GraphBuilder
 from weft.ops.cells import Cell, Step, activations_of, gru, lstm, rnn
 from weft.ops.control import ScanAttributes
-from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.recurrent_reference import run_layer
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
@@ -307,7 +307,6 @@ def _op(name: str, attributes: type, extra: Sequence[str], doc: str) -> Op:
         infer=_infer,
         reference=_reference,
         compute=Expand(_expand),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=attributes,
         implied={
             "hidden_size": lambda call: call.type(R).shape[-1],

@@ -23,7 +23,6 @@ from weft.ops.accumulate import accumulator
 from weft.ops.arithmetic import magnitude
 from weft.ops.elementwise import (
     FLOATS,
-    WITH_AUTODIFF,
     Domain,
     checked,
     fitted,
@@ -31,7 +30,7 @@ from weft.ops.elementwise import (
     widened,
 )
 from weft.ops.expr import axes, binary, select, total, unary
-from weft.ops.record import Call, Define, Op, Param
+from weft.ops.record import Call, Define, Op
 from weft.ops.support import axes_of
 
 SUMMED = Domain(
@@ -118,11 +117,9 @@ def _reduction(
 
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=infer,
         reference=reference,
         compute=Define(define),
-        grad=WITH_AUTODIFF,
         doc=doc,
         attributes=ReduceAttributes,
         implied={"axes": reduced_axes},
@@ -295,11 +292,9 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="ReduceLogSumExp",
-        inputs=(Param("x"),),
         infer=_infer_summed,
         reference=_log_sum_exp,
         compute=Define(_define_log_sum_exp),
-        grad=WITH_AUTODIFF,
         doc="The logarithm of the sum of exponentials over the axes, without overflow; "
         "integers truncate.",
         attributes=ReduceAttributes,

@@ -11,7 +11,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.ctext import C_TYPES, body_text
 from weft.ops.record import Call, Extern, ExternBody, Op, Param
-from weft.ops.support import WITH_AUTODIFF, at_rank, integer, known
+from weft.ops.support import at_rank, integer, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_align,
         reference=_reference_align,
         compute=Extern(_align_body),
-        grad=WITH_AUTODIFF,
         attributes=RoiAlignAttributes,
         doc="Averages or maxima of interpolated points in the bins of regions.",
     ),
@@ -215,7 +214,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_max,
         reference=_reference_max,
         compute=Extern(_max_body),
-        grad=WITH_AUTODIFF,
         attributes=MaxRoiPoolAttributes,
         doc="The largest element in each bin of regions; NaN is passed over.",
     ),

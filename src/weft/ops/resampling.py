@@ -34,7 +34,6 @@ from weft.ops.ordering import ExpandAttributes
 from weft.ops.record import Builder, Call, Define, Expand, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import (
-    WITH_AUTODIFF,
     axes_of,
     axis_of,
     check_table,
@@ -313,22 +312,18 @@ def _reference_upsample(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="Resize",
-        inputs=(Param("x"),),
         infer=_infer_resize,
         reference=_reference_resize,
         compute=Expand(_expand_resize),
-        grad=WITH_AUTODIFF,
         attributes=ResizeAttributes,
         implied={"axes": lambda call: tuple(range(len(call.type(0).shape)))},
         doc="The input at another resolution: nearest, linear or cubic along each axis.",
     ),
     Op(
         name="Upsample",
-        inputs=(Param("x"),),
         infer=lambda call: _infer_resize(_as_resize(call)),
         reference=_reference_upsample,
         compute=Expand(lambda call, build, inputs: _expand_resize(_as_resize(call), build, inputs)),
-        grad=WITH_AUTODIFF,
         attributes=UpsampleAttributes,
         doc="Resize as it was before opset 10: asymmetric coordinates, rounded down.",
     ),
@@ -338,7 +333,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_resample,
         reference=_reference_resample,
         compute=Define(_define_resample),
-        grad=WITH_AUTODIFF,
         attributes=ResampleAttributes,
         doc="Weighted sums of the entries of an axis, by a table of places and weights.",
     ),

@@ -12,7 +12,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Reduce, Var
 from weft.ops.accumulate import accumulator, exact, floating, narrowed, widened
 from weft.ops.expr import add, axes, binary, const, inside, select, variables
-from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Define, Expand, Op
 from weft.ops.steps import Steps
 from weft.ops.support import axes_of, axis_of, known
 
@@ -137,31 +137,25 @@ def _reference_moments(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="LRN",
-        inputs=(Param("x"),),
         infer=_infer_lrn,
         reference=_reference_lrn,
         compute=Define(_define_lrn),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=LRNAttributes,
         doc="Divides by a power of the sum of squares of the neighbouring channels.",
     ),
     Op(
         name="LpNormalization",
-        inputs=(Param("x"),),
         infer=_infer_lp,
         reference=_reference_lp,
         compute=Expand(_expand_lp),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=LpNormalizationAttributes,
         doc="Divides by the p-norm along an axis; zeros stay zeros.",
     ),
     Op(
         name="MeanVarianceNormalization",
-        inputs=(Param("x"),),
         infer=_infer_moments,
         reference=_reference_moments,
         compute=Expand(_expand_moments),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=MeanVarianceNormalizationAttributes,
         doc="Zero mean and unit deviation over the axes.",
     ),

@@ -12,7 +12,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.ops.accumulate import exact, floating, narrowed, widened
 from weft.ops.expr import add, axes, binary, mul, select, variables
-from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import at_rank, integer, known, wrapped
 
 
@@ -144,7 +144,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer,
         reference=_reference,
         compute=Define(_define),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=RotaryEmbeddingAttributes,
         implied={"rotary_embedding_dim": lambda call: _widths(call)[1]},
         doc="Rotates pairs of elements of each head by angles that depend on the position.",

@@ -31,7 +31,7 @@ from weft.ops.expr import (
     variables,
 )
 from weft.ops.record import Call, Define, Op, Param
-from weft.ops.support import WITH_AUTODIFF, each_point, known
+from weft.ops.support import each_point, known
 
 FAR = 1e6
 """Coordinates are held within this: beyond it lies nothing, and integers stay exact."""
@@ -376,7 +376,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_grid_sample,
         reference=_reference_grid_sample,
         compute=Define(_define_grid_sample),
-        grad=WITH_AUTODIFF,
         attributes=GridSampleAttributes,
         doc="The input read at the points of a grid, by interpolation.",
     ),
@@ -387,7 +386,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_affine_grid,
         reference=_reference_affine_grid,
         compute=Define(_define_affine_grid),
-        grad=WITH_AUTODIFF,
         attributes=AffineGridAttributes,
         doc="The grid of sampling points that an affine map gives.",
     ),

@@ -20,7 +20,6 @@ from weft.ops.expr import add, all_of, axes, binary, clamp, inside, mul, select,
 from weft.ops.record import Call, Define, Extern, ExternBody, Op, Param
 from weft.ops.shape import linear_index
 from weft.ops.support import (
-    WITH_AUTODIFF,
     axis_of,
     concrete,
     each_point,
@@ -363,7 +362,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_scatter_elements,
         reference=_reference_scatter_elements,
         compute=Extern(_scatter_elements_body),
-        grad=WITH_AUTODIFF,
         attributes=ScatterElementsAttributes,
         doc="Data with an element written for each index, which replaces one coordinate.",
     ),
@@ -373,7 +371,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_scatter_nd,
         reference=_reference_scatter_nd,
         compute=Extern(_scatter_nd_body),
-        grad=WITH_AUTODIFF,
         attributes=ScatterNDAttributes,
         doc="Data with a slice written at the place that each row of indices names.",
     ),
@@ -383,7 +380,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_unpool,
         reference=_reference_unpool,
         compute=Extern(_unpool_body),
-        grad=WITH_AUTODIFF,
         attributes=MaxUnpoolAttributes,
         implied={
             "strides": lambda call: (1,) * len(call.attributes.kernel),
@@ -393,11 +389,9 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Col2Im",
-        inputs=(Param("x"),),
         infer=_infer_col2im,
         reference=_reference_col2im,
         compute=Define(_define_col2im),
-        grad=WITH_AUTODIFF,
         attributes=Col2ImAttributes,
         implied={
             "strides": lambda call: (1,) * len(call.attributes.block_shape),

@@ -19,7 +19,7 @@ from weft.ops.ctext import C_TYPES, body_text
 from weft.ops.expr import binary, const, index, select, total
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Builder, Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
-from weft.ops.support import WITH_AUTODIFF, axis_of, each_point, known
+from weft.ops.support import axis_of, each_point, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +229,16 @@ def _reference_det(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="TopK",
-        inputs=(Param("x"),),
         outputs=(Param("values"), Param("indices")),
         infer=_infer_top_k,
         reference=_reference_top_k,
         compute=Expand(_expand_top_k),
-        grad=WITH_AUTODIFF,
         attributes=TopKAttributes,
         doc="The largest or smallest elements along an axis, and their places; NaN counts as "
         "larger than any number.",
     ),
     Op(
         name="TopKIndices",
-        inputs=(Param("x"),),
         outputs=(Param("indices"),),
         infer=_infer_compared,
         reference=_reference_places,
@@ -252,7 +249,6 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Hardmax",
-        inputs=(Param("x"),),
         infer=_infer_hardmax,
         reference=_reference_hardmax,
         compute=Define(_define_hardmax),
@@ -262,11 +258,9 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Det",
-        inputs=(Param("x"),),
         infer=_infer_det,
         reference=_reference_det,
         compute=Extern(_det_body),
-        grad=WITH_AUTODIFF,
         doc="Determinants of square matrices.",
     ),
 )

@@ -16,9 +16,8 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.loops.shapes import factor_groups, row_major
 from weft.ops.expr import add, binary, index, mul, select
-from weft.ops.record import Call, Define, Implied, Infer, NoGrad, Op, Param, Reference
+from weft.ops.record import Call, Define, Implied, Infer, NoGrad, Op, Reference
 from weft.ops.support import (
-    WITH_AUTODIFF,
     axes_of,
     each_point,
     known,
@@ -234,11 +233,9 @@ def _view_op(
 ) -> Op:
     return Op(
         name=name,
-        inputs=(Param("x"),),
         infer=infer,
         reference=_reference_view(infer),
         compute=_define_view(infer),
-        grad=WITH_AUTODIFF,
         attributes=attributes,
         implied=implied,
         doc=doc,
@@ -268,7 +265,6 @@ OPS: tuple[Op, ...] = (
     _view_op("Unsqueeze", _infer_unsqueeze, UnsqueezeAttributes, "Inserts dimensions of 1."),
     Op(
         name="Shape",
-        inputs=(Param("x"),),
         infer=lambda call: (TensorType(DType.I64, (len(_shape_slice(call)),)),),
         reference=_reference_shape,
         compute=Define(_define_shape),
@@ -278,7 +274,6 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="Size",
-        inputs=(Param("x"),),
         infer=lambda call: (TensorType(DType.I64, ()),),
         reference=_reference_size,
         compute=Define(lambda call: (Compute((), index(call.type(0).size)),)),

@@ -17,7 +17,7 @@ from weft.ops.indexing import GatherAttributes
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
-from weft.ops.support import WITH_AUTODIFF, axis_of, check_table, each_point, known
+from weft.ops.support import axis_of, check_table, each_point, known
 
 NO_INPUT = NoGrad("there is no input")
 
@@ -301,11 +301,9 @@ def _expand_mel(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[st
 OPS: tuple[Op, ...] = (
     Op(
         name="DFT",
-        inputs=(Param("x"),),
         infer=_infer_dft,
         reference=_reference_dft,
         compute=Expand(_expand_dft),
-        grad=WITH_AUTODIFF,
         attributes=DFTAttributes,
         doc="The discrete Fourier transform along an axis, or its inverse.",
     ),
@@ -315,7 +313,6 @@ OPS: tuple[Op, ...] = (
         infer=_infer_stft,
         reference=_reference_stft,
         compute=Expand(_expand_stft),
-        grad=WITH_AUTODIFF,
         attributes=STFTAttributes,
         doc="Fourier transforms of overlapping frames of a signal.",
     ),

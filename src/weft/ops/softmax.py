@@ -9,7 +9,7 @@ import numpy as np
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.accumulate import exact, floating
-from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
+from weft.ops.record import Builder, Call, Expand, Op
 from weft.ops.steps import Steps
 from weft.ops.support import axis_of, known
 
@@ -62,21 +62,17 @@ def _reference_log_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
 OPS: tuple[Op, ...] = (
     Op(
         name="Softmax",
-        inputs=(Param("x"),),
         infer=_infer_softmax,
         reference=_reference_softmax,
         compute=_expand_softmax(False),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=SoftmaxAttributes,
         doc="Exponentials divided by their sum along an axis.",
     ),
     Op(
         name="LogSoftmax",
-        inputs=(Param("x"),),
         infer=_infer_softmax,
         reference=_reference_log_softmax,
         compute=_expand_softmax(True),
-        grad=NoGrad("gradients come with autodiff"),
         attributes=SoftmaxAttributes,
         doc="The logarithm of softmax along an axis.",
     ),

@@ -10,9 +10,7 @@ from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.ops.expr import add, axes, binary, cast, clamp, const, select, variables
-from weft.ops.record import Call, NoGrad
-
-WITH_AUTODIFF = NoGrad("gradients come with autodiff")
+from weft.ops.record import Call
 
 
 def axis_of(call: Call, axis: int, rank: int) -> int:
