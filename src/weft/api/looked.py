@@ -50,7 +50,7 @@ class Looked(Planned):
         seconds: float = SECONDS,
         weight: Weight | None = None,
     ) -> Matches:
-        """Where the graph is as a query says.
+        """Finds matches of a query in the graph.
 
         Args:
             text: the query, in the language of ``docs/query.md``.

@@ -46,14 +46,20 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     )
 
 
-@click.command(short_help="Measure how long one run takes.")
+@click.command(short_help="Measure the latency of one run.")
 @model_options
 @click.option(
-    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure each."
+    "--seconds",
+    default=2.0,
+    type=SECONDS,
+    show_default=True,
+    help="Seconds of measurement for each.",
 )
 @click.option("--flavour", "flavours", multiple=True, help="c89, c99 or gnu; may be repeated.")
-@click.option("--onnxruntime", "rival", is_flag=True, help="Measure onnxruntime too, one thread.")
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the random inputs.")
+@click.option(
+    "--onnxruntime", "rival", is_flag=True, help="Also measure onnxruntime with one thread."
+)
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed of the random inputs.")
 @options(
     "threads",
     "target",
@@ -62,12 +68,17 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "plan",
     "exact",
     "libraries",
-    target="Instructions to use, of those that this machine has (see `weft targets`).",
+    target="Target whose instructions to use; this machine must support them (see `weft targets`).",
     plan="Measure this plan (`weft plan MODEL -o FILE`).",
 )
-@click.option("--layers", is_flag=True, help="How long each step of the network takes, and why.")
 @click.option(
-    "--top", type=click.IntRange(1), metavar="N", help="With --layers: only the N slowest steps."
+    "--layers", is_flag=True, help="Time each step and compare it with the limits of this machine."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --layers: show only the N slowest steps.",
 )
 @svg_option("With --layers: draw a roofline plot to this file.")
 @click.option(
@@ -75,7 +86,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     is_flag=True,
     expose_value=False,
     callback=show_limits,
-    help="Measure what this machine can do at most, print it, and stop; needs no MODEL.",
+    help="Measure and print the limits of this machine; needs no MODEL.",
 )
 @wide_option
 @json_option
@@ -92,17 +103,17 @@ def bench(
     top: int | None,
     svg: Path | None,
 ) -> None:
-    """Compiles MODEL for this machine and measures single runs.
+    """Compiles MODEL for this machine and measures the latency of single runs.
 
-    Runs are timed in C, called in a loop as a C program calls them, and as Python calls them,
-    whose own time a small network's is lost in; onnxruntime is called from Python. Runs shorter
-    than 0.1 ms are timed in batches.
+    Runs are timed called from C, in a loop as in a C program, and called from Python, which
+    dominates for small networks; onnxruntime is called from Python. Runs shorter than 0.1 ms are
+    timed in batches.
 
-    With --layers every step is timed in place, within whole runs. GFLOP/s counts the
-    arithmetic that the model asks for; own GFLOP/s what the kernel does, which is less where
-    an algorithm saves some or borders are skipped. Moves is what has to be read and written at
-    the least. Of limit says how much of what this machine can do was reached: of its
-    multiply-adds, or of the level of memory from which the operands have to come.
+    With --layers every step is timed within whole runs. GFLOP/s counts the operations of the
+    model; own GFLOP/s those of the kernel, which are fewer if an algorithm saves some or skips
+    borders. Moves is the minimum of bytes read and written. Of limit is the achieved share of this
+    machine's limit: its multiply-adds, or the bandwidth of the memory level that holds the
+    operands.
     """
     options = runnable(options)
     if layers:

@@ -67,20 +67,19 @@ def _age(seconds: float) -> str:
     return "now"
 
 
-@click.command(short_help="List or prune the built libraries.")
-@click.option("--prune", is_flag=True, help="Remove what was not used for longest ...")
-@click.option("--keep", default="0", help="... until no more than this is left, as 200M.")
+@click.command(short_help="List or prune cached builds.")
+@click.option("--prune", is_flag=True, help="Remove the least recently used entries ...")
+@click.option("--keep", default="0", help="... until at most this much is left, such as 200M.")
 @wide_option
 @json_option
 @click.pass_obj
 def cache(state: State, prune: bool, keep: str) -> None:
-    """Lists the cache of built libraries and weights, least recently used first.
+    """Lists cached libraries and weights, least recently used first.
 
-    Each entry is shown with the model and the options that it was made for; several models may
-    share one.
+    Each entry shows the model and the options it was built for; models may share entries.
 
-    Its folder is $WEFT_CACHE, $XDG_CACHE_HOME/weft or ~/.cache/weft. Whatever is removed is
-    built again when it is needed.
+    The folder is $WEFT_CACHE, $XDG_CACHE_HOME/weft or ~/.cache/weft. Removed entries are rebuilt
+    on demand.
     """
     if was_given("keep") and not prune:
         raise UserError("--keep belongs to --prune", fix="Add --prune.")

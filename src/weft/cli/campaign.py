@@ -19,19 +19,23 @@ from weft.pictures.file import write_picture
 from weft.recipes import parse_steps
 
 
-@click.command(short_help="Many seeded variants of the weights: how often predictions change.")
+@click.command(short_help="Measure how often predictions change over many variants of the weights.")
 @model_options
 @click.argument("step", nargs=-1, required=True, metavar="RECIPE [KEY=VALUE[,VALUE]...]...")
-@click.option("--trials", type=click.IntRange(1), help="For each set of parameters [default: 100].")
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Of the first trial.")
+@click.option(
+    "--trials",
+    type=click.IntRange(1),
+    help="Trials for each combination of parameters [default: 100].",
+)
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed of the first trial.")
 @click.option(
     "--data",
     metavar="FILE|NAME",
     help="Samples: .npz with an array for each input, and `labels` for accuracy; "
     "or a data set (`weft datasets`) [default: a few random inputs].",
 )
-@click.option("--per-layer", is_flag=True, help="Repeat everything for each tensor alone.")
-@svg_option("Draw the shares of predictions that changed to this file.")
+@click.option("--per-layer", is_flag=True, help="Repeat the campaign for each tensor separately.")
+@svg_option("Plot the shares of changed predictions to this file.")
 @options("threads", threads=ALL_CORES)
 @wide_option
 @json_option
@@ -47,12 +51,11 @@ def campaign(
     svg: Path | None,
     options: Options,
 ) -> None:
-    """Applies RECIPE to MODEL again and again, each time with another seed, and runs it.
+    """Applies RECIPE to MODEL repeatedly with different seeds, and runs each variant.
 
-    Several values of a parameter, with commas between, are tried in all combinations:
-    `weft campaign net.onnx fault-weights count=1,10,100 --data images.npz`. The weights are
-    inputs of one compiled build, so that a trial needs no compiler. Intervals are Wilson's,
-    of 95 %.
+    Comma-separated values of parameters are tried in all combinations: `weft campaign net.onnx
+    fault-weights count=1,10,100 --data images.npz`. The weights are inputs of one build, so a
+    trial needs no compilation. Intervals are Wilson intervals at 95 %.
     """
     steps = parse_steps(step)
     if len(steps) != 1:

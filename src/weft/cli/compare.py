@@ -19,7 +19,7 @@ from weft.options import Options
 from weft.pictures.file import write_picture
 
 
-@click.command(short_help="Variants of a network side by side: size, memory, time, accuracy.")
+@click.command(short_help="Compare variants of a network by size, memory, time and accuracy.")
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @click.option(
@@ -29,11 +29,11 @@ from weft.pictures.file import write_picture
     "or a data set (`weft datasets`).",
 )
 @options("batch", "target", "threads", "exact")
-@click.option("--no-run", is_flag=True, help="Build and run nothing: no time, no accuracy.")
+@click.option("--no-run", is_flag=True, help="Do not build or run: no latency, no accuracy.")
 @click.option(
-    "--seconds", default=2.0, type=SECONDS, show_default=True, help="How long to measure in all."
+    "--seconds", default=2.0, type=SECONDS, show_default=True, help="Total seconds of measurement."
 )
-@svg_option("Draw accuracy (or the difference to the first) against --cost to this file.")
+@svg_option("Plot accuracy (or the difference from the first model) against --cost to this file.")
 @click.option("--cost", type=click.Choice(COSTS), help="For --svg [default: latency].")
 @quiet_option
 @wide_option
@@ -52,10 +52,10 @@ def compare(
 ) -> None:
     """Compares MODELS with the first of them.
 
-    Peak is the most bytes of activations that must exist at once layer by layer; arena what
-    the plan for --target needs, flash its weights. Latency is the median of one run on this
-    machine, called from C in rounds in which all models take turns; difference is the largest
-    one to the first model's outputs, over their range, on --data or on random inputs.
+    Peak is the maximum of activation bytes live at once, layer by layer; arena and flash are those
+    of the plan for --target. Latency is the median of one run on this machine, called from C in
+    rounds in which the models alternate. Difference is the largest deviation from the first
+    model's outputs relative to their range, on --data or on random inputs.
     """
     given = parse_shapes(shapes)
     if cost is not None and svg is None:

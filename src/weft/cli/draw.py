@@ -50,42 +50,42 @@ def svg_option(help: str) -> Callable[[Function], Function]:
     return click.option("--svg", type=NEW_FILE, callback=_svg, help=help)
 
 
-@click.command(short_help="A picture of the graph after any pass.")
+@click.command(short_help="Draw the graph after any pass.")
 @model_options
 @click.option(
     "-o",
     "--output",
     required=True,
     type=NEW_FILE,
-    help="The file: .svg, .png, .html (folds, searches, shows all details), or .dot for Graphviz.",
+    help="The file: .svg, .png, .html (interactive), or .dot for Graphviz.",
 )
 @click.option(
     "--after",
     type=click.Choice(GRAPHS),
     default=IMPORTED,
     show_default=True,
-    help="The pass after which to look, as for `weft show`.",
+    help="The pass to use, as in `weft show`.",
 )
 @click.option(
     "--width",
     type=click.IntRange(1),
-    help="For .png: pixels [default: twice the picture's natural width].",
+    help="For .png: width in pixels [default: twice the natural width].",
 )
 @click.option(
     "--time",
     "timed",
     is_flag=True,
-    help="For .html: measure on this machine how long nodes take, to colour them by it.",
+    help="For .html: measure the time of each node on this machine, for colouring.",
 )
 @json_option
 @click.pass_obj
 def draw(
     state: State, model: Model, output: Path, after: str, width: int | None, timed: bool
 ) -> None:
-    """Draws MODEL: nodes by kind of op, shapes beside the wires.
+    """Draws MODEL: nodes coloured by kind of op, with the shapes of values.
 
-    A page (.html) can colour nodes by what they compute, by what they move, and with --time by
-    how long they take, and saves what it shows as PNG.
+    A page (.html) can colour nodes by operations, by bytes moved, and with --time by measured
+    time, and can save the picture as PNG.
     """
     format = format_of(output)
     if timed and format != "html":

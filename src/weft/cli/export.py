@@ -16,7 +16,7 @@ from weft.options import Options
 from weft.plan.report import size
 
 
-@click.command(short_help="Write C with build file, tests, memory map and report.")
+@click.command(short_help="Write C with Makefile, self-test, memory map and report.")
 @model_options
 @options(
     "target",
@@ -54,10 +54,10 @@ def export(
     output: Path,
     states: tuple[str, ...],
 ) -> None:
-    """Writes MODEL as a Software Toolkit: plain C and what it takes to build and check it.
+    """Writes MODEL as a Software Toolkit: plain C with a Makefile, a self-test and a report.
 
-    The self-test runs on the data given (files as for `weft run`), else on seeded random
-    numbers, and compares with what the NumPy references say.
+    The self-test runs on the given data (files as for `weft run`) or on seeded random numbers, and
+    compares the outputs with the NumPy references.
     """
     net = with_states(model.net, states)
     free = {name: net.inputs[name] for name in net.free_inputs}

@@ -36,18 +36,18 @@ def _figures(layer: LayerStats, names: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-@click.command(short_help="Operations, parameters and bytes of every layer.")
+@click.command(short_help="List operations, parameters and bytes of every layer.")
 @model_options
-@click.option("--raw", is_flag=True, help="Of the model as it was imported, before any rule.")
+@click.option("--raw", is_flag=True, help="Use the imported model, before any rewriting.")
 @wide_option
 @json_option
 @click.pass_obj
 def stats(state: State, model: Model, raw: bool) -> None:
-    """Counts what every layer of MODEL computes, reads, writes and keeps live.
+    """Counts operations, parameters, and bytes read, written and live for every layer of MODEL.
 
-    MACs are multiply-accumulates. Intensity is arithmetic operations (two for each MAC)
-    over bytes read and written. Live is what must exist while a layer runs, one layer at a
-    time; `weft plan` says what is really needed once layers are fused.
+    MACs are multiply-accumulates. Intensity is arithmetic operations (two for each MAC) per byte
+    read and written. Live bytes are those that must exist while a layer runs, one layer at a time;
+    `weft plan` shows the memory needed after fusion.
     """
     with working("counting"):
         net = model.net if raw else model.net.simplified()

@@ -59,16 +59,20 @@ def _of_op(
     return api.Net(example_graph(op, element, types, parse_attributes(attributes)))
 
 
-@click.command(short_help="Alternatives for an op or a layer; refusals with reasons.")
+@click.command(
+    short_help="List alternative kernels for an op or a layer, and why others do not apply."
+)
 @click.argument("what", required=False)
 @click.argument("attributes", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--dtype", help="Of an op's inputs: f32 (float32), i8, ... [default: f32].")
+@click.option(
+    "--dtype", help="Element type of an op's inputs: f32 (float32), i8, ... [default: f32]."
+)
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="TYPE|NAME=SHAPE",
-    help="Of an op: type of an input, as f32[1,64,56,56]; of a model as for other commands.",
+    help="For an op: type of an input, such as f32[1,64,56,56]; for a model as in other commands.",
 )
 @options("target", "batch", "threads", "exact", "libraries")
 @wide_option
@@ -82,12 +86,11 @@ def impls(
     inputs: Sequence[str],
     options: Options,
 ) -> None:
-    """Lists the implementations of WHAT: an op, MODEL, or MODEL:NODE.
+    """Lists the alternative kernels for WHAT: an op, MODEL, or MODEL:NODE.
 
-    Of an op (with KEY=VALUE for its attributes) or of a node: every alternative with its
-    estimated cycles on one core, the one that is chosen, and the generators that refuse, with
-    the reason. Of a model: one line for each layer. Without WHAT: the generators, and what
-    each needs.
+    For an op (with KEY=VALUE for its attributes) or a node: every alternative with its estimated
+    cycles on one core, the choice, and the generators that do not apply, with the reasons. For a
+    model: one line for each layer. Without WHAT: the generators and their requirements.
     """
     if what is None:
         _generators(state)

@@ -101,8 +101,8 @@ def _version() -> str:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
-        "Exit codes: 0 done; 1 the input or the request is at fault; 2 wrong usage; "
-        "3 a check failed; 70 a bug in Weft; 130 interrupted."
+        "Exit codes: 0 success; 1 invalid input or request; 2 wrong usage; 3 a check "
+        "failed; 70 a bug in Weft; 130 interrupted."
     ),
 )
 @click.version_option(_version(), prog_name="weft")

@@ -25,7 +25,8 @@ shapes_option = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=SHAPE",
-    help="Shape of an input, as 1x3x224x224, or an open size, as sequence=128, in all inputs.",
+    help="Shape of an input, such as image=1x3x224x224, or an open size for all inputs, "
+    "such as sequence=128.",
 )
 
 state_option = click.option(
@@ -33,7 +34,8 @@ state_option = click.option(
     "states",
     multiple=True,
     metavar="INPUT=OUTPUT",
-    help="Hand an output to an input of the next run, in memory of the caller's. May be repeated.",
+    help="Keep state: hand an output to an input of the next run, in the caller's "
+    "memory. May be repeated.",
 )
 
 
@@ -135,7 +137,7 @@ def model_options(function: Function) -> Function:
         "constants",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Value of an input that is always the same: JSON, or @FILE.npy.",
+        help="Value of a constant input: JSON, or @FILE.npy.",
     )
     @option("batch")
     @quiet_option

@@ -85,7 +85,7 @@ quiet_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_set_quiet,
-    help="Show no progress.",
+    help="Do not show progress.",
 )
 
 json_option = click.option(
@@ -109,7 +109,7 @@ wide_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_set_wide,
-    help="Write all columns and whole names, even if the terminal is too narrow.",
+    help="Write all columns and full names, even on a narrow terminal.",
 )
 
 
@@ -142,50 +142,53 @@ class Flag:
 _DIALECTS = ", ".join(FLAVOURS)
 FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
     {
-        "target": Flag("The machine (see `weft targets`) [default: host]."),
+        "target": Flag("The target machine (see `weft targets`) [default: host]."),
         "simd": Flag(
-            "Vector instructions to use [default: the widest that this machine has].",
+            "Vector instructions [default: the widest available].",
             type=click.Choice(tuple(SIMD)),
         ),
-        "threads": Flag(
-            "Threads that one run can use [default: 1].", type=click.IntRange(1, MOST_THREADS)
-        ),
+        "threads": Flag("Threads of a run [default: 1].", type=click.IntRange(1, MOST_THREADS)),
         "batch": Flag(
-            "Size of a leading dimension that a model leaves open [default: 1].",
+            "Size of an open leading dimension [default: 1].",
             type=click.IntRange(1),
         ),
-        "exact": Flag("Only kernels that round as the definitions do: no Winograd.", on=True),
-        "plain": Flag(
-            "Plain loops in the order of the definitions, to read and audit; slow.", on=True
+        "exact": Flag(
+            "Use only kernels that round as the definitions do: no Winograd convolution.", on=True
         ),
-        "tune": Flag("Use what `weft tune` found to be the fastest.", "--tuned", on="cached"),
+        "plain": Flag(
+            "Write plain loops in the order of the definitions, for auditing; slow.", on=True
+        ),
+        "tune": Flag("Use the kernels chosen by `weft tune`.", "--tuned", on="cached"),
         "libraries": Flag(
-            "Libraries whose kernels compete with Weft's: onednn. May be repeated.",
+            "Libraries with additional alternative kernels: onednn. May be repeated.",
             metavar="NAME",
             multiple=True,
         ),
         "plan": Flag(
-            "Build this plan (`weft plan MODEL -o FILE`); it has the target and threads.", type=FILE
+            "Build this plan (`weft plan MODEL -o FILE`), which fixes target and threads.",
+            type=FILE,
         ),
         "flavour": Flag(f"Dialect of C: {_DIALECTS} [default: the target's]."),
         "ram": Flag(
-            "Refuse what needs more, as 256K: arena, stack, state, inputs and outputs.",
+            "Limit, such as 256K, for arena, stack, state, inputs and outputs; fail above it.",
             convert=parse_bytes,
         ),
-        "flash": Flag("Refuse what needs more, as 1M: code and constants.", convert=parse_bytes),
+        "flash": Flag(
+            "Limit, such as 1M, for code and constants; fail above it.", convert=parse_bytes
+        ),
         "compiler": Flag(
-            "What builds it: measures stack, code and constants, and goes into the Makefile.",
+            "Compiler and flags, for measuring stack and code size and for the Makefile.",
             metavar="'CC FLAGS'",
         ),
-        "name": Flag("Prefix of everything public [default: the model's name]."),
+        "name": Flag("Prefix of all public names [default: the model's name]."),
         "weights": Flag(
-            "Constants in the source (arrays, the default), or a binary file (blob) that the "
-            "caller passes.",
+            "Store weights as constants in the source (arrays, the default) or in a binary "
+            "file passed by the caller (blob).",
             type=click.Choice(["arrays", "blob"]),
         ),
-        "parts": Flag("One source for each function.", "--split", on=0),
+        "parts": Flag("Write one source file for each function.", "--split", on=0),
         "also": Flag(
-            "Write the files of this export, too (`weft exports`); may be given for several.",
+            "Also write the files of this export (`weft exports`). May be repeated.",
             metavar="NAME",
             multiple=True,
         ),

@@ -48,7 +48,7 @@ def _at(place: Place) -> str:
     return f"{place.region}+{place.offset}" if counted else place.region
 
 
-@click.command(short_help="Steps, kernels and memory for a target.")
+@click.command(short_help="Plan steps, kernels and memory for a target.")
 @model_options
 @options(
     "target",
@@ -61,14 +61,14 @@ def _at(place: Place) -> str:
     "ram",
     "flash",
     "plan",
-    ram="Limit for what exports the plan, as 256K.",
-    flash="Limit for what exports the plan, as 1M.",
-    plan="Check this plan, and use it in place of a new one.",
+    ram="RAM limit for exports of the plan, such as 256K.",
+    flash="Flash limit for exports of the plan, such as 1M.",
+    plan="Check this plan and use it instead of a new one.",
 )
 @click.option(
     "--against",
     type=FILE,
-    help="Print what changed since this plan.",
+    help="Print the differences from this plan.",
 )
 @click.option(
     "-o",
@@ -76,7 +76,9 @@ def _at(place: Place) -> str:
     type=NEW_FILE,
     help="Write the plan to this file.",
 )
-@click.option("--table", "tabular", is_flag=True, help="One row for each step, without reasons.")
+@click.option(
+    "--table", "tabular", is_flag=True, help="Print one row for each step, without reasons."
+)
 @svg_option("Draw the memory map to this file: steps across, addresses up.")
 @wide_option
 @json_option
@@ -90,12 +92,12 @@ def plan(
     tabular: bool,
     svg: Path | None,
 ) -> None:
-    """Prints how MODEL runs on a target, as text that can be edited and built.
+    """Prints the plan of MODEL for a target, as text that can be edited and built.
 
-    For every step: the kernel and the reason for it, the alternatives with estimated cycles
-    and the refusals, what it takes over in place, and scratch memory; for every value, where it
-    lies. The last line has the arena's size beside the lower bound, which no placement in
-    this order can beat. `weft export MODEL --plan FILE` builds what -o wrote.
+    For every step: the kernel and the reason for its choice, the alternatives with estimated
+    cycles, the refusals, the operand overwritten in place, and scratch memory; for every value:
+    its address. The last line compares the arena with its lower bound for this order of steps.
+    `weft export MODEL --plan FILE` builds the file written by -o.
     """
     with working("planning"):
         if options.plan is not None:

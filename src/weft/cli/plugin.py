@@ -33,11 +33,11 @@ TABLES: tuple[Table[Any], ...] = (
 """What plugins can add to, one table for each kind."""
 
 
-@click.group(short_help="List plugins, or begin one.")
+@click.group(short_help="List plugins, or create one.")
 def plugin() -> None:
-    """Parts of Weft that other packages bring; see docs/plugins.md.
+    """Manages plugins: parts of Weft in other packages; see docs/plugins.md.
 
-    `WEFT_PLUGINS=off` leaves them all out.
+    `WEFT_PLUGINS=off` disables all plugins.
     """
 
 
@@ -54,12 +54,12 @@ def _record(found: Loaded[Any] | Failed) -> dict[str, str]:
     }
 
 
-@plugin.command(name="list", short_help="The plugins that are installed.")
+@plugin.command(name="list", short_help="List installed plugins.")
 @wide_option
 @json_option
 @click.pass_obj
 def list_plugins(state: State) -> None:
-    """Loads every plugin that is installed; says which cannot be used, and why."""
+    """Loads all installed plugins and reports invalid ones with the reason."""
     found = [_record(result) for each in TABLES for result in each.results]
     if state.json:
         write_json(found)
@@ -79,11 +79,9 @@ def list_plugins(state: State) -> None:
     table(("kind", "name", "from", "state"), rows, (), prose=True)
 
 
-@plugin.command(short_help="Begin a plugin that works and is tested.")
+@plugin.command(short_help="Create a working plugin with tests.")
 @click.argument("name")
-@click.option(
-    "--kind", required=True, type=click.Choice(tuple(SKELETONS)), help="What it is to bring."
-)
+@click.option("--kind", required=True, type=click.Choice(tuple(SKELETONS)), help="Kind of plugin.")
 @click.option(
     "-o",
     "--output",
@@ -93,10 +91,10 @@ def list_plugins(state: State) -> None:
 @json_option
 @click.pass_obj
 def new(state: State, name: str, kind: str, output: Path | None) -> None:
-    """Writes a package that brings one part of Weft, with its tests.
+    """Creates a plugin package with tests.
 
-    NAME is what it will be installed as, words joined by hyphens: `weft plugin new my-op
-    --kind op`. `kernel` is one in C++, `generator` one in Python.
+    NAME is the name of the distribution, words joined by hyphens: `weft plugin new my-op --kind
+    op`. `kernel` is written in C++, `generator` in Python.
     """
     entry = entry_name(name, kind)
     taken = next(each for each in TABLES if each.kind is SKELETONS[kind].kind)

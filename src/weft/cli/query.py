@@ -48,7 +48,7 @@ def _names(match: Match, names: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {told[name]}" for name in sorted(told))
 
 
-@click.command(short_help="Where the graph is as a query says.")
+@click.command(short_help="Find matches of a query in the graph.")
 @model_options
 @click.argument("text")
 @click.option(
@@ -56,29 +56,29 @@ def _names(match: Match, names: Mapping[str, str]) -> str:
     type=click.Choice(get_args(Overlaps)),
     default="all",
     show_default=True,
-    help="all: the longest of those that differ only in what repetitions took; every: really "
-    "all; greedy: none that shares a node with an earlier one; best: the most nodes without "
-    "sharing any.",
+    help="all: the longest of matches that differ only in repetitions; every: all of "
+    "these, too; greedy: skip matches that share a node with an earlier one; best: "
+    "disjoint matches that cover the most nodes.",
 )
 @click.option(
     "--seconds",
     default=SECONDS,
     type=Number(above=True),
     show_default=True,
-    help="For how long best may look.",
+    help="Time limit for best.",
 )
 @click.option(
     "--after",
     type=click.Choice(GRAPHS),
     default=IMPORTED,
     show_default=True,
-    help="The pass after which to look, as for `weft show`.",
+    help="The pass to use, as in `weft show`.",
 )
 @click.option(
     "--draw",
     "picture",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture with the matches marked: .svg, .png, .html or .dot.",
+    help="Draw the graph with highlighted matches: .svg, .png, .html or .dot.",
 )
 @wide_option
 @json_option
@@ -92,9 +92,9 @@ def query(
     after: str,
     picture: Path | None,
 ) -> None:
-    """Prints where MODEL is as the query TEXT says (see docs/query.md).
+    """Prints the matches of the query TEXT in MODEL (see docs/query.md).
 
-    Long names are shortened as in tables; --wide and --json have them whole.
+    Long names are shortened as in tables, except with --wide and --json.
     """
     asked = Query.read(text)
     format = None if picture is None else format_of(picture)

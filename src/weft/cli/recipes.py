@@ -33,13 +33,13 @@ def _record(recipe: Recipe) -> dict[str, object]:
     }
 
 
-@click.command(short_help="The recipes that `weft apply` knows.")
+@click.command(short_help="List the recipes for `weft apply`.")
 @click.argument("name", required=False)
 @wide_option
 @json_option
 @click.pass_obj
 def recipes(state: State, name: str | None) -> None:
-    """Lists the recipes; with NAME, what that one does and its parameters."""
+    """Lists the recipes, or describes the recipe NAME with its parameters."""
     warn_failed(ALL)
     found = tuple(ALL.values()) if name is None else (recipe_named(name),)
     if state.json:
@@ -66,7 +66,7 @@ def _describe(recipe: Recipe) -> None:
         table(("parameter", "is", "default", "what"), rows, (), prose=True)
 
 
-@click.command(name="apply", short_help="Change the graph by recipes and write it.")
+@click.command(name="apply", short_help="Apply recipes to the graph and write it.")
 @model_options
 @click.argument("steps", nargs=-1, required=True, metavar="NAME [KEY=VALUE]... ...")
 @click.option(
@@ -75,16 +75,16 @@ def _describe(recipe: Recipe) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to write the graph: FILE.onnx or FILE.weft.",
 )
-@click.option("--diff", "compare", is_flag=True, help="Show the nodes that go and come.")
+@click.option("--diff", "compare", is_flag=True, help="Show removed and added nodes.")
 @json_option
 @click.pass_obj
 def apply_command(
     state: State, model: Model, steps: Sequence[str], out: Path | None, compare: bool
 ) -> None:
-    """Applies recipes to MODEL, one after the other.
+    """Applies recipes to MODEL in order.
 
-    A recipe's parameters follow its name: `weft apply net.onnx fuse-batch-norm tile-conv
-    axis=2 parts=4 -o tiled.onnx`. `weft recipes` lists them.
+    A recipe's parameters follow its name: `weft apply net.onnx fuse-batch-norm tile-conv axis=2
+    parts=4 -o tiled.onnx`. `weft recipes` lists the recipes.
     """
     parsed = parse_steps(steps)
     for name, _ in parsed:

@@ -70,20 +70,27 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @click.command(short_help="Run a model on arrays or images.")
 @model_options
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
-@click.option("--random", "chance", is_flag=True, help="Random inputs instead of files.")
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Of --random.")
+@click.option("--random", "chance", is_flag=True, help="Use random inputs instead of files.")
+@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed for --random.")
 @click.option(
     "--scale",
     default=1 / 255,
     type=Number(signed=True),
-    help="What pixels are multiplied by [default: 1/255].",
+    help="Factor for pixels [default: 1/255].",
 )
-@click.option("--mean", default="0", show_default=True, help="Subtracted then; R,G,B or one.")
-@click.option("--std", default="1", show_default=True, help="Divided by then; R,G,B or one.")
+@click.option(
+    "--mean",
+    default="0",
+    show_default=True,
+    help="Then subtracted from pixels: R,G,B or one number.",
+)
+@click.option(
+    "--std", default="1", show_default=True, help="Then divides pixels: R,G,B or one number."
+)
 @click.option(
     "--labels",
     type=FILE,
-    help="Names of the classes, one a line.",
+    help="Class names, one a line.",
 )
 @click.option(
     "-o",
@@ -109,8 +116,8 @@ def run(
 ) -> None:
     """Compiles MODEL for this machine and runs it once.
 
-    Data are .npy and .npz files of NumPy's, or images for inputs that hold one. A file
-    goes to the input that it is named for, else to the next one.
+    Data are NumPy files (.npy, .npz), or images for image inputs. A file belongs to the input it
+    names, or else to the next one.
     """
     types = model.net.inputs
     pixels = Pixels(scale, _numbers(mean, "mean"), _numbers(std, "std"))

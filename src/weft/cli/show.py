@@ -41,7 +41,7 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     yield EXPANDED, tidy(expand(use_natives(graph, target), OPS))
 
 
-@click.command(short_help="The graph after any pass, the kernels, the C.")
+@click.command(short_help="Print the graph after any pass, the kernels, or the C.")
 @model_options
 @options("target", "flavour", flavour="With --after c: c89, c99 or gnu.")
 @click.option(
@@ -49,13 +49,13 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     type=click.Choice(PASSES),
     default=EXPANDED,
     show_default=True,
-    help="The pass after which to look; `kernels` are loops, `c` is what is compiled.",
+    help="The pass to show; `kernels` are loops, `c` is the generated C.",
 )
-@click.option("--diff", "compare", is_flag=True, help="Only what changed since --since.")
+@click.option("--diff", "compare", is_flag=True, help="Print only what changed since --since.")
 @click.option(
     "--since",
     type=click.Choice(GRAPHS),
-    help="With --diff: the pass to compare with [default: the one before].",
+    help="With --diff: the pass to compare with [default: the previous one].",
 )
 @wide_option
 @json_option
@@ -70,8 +70,8 @@ def show(
 ) -> None:
     """Prints MODEL after a pass.
 
-    Every line is one node: what it makes, of which type, by which op, from what. The same
-    text can be read back (see docs/cli.md); on a terminal, long names and lines are shortened.
+    Each line is a node: its outputs with their types, its op and its inputs. The text parses back
+    (see docs/cli.md); on a terminal, long names and lines are shortened.
     """
     if options.flavour and after != SOURCE:
         raise UserError("--flavour is for --after c", got=f"--after {after}")

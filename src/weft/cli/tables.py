@@ -34,15 +34,15 @@ def _op(op: Op) -> dict[str, str | bool]:
     }
 
 
-@click.command(short_help="The ops that Weft knows.")
+@click.command(short_help="List the ops.")
 @wide_option
 @json_option
 @click.pass_obj
 def ops(state: State) -> None:
     """Lists the ops.
 
-    `define` is computed by an index expression, `expand` by other ops, `extern` by a C
-    body, `control` runs a body graph.
+    `define`: an index expression; `expand`: a graph of other ops; `extern`: a C body; `control`: a
+    body graph, run repeatedly.
     """
     warn_failed(OPS)
     found = [_op(OPS[name]) for name in sorted(OPS)]
@@ -53,12 +53,12 @@ def ops(state: State) -> None:
     table(("op", "computed", "what"), rows, (), prose=True)
 
 
-@click.command(short_help="The rewrite rules.")
+@click.command(short_help="List the rewrite rules.")
 @wide_option
 @json_option
 @click.pass_obj
 def rules(state: State) -> None:
-    """Lists the rules that every model goes through, in the order in which they are tried."""
+    """Lists the rewrite rules in the order of application."""
     warn_failed(PLUGINS)
     if state.json:
         write_json(
@@ -82,7 +82,7 @@ def _listed(state: State, parts: Table[Any], heading: str) -> None:
     table((heading, "what"), [(each["name"], each["doc"]) for each in found], (), prose=True)
 
 
-@click.command(short_help="What `weft export` can write beside the C.")
+@click.command(short_help="List the additional exports of `weft export`.")
 @wide_option
 @json_option
 @click.pass_obj
@@ -91,7 +91,7 @@ def exports(state: State) -> None:
     _listed(state, EXPORTS, "export")
 
 
-@click.command(short_help="The data sets.")
+@click.command(short_help="List the data sets.")
 @wide_option
 @json_option
 @click.pass_obj
@@ -112,7 +112,7 @@ def _target(name: str, machine: Target) -> dict[str, Any]:
     return {**record, **own}
 
 
-@click.command(short_help="The machines that Weft generates code for.")
+@click.command(short_help="List the supported target machines.")
 @click.argument("name", required=False)
 @wide_option
 @json_option

@@ -111,7 +111,7 @@ def _summary(found: Tuning) -> str:
     return "\n".join(lines)
 
 
-@click.command(short_help="Measure which kernels are the fastest for each layer.")
+@click.command(short_help="Measure the fastest kernels for each layer.")
 @model_options
 @options("threads", "simd", "exact", "libraries", threads=ALL_CORES)
 @click.option(
@@ -119,22 +119,22 @@ def _summary(found: Tuning) -> str:
     default=TUNE_SECONDS,
     type=SECONDS,
     show_default=True,
-    help="For how long networks run in all; building them comes on top.",
+    help="Total measuring time, excluding builds.",
 )
-@click.option("--again", is_flag=True, help="Measure layers too that were measured before.")
+@click.option("--again", is_flag=True, help="Repeat the measurement of layers measured before.")
 @click.option(
     "--list",
     is_flag=True,
     expose_value=False,
     callback=show_choices,
-    help="List what was measured so far, and stop; needs no MODEL.",
+    help="List all measurements; needs no MODEL.",
 )
 @click.option(
     "--forget",
     is_flag=True,
     expose_value=False,
     callback=forget_choices,
-    help="Forget what was measured so far, and stop; needs no MODEL.",
+    help="Clear all measurements; needs no MODEL.",
 )
 @wide_option
 @json_option
@@ -148,9 +148,9 @@ def tune(
 ) -> None:
     """Measures the best few alternatives for every layer of MODEL on this machine.
 
-    What is found goes to a database in the cache folder, by processor, compiler, and layer.
-    Net.compile(tune="cached"), weft run --tuned and weft bench --tuned use it;
-    Net.compile(tune=True) measures what is missing, too.
+    A database in the cache folder stores the choices by processor, compiler and layer.
+    Net.compile(tune="cached"), weft run --tuned and weft bench --tuned use them;
+    Net.compile(tune=True) also measures missing ones.
     """
     with watched() as report:
         found = model.source.tune(

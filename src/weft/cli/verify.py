@@ -78,30 +78,34 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
     )
 
 
-@click.command(short_help="Compare with onnxruntime or the reference, step by step.")
+@click.command(short_help="Compare every step with onnxruntime or the reference.")
 @model_options
 @click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
 @click.option(
-    "--seed", default=0, type=SEED, show_default=True, help="Of the random inputs without data."
+    "--seed",
+    default=0,
+    type=SEED,
+    show_default=True,
+    help="Seed of random inputs for inputs without data.",
 )
 @click.option(
     "--against",
     type=click.Choice(["auto", ORT, REFERENCE]),
     default="auto",
     show_default=True,
-    help="`auto` is onnxruntime where it is installed, else the NumPy reference.",
+    help="`auto` is onnxruntime if installed, else the NumPy reference.",
 )
 @click.option(
     "--tolerance",
     default=1e-4,
     type=Number(),
     show_default=True,
-    help="Largest difference allowed, as a part of the value's range.",
+    help="Largest allowed difference, relative to the value's range.",
 )
 @click.option(
     "--expect",
     type=FILE,
-    help="Compare the outputs with the arrays of their names in this .npz instead.",
+    help="Compare the outputs with the arrays of the same names in this .npz instead.",
 )
 @options("flavour", "plan", plan="Verify this plan (`weft plan MODEL -o FILE`).")
 @wide_option
@@ -117,10 +121,10 @@ def verify(
     expect: Path | None,
     options: Options,
 ) -> None:
-    """Runs MODEL's compiled code and compares what every step makes.
+    """Runs MODEL's compiled code and compares the result of every step.
 
-    The steps are exactly those of the compiled network; their results are copied out in
-    between. Exits with 3 if any differs by more than the tolerance.
+    The steps are those of the compiled network; their results are copied after each step. Exits
+    with 3 if a difference exceeds the tolerance.
     """
     types = model.net.inputs
     inputs = gather_inputs(data, types) if data else random_inputs(types, seed)
