@@ -238,7 +238,7 @@ class _Emission:
     def _array_uses(self) -> Uses:
         """What the arrays of weights use."""
         arrays = () if self._blob is not None else self._weights.values()
-        return Uses(array_names(arrays, self._flavour.c99_library))
+        return Uses(array_names(arrays, self._flavour))
 
     def _run(self) -> tuple[list[str], Uses]:
         run, uses = run_function(
@@ -263,7 +263,7 @@ class _Emission:
             shape = ",".join(map(str, array.shape))
             lines += comment([f"{name} [{shape}]"])
             lines.append(f"{linkage}{self._declared(name, array)} = {{")
-            lines += array_lines(array, self._flavour.c99_library)
+            lines += array_lines(array, self._flavour)
             lines += ["};", ""]
         return lines
 

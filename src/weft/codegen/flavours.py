@@ -16,6 +16,48 @@ APART = "WEFT_APART"
 CACHE_LINE = 64
 
 
+# Mathematical functions by operation. C89 has them for ``double`` alone.
+_C89_FUNCTIONS = {
+    op: op
+    for op in "sqrt exp log sin cos tan asin acos atan sinh cosh tanh floor ceil fmod pow".split()
+} | {"abs": "fabs"}
+C99_FUNCTIONS = {
+    **_C89_FUNCTIONS,
+    **{op: op for op in "asinh acosh atanh erf erfc expm1 log1p trunc".split()},
+    "round": "rint",
+}
+
+_TYPEDEFS = """\
+#ifndef WEFT_INTEGERS
+#define WEFT_INTEGERS
+#if defined(__GNUC__) || defined(__cplusplus) || \\
+    (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#include <stdint.h>
+#else
+#include <limits.h>
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+{wide}#endif
+#endif
+"""
+_WIDE = """\
+/* C89 has no 64-bit integer of its own: this is the compiler's, where long is shorter. */
+#if LONG_MAX > 2147483647L
+typedef long int64_t;
+typedef unsigned long uint64_t;
+#elif defined(_MSC_VER)
+typedef __int64 int64_t;
+typedef unsigned __int64 uint64_t;
+#else
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#endif
+"""
+
 # What C spells alike in all its dialects; a row adds or replaces what it spells otherwise.
 _C: Mapping[str, str] = {
     "function": "{linkage}void {name}({parameters})",
@@ -24,8 +66,18 @@ _C: Mapping[str, str] = {
     "launch": "{name}({arguments});",
     "unused": "(void){name}",
 }
-_GNU: Mapping[str, str] = {
+_C89: Mapping[str, str] = {
     **_C,
+    "integers": _TYPEDEFS.format(wide=""),
+    "wide integers": _TYPEDEFS.format(wide=_WIDE),
+}
+_C99: Mapping[str, str] = {
+    **_C,
+    "integers": "#include <stdint.h>",
+    "wide integers": "#include <stdint.h>",
+}
+_GNU: Mapping[str, str] = {
+    **_C99,
     "aligned": " __attribute__((aligned({bytes})))",
     "barrier": '__asm__ volatile("" ::: "memory")',
     "convert": "__builtin_convertvector({x}, {type})",
@@ -44,7 +96,11 @@ class Dialect:
         restrict: the keyword for pointers without aliases, or nothing.
         inline: the keyword put before helper functions, or nothing.
         loop_declarations: whether ``for (int i = 0; ...)`` exists.
-        c99_library: whether ``expf``, ``erff``, ``rintf`` and ``<stdint.h>`` exist.
+        functions: names of the mathematical functions for ``double``, by operation; those that
+            are missing become helpers.
+        single: how those for ``float`` are called, with braces for the name; empty where there
+            are none.
+        infinity: an infinite constant; nan: one that is no number.
         apart: what keeps kernels from being put into the run function, where compilers
             have so much to do that they run out of registers in tiles.
         texts: the text of each construct that is no common syntax, by its name; those that are
@@ -56,9 +112,12 @@ class Dialect:
     restrict: str = ""
     inline: str = ""
     loop_declarations: bool = False
-    c99_library: bool = False
+    functions: Mapping[str, str] = field(default_factory=lambda: C99_FUNCTIONS, hash=False)
+    single: str = "{}f"
+    infinity: str = "INFINITY"
+    nan: str = "NAN"
     apart: str = ""
-    texts: Mapping[str, str] = field(default_factory=lambda: _C, hash=False)
+    texts: Mapping[str, str] = field(default_factory=lambda: _C99, hash=False)
 
     @property
     def vectors(self) -> bool:
@@ -86,20 +145,29 @@ class Dialect:
         return replace(self, texts=texts)
 
 
-_C99 = Dialect(
+_C89_ROW = Dialect(
+    "c89",
+    "c89",
+    functions=_C89_FUNCTIONS,
+    single="",
+    infinity="HUGE_VAL",
+    nan="HUGE_VAL - HUGE_VAL",
+    apart=f"{APART} ",
+    texts=_C89,
+)
+_C99_ROW = Dialect(
     "c99",
     "c99",
     restrict="restrict ",
     inline="inline ",
     loop_declarations=True,
-    c99_library=True,
     apart=f"{APART} ",
 )
 FLAVOURS: dict[str, Dialect] = {
-    "c89": Dialect("c89", "c89", apart=f"{APART} "),
-    "c99": _C99,
+    "c89": _C89_ROW,
+    "c99": _C99_ROW,
     "gnu": replace(
-        _C99, name="gnu", standard="gnu11", apart="__attribute__((noinline)) ", texts=_GNU
+        _C99_ROW, name="gnu", standard="gnu11", apart="__attribute__((noinline)) ", texts=_GNU
     ),
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TypeAlias
 
-from weft.codegen.flavours import Dialect
+from weft.codegen.flavours import FLAVOURS, Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
 from weft.codegen.helper_text import called, helper_text
@@ -69,7 +69,7 @@ def _instruction(bare: str, flavour: Dialect) -> Text | None:
 def helper(name: str, flavour: Dialect) -> Text:
     """The text of a helper, and the names of those that it calls."""
     bare = name.removeprefix("weft_")
-    text = _find(bare, flavour.c99_library)
+    text = _find(bare, flavour)
     found = (text, called(name, text)) if text else _instruction(bare, flavour)
     if found is None:
         raise InternalError(f"there is no helper {name}")
@@ -85,9 +85,11 @@ def helper_uses(name: str, flavour: Dialect) -> Uses:
 
 def is_helper(name: str) -> bool:
     """Whether C that was given calls a helper by this name."""
-    return name.startswith("weft_") and _find(name.removeprefix("weft_"), c99=True) is not None
+    return (
+        name.startswith("weft_") and _find(name.removeprefix("weft_"), FLAVOURS["c99"]) is not None
+    )
 
 
-def _find(bare: str, c99: bool) -> str | None:
+def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
-    return found or integer_helper(bare) or library_helper(bare, c99) or vector_helper(bare)
+    return found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)

@@ -23,37 +23,6 @@ _HEADERS = {
 _WIDE_INTEGERS = {"int64_t", "uint64_t"}
 _INTEGERS = _WIDE_INTEGERS.union(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32))
 
-_TYPEDEFS = """\
-#ifndef WEFT_INTEGERS
-#define WEFT_INTEGERS
-#if defined(__GNUC__) || defined(__cplusplus) || \\
-    (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
-#include <stdint.h>
-#else
-#include <limits.h>
-typedef signed char int8_t;
-typedef unsigned char uint8_t;
-typedef short int16_t;
-typedef unsigned short uint16_t;
-typedef int int32_t;
-typedef unsigned int uint32_t;
-{wide}#endif
-#endif
-"""
-_WIDE = """\
-/* C89 has no 64-bit integer of its own: this is the compiler's, where long is shorter. */
-#if LONG_MAX > 2147483647L
-typedef long int64_t;
-typedef unsigned long uint64_t;
-#elif defined(_MSC_VER)
-typedef __int64 int64_t;
-typedef unsigned __int64 uint64_t;
-#else
-typedef long long int64_t;
-typedef unsigned long long uint64_t;
-#endif
-"""
-
 
 def wrapped(line: str, width: int = WIDTH) -> list[str]:
     """A line of C cut at spaces so that no piece is longer than ``width`` where it can be."""
@@ -113,10 +82,8 @@ def integer_types(names: Set[str], flavour: Dialect) -> list[str]:
     """What declares the sized integer types, if any is among the names."""
     if names.isdisjoint(_INTEGERS):
         return []
-    if flavour.c99_library:
-        return ["#include <stdint.h>"]
-    wide = "" if names.isdisjoint(_WIDE_INTEGERS) else _WIDE
-    return list[str](_TYPEDEFS.format(wide=wide).splitlines())
+    wide = not names.isdisjoint(_WIDE_INTEGERS)
+    return flavour.text("wide integers" if wide else "integers").splitlines()
 
 
 def includes(names: Set[str], flavour: Dialect) -> list[str]:

@@ -8,33 +8,42 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import orjson
 
+from weft.codegen.flavours import Dialect
 from weft.codegen.naming import STORAGE
 from weft.codegen.tree import NEGATIVE, PRIMARY, Number
+from weft.codegen.uses import words
 from weft.dtypes import DType
 
-# The macros that infinities and what is no number are made of, without C99's library and with it.
-_SPECIAL = (("HUGE_VAL",), ("NAN", "INFINITY"))
 _INT_MAX = 2**31 - 1
 _LINE = 100
 _CHUNK = 1 << 16
 """Elements turned into text at a time, which bounds the memory that takes."""
 
 
-def float_literal(value: float, dtype: DType, c99: bool) -> str:
+def float_literal(value: float, dtype: DType, dialect: Dialect) -> str:
     """A literal of a floating-point type that reads back as the same bits (but for NaNs)."""
     if dtype is DType.F64:
-        return _special(value, "", c99) or repr(float(value))
+        return _special(value, "", dialect) or repr(float(value))
     narrow = np.float32(np.asarray(value, dtype.numpy))
-    return _special(float(narrow), "(float)", c99) or f"{narrow!s}f"
+    return _special(float(narrow), "(float)", dialect) or f"{narrow!s}f"
 
 
-def _special(value: float, cast: str, c99: bool) -> str:
+def _special(value: float, cast: str, dialect: Dialect) -> str:
     if math.isnan(value):
-        return f"({cast}NAN)" if c99 else f"({cast}(HUGE_VAL - HUGE_VAL))"
+        return f"({cast}{_bracketed(dialect.nan)})"
     if math.isinf(value):
         sign = "-" if value < 0 else ""
-        return f"({sign}{cast}INFINITY)" if c99 else f"({sign}{cast}HUGE_VAL)"
+        return f"({sign}{cast}{dialect.infinity})"
     return ""
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+def _special_names(dialect: Dialect) -> frozenset[str]:
+    """The macros that infinities and what is no number are made of."""
+    return words(dialect.infinity) | words(dialect.nan)
 
 
 def integer_literal(value: int, dtype: DType) -> str:
@@ -58,12 +67,12 @@ def integer_number(value: int, dtype: DType) -> Number:
     return Number(text, PRIMARY, ("uint64_t",) if dtype is DType.U64 else ())
 
 
-def float_number(value: float, dtype: DType, c99: bool) -> Number:
+def float_number(value: float, dtype: DType, dialect: Dialect) -> Number:
     """A number of a floating-point type as a node of the tree."""
-    text = float_literal(value, dtype, c99)
+    text = float_literal(value, dtype, dialect)
     if math.isfinite(value) and text[0] != "(":
         return Number(text, NEGATIVE if text[0] == "-" else PRIMARY)
-    return Number(text, PRIMARY, _SPECIAL[c99])
+    return Number(text, PRIMARY, tuple(_special_names(dialect)))
 
 
 def _unsigned(value: int, dtype: DType) -> str:
@@ -73,7 +82,7 @@ def _unsigned(value: int, dtype: DType) -> str:
     return f"(((uint64_t){high}u << 32) | {low}u)"
 
 
-def array_lines(array: np.ndarray, c99: bool) -> Iterator[str]:
+def array_lines(array: np.ndarray, dialect: Dialect) -> Iterator[str]:
     """The elements as initialisers, separated by commas, in lines of bounded length.
 
     An array of no elements gives one zero: C has no empty initialisers.
@@ -83,7 +92,7 @@ def array_lines(array: np.ndarray, c99: bool) -> Iterator[str]:
     if not flat.size:
         yield "0"
     for first in range(0, flat.size, _CHUNK):
-        text = _chunk_text(flat[first : first + _CHUNK], dtype, c99)
+        text = _chunk_text(flat[first : first + _CHUNK], dtype, dialect)
         last = first + _CHUNK >= flat.size
         yield from _lines_of(text if last else text + ",")
 
@@ -100,7 +109,7 @@ def _lines_of(text: str) -> Iterator[str]:
         yield text[begin:]
 
 
-def _chunk_text(flat: np.ndarray, dtype: DType, c99: bool) -> str:
+def _chunk_text(flat: np.ndarray, dtype: DType, dialect: Dialect) -> str:
     if dtype in (DType.F16, DType.BF16):
         flat = flat.view(np.uint16)
     elif dtype is DType.BOOL:
@@ -109,7 +118,7 @@ def _chunk_text(flat: np.ndarray, dtype: DType, c99: bool) -> str:
         if dtype.numpy.itemsize >= 4:
             return ",".join(integer_literal(value, dtype) for value in flat.tolist())
     elif not np.isfinite(flat).all():
-        return ",".join(float_literal(value, dtype, c99) for value in flat)
+        return ",".join(float_literal(value, dtype, dialect) for value in flat)
     text = orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1]
     if dtype is DType.F64 or not dtype.is_float or flat.dtype == np.uint16:
         return text
@@ -123,12 +132,12 @@ def storage_of(array: np.ndarray) -> str:
     return STORAGE[DType.of(array.dtype)]
 
 
-def array_names(arrays: Iterable[np.ndarray], c99: bool) -> frozenset[str]:
+def array_names(arrays: Iterable[np.ndarray], dialect: Dialect) -> frozenset[str]:
     """The types and macros that arrays use as text."""
     found: set[str] = set()
     for array in arrays:
         ctype = storage_of(array)
         found.add(ctype)
         if ctype in ("float", "double") and not np.isfinite(array).all():
-            found.update(_SPECIAL[c99])
+            found.update(_special_names(dialect))
     return frozenset(found)

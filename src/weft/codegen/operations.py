@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.codegen import tree as c
 from weft.codegen.arithmetic import integer_binary, narrowed, wrapped_negative
 from weft.codegen.element import Element
+from weft.codegen.flavours import Dialect
 from weft.codegen.library import LIBRARY_OPS, library_call
 from weft.codegen.linear import value_of
 from weft.codegen.naming import STORAGE
@@ -52,7 +53,7 @@ def integer_unary(op: str, x: Value, dtype: DType) -> Value:
     raise InternalError(f"{op} of integers has no meaning")
 
 
-def float_unary(op: str, x: Value, c99: bool) -> Value:
+def float_unary(op: str, x: Value, dialect: Dialect) -> Value:
     """A unary operation on floats."""
     kind = x.kind
     if op == "neg":
@@ -62,7 +63,7 @@ def float_unary(op: str, x: Value, c99: bool) -> Value:
         result = kind if op == "sign" else "int"
         return Value(c.Helper(helper, (x.node,)), result, *BOOL_RANGE)
     if op in LIBRARY_OPS:
-        return library_call(op, (x,), kind, c99)
+        return library_call(op, (x,), kind, dialect)
     raise InternalError(f"{op} of floats has no meaning")
 
 
@@ -86,12 +87,12 @@ def logical(op: str, lhs: Value, rhs: Value) -> Value:
     return Value(c.Binary(_LOGICAL[op], lhs.node, rhs.node), "int", *BOOL_RANGE)
 
 
-def float_binary(op: str, lhs: Value, rhs: Value, c99: bool) -> Value:
+def float_binary(op: str, lhs: Value, rhs: Value, dialect: Dialect) -> Value:
     """A binary operation on floats."""
     if op in ARITHMETIC:
         return Value(c.Binary(ARITHMETIC[op], lhs.node, rhs.node), lhs.kind)
     if op in ("fmod", "pow"):
-        return library_call(op, (lhs, rhs), lhs.kind, c99)
+        return library_call(op, (lhs, rhs), lhs.kind, dialect)
     if op in ("min", "max"):
         return extreme(op, lhs, rhs, lhs.kind)
     return Value(c.Helper(f"weft_{op}_{SUFFIXES[lhs.kind]}", (lhs.node, rhs.node)), lhs.kind)

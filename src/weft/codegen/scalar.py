@@ -54,7 +54,7 @@ class Scalar:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._c99 = scope.flavour.c99_library
+        self._dialect = scope.flavour
 
     # --- indices ------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Scalar:
     def literal(self, expr: Const) -> Value:
         """A number."""
         if expr.dtype.is_float:
-            node = float_number(float(expr.value), expr.dtype, self._c99)
+            node = float_number(float(expr.value), expr.dtype, self._dialect)
             return Value(node, KINDS[expr.dtype])
         number = int(expr.value)
         return Value(integer_number(number, expr.dtype), KINDS[expr.dtype], number, number)
@@ -246,7 +246,7 @@ class Scalar:
             return self._not(expr.x, x, dtype)
         if not dtype.is_float:
             return integer_unary(expr.op, x, dtype)
-        return rounded(float_unary(expr.op, x, self._c99), dtype, expr.op)
+        return rounded(float_unary(expr.op, x, self._dialect), dtype, expr.op)
 
     def _not(self, operand: Expr, x: Value, dtype: DType) -> Value:
         if dtype is not DType.BOOL:
@@ -270,7 +270,7 @@ class Scalar:
         if dtype is DType.BOOL:
             return logical(op, lhs, rhs)
         if dtype.is_float:
-            return rounded(float_binary(op, lhs, rhs, self._c99), dtype, op)
+            return rounded(float_binary(op, lhs, rhs, self._dialect), dtype, op)
         return integer(op, lhs, rhs, dtype)
 
     def _comparison(self, op: str, left: Expr, right: Expr, dtype: DType) -> Value:

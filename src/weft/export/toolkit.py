@@ -14,9 +14,10 @@ import numpy as np
 
 from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
+from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.interface import run_parameters
-from weft.codegen.layout import integer_types, standard_headers
+from weft.codegen.layout import standard_headers
 from weft.codegen.literals import array_lines, array_names, storage_of
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.stack import RED_ZONE, ROUND
@@ -338,22 +339,19 @@ def golden_header(toolkit: Toolkit) -> str:
         f'#include "{files.header[0]}"',
     ]
     arrays: list[str] = []
-    c99 = files.flavour.c99_library
     for word, vectors in (("input", golden.inputs), ("output", golden.outputs)):
         for number, vector in enumerate(vectors):
-            arrays += _array(f"golden_{word}_{number}", vector, c99)
-    names = array_names((each.array for each in (*golden.inputs, *golden.outputs)), c99)
+            arrays += _array(f"golden_{word}_{number}", vector, files.flavour)
+    names = array_names((each.array for each in (*golden.inputs, *golden.outputs)), files.flavour)
     headers = standard_headers(names)
-    if c99:
-        headers += integer_types(names, files.flavour)
     return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
-def _array(name: str, vector: Vector, c99: bool) -> list[str]:
+def _array(name: str, vector: Vector, dialect: Dialect) -> list[str]:
     array = vector.array if vector.array.size else np.zeros(1, vector.array.dtype)
     return [
         f"static const {storage_of(array)} {name}[{array.size}] = {{",
-        *array_lines(array, c99),
+        *array_lines(array, dialect),
         "};",
         "",
     ]
