@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.codegen.flavours import Dialect
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.errors import InternalError
@@ -56,7 +57,12 @@ def _span(shape: Sequence[int], steps: Sequence[int]) -> int:
 
 
 def argument(
-    address: Address, formal: Formal, base: Base, variables: Mapping[str, str], types: set[str]
+    address: Address,
+    formal: Formal,
+    base: Base,
+    variables: Mapping[str, str],
+    types: set[str],
+    dialect: Dialect,
 ) -> str:
     """An address as the argument for a parameter; adds the type that it is cast to."""
     if base.const and formal.writes:
@@ -68,17 +74,12 @@ def argument(
     if base.ctype == ctype and whole:
         return _moved(base.text, offset // size, [(var, step // size) for var, step in steps])
     types.add(ctype)
-    const = "" if formal.writes else "const "
+    cast = f"({dialect.pointer(ctype, const=not formal.writes)})"
     bytewise = base.text
     if base.ctype != "unsigned char":
-        bytewise = (
-            f"(const unsigned char *){base.text}" if base.const else f"(unsigned char *){base.text}"
-        )
+        bytewise = f"({dialect.pointer('unsigned char', base.const)}){base.text}"
     moved = _moved(bytewise, offset, steps)
-    plain = moved == bytewise and not moved.startswith("(")
-    if base.ctype != "unsigned char" and moved == bytewise:
-        return f"({const}{ctype} *){base.text}"
-    return f"({const}{ctype} *){moved}" if plain else f"({const}{ctype} *)({moved})"
+    return f"{cast}{base.text}" if moved == bytewise else f"{cast}({moved})"
 
 
 def _moved(base: str, offset: int, steps: Sequence[tuple[str, int]]) -> str:

@@ -61,8 +61,7 @@ typedef unsigned long long uint64_t;
 # What C spells alike in all its dialects; a row adds or replaces what it spells otherwise.
 _C: Mapping[str, str] = {
     "function": "{linkage}void {name}({parameters})",
-    "parameter": "{const}{type} *{restrict}{name}",
-    "pointer": "{const}{type} *const {name} = {value}",
+    "pointer": "{const}{type} *",
     "launch": "{name}({arguments});",
     "unused": "(void){name}",
 }
@@ -101,6 +100,9 @@ class Dialect:
         single: how those for ``float`` are called, with braces for the name; empty where there
             are none.
         infinity: an infinite constant; nan: one that is no number.
+        headers: whether the standard headers exist.
+        head: the first lines of a source.
+        reserved: keywords that C lacks.
         apart: what keeps kernels from being put into the run function, where compilers
             have so much to do that they run out of registers in tiles.
         texts: the text of each construct that is no common syntax, by its name; those that are
@@ -116,6 +118,9 @@ class Dialect:
     single: str = "{}f"
     infinity: str = "INFINITY"
     nan: str = "NAN"
+    headers: bool = True
+    head: str = ""
+    reserved: frozenset[str] = frozenset()
     apart: str = ""
     texts: Mapping[str, str] = field(default_factory=lambda: _C99, hash=False)
 
@@ -133,6 +138,10 @@ class Dialect:
     def barriers(self) -> bool:
         """Whether compiler memory barriers keep register tiles in registers."""
         return "barrier" in self.texts
+
+    def pointer(self, type: str, const: bool) -> str:
+        """The type of a pointer into the memory of a network, up to the name."""
+        return self.text("pointer", const="const " if const else "", type=type)
 
     def text(self, construct: str, **parts: object) -> str:
         """A construct with its parts filled in."""

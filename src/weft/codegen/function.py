@@ -162,7 +162,6 @@ def stack_of(body: Sequence[Stmt]) -> int:
 
 
 def _parameter(slot: Slot, flavour: Dialect, aliased: frozenset[str]) -> str:
-    const = "const " if slot.buffer.access is Access.READ else ""
     restrict = "" if slot.buffer.name in aliased else flavour.restrict
-    parts = {"const": const, "type": slot.ctype, "restrict": restrict, "name": slot.name}
-    return flavour.text("parameter", **parts)
+    pointer = flavour.pointer(slot.ctype, const=slot.buffer.access is Access.READ)
+    return f"{pointer}{restrict}{slot.name}"

@@ -88,7 +88,8 @@ def integer_types(names: Set[str], flavour: Dialect) -> list[str]:
 
 def includes(names: Set[str], flavour: Dialect) -> list[str]:
     """The standard headers that code needs, and what declares sized integers."""
-    return [*standard_headers(names), "#include <stddef.h>", *integer_types(names, flavour)]
+    standard = [*standard_headers(names), "#include <stddef.h>"] if flavour.headers else []
+    return [*flavour.head.splitlines(), *standard, *integer_types(names, flavour)]
 
 
 def standard_headers(names: Set[str]) -> list[str]:

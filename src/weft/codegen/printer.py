@@ -132,8 +132,8 @@ class Printer:
                 text = f"{'const ' if const else ''}{type} {name} = {self.text(value)}"
             case c.Pointer(type, const, name, value):
                 self.names.add(type)
-                parts = {"const": "const " if const else "", "type": type, "name": name}
-                text = self._flavour.text("pointer", **parts, value=self.text(value))
+                pointer = self._flavour.pointer(type, const)
+                text = f"{pointer}const {name} = {self.text(value)}"
             case c.Variables(type, variables):
                 self.names.add(type)
                 text = f"{type} {', '.join(map(self._variable, variables))}"

@@ -214,7 +214,7 @@ def _fetches(calls: _Calls, steps: Sequence[Step]) -> list[str]:
     kernels = (each for each in calls.program.functions if isinstance(each, Kernel))
     kernel = next((each for each in kernels if each.name == function), None)
     spans = {
-        argument(address, formal, calls.base(address), {}, calls.used): formal.span
+        argument(address, formal, calls.base(address), {}, calls.used, calls.flavour): formal.span
         for address, formal in pairs
         if address.region is Region.INPUT and not address.advances
         if not (kernel and streams(kernel, formal.name))
@@ -234,7 +234,7 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
     places = "; ".join(describe(address, formal) for address, formal in pairs)
     lines = comment([*step.comments, places], indent)
     texts = [
-        argument(address, formal, calls.base(address), variables, calls.used)
+        argument(address, formal, calls.base(address), variables, calls.used, calls.flavour)
         for address, formal in pairs
     ]
     if max(step.parts) > 1:

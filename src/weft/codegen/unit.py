@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen.calls import aliased_parameters, walk_calls
 from weft.codegen.flavours import Dialect
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers import is_helper
 from weft.codegen.layout import comment, wrap_all
-from weft.codegen.naming import STORAGE, identifier
+from weft.codegen.naming import STORAGE, Names, identifier
 from weft.codegen.uses import NOTHING_USED, Uses, words
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Kernel
-from weft.plan.program import ExternFunction, Function
+from weft.plan.program import ExternFunction, Function, Program
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,38 @@ class Unit:
     foreign_bytes: int = 0
     declared_bytes: int = 0
     uses: Uses = NOTHING_USED
+
+
+def units_of(
+    program: Program, names: Names, flavour: Dialect, prefix: str, linkage: str
+) -> list[Unit]:
+    """The functions of a program that it calls.
+
+    Args:
+        program: whose functions.
+        names: hands out their names.
+        flavour: the dialect.
+        prefix: of the names.
+        linkage: what stands before the return type.
+    """
+    functions = {function.name: function for function in program.functions}
+    called = {call.function for call, _ in walk_calls(program.steps)}
+    cut = {call.function for call, _ in walk_calls(program.steps) if max(call.parts) > 1}
+    aliased = aliased_parameters(functions, program.steps)
+    comments = dict(program.function_comments)
+    return [
+        unit_of(
+            function,
+            names.fresh(f"{prefix}{name}"),
+            flavour,
+            comments.get(name, ()),
+            aliased[name],
+            linkage,
+            name in cut,
+        )
+        for name, function in functions.items()
+        if name in called
+    ]
 
 
 def unit_of(

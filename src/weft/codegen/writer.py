@@ -57,7 +57,7 @@ class Writer:
     def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
-        self._names = Names()
+        self._names = Names(flavour.reserved)
         self.scope = Scope(flavour)
         self.scalar = Scalar(self.scope)
         self._vector: Vector | None = None

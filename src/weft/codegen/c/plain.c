@@ -9,10 +9,10 @@ typedef union weft_bits {
 
 //@ f16_to_f32
 /* Half precision to single; exact. */
-static float weft_f16_to_f32(uint16_t half)
+static float weft_f16_to_f32(uint16_t code)
 {
-    const uint32_t sign = ((uint32_t)half & 0x8000u) << 16;
-    const uint32_t rest = (uint32_t)half & 0x7fffu;
+    const uint32_t sign = ((uint32_t)code & 0x8000u) << 16;
+    const uint32_t rest = (uint32_t)code & 0x7fffu;
     weft_bits result;
     if (rest >= 0x7c00u) {
         result.bits = 0x7f800000u | (rest << 13);
