@@ -13,6 +13,7 @@ from weft.ir.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.recipes import apply
+from weft.surgery.resize import with_shapes
 
 __all__ = ["install"]
 
@@ -89,6 +90,22 @@ def test_its_own_outputs_are_tiled(graph: Graph) -> None:
     shapes = [done.types[n.inputs[1]].dims for n in done.nodes if n.op == "Columns"]
     assert shapes == [(3, 8, 2), (3, 8, 2)]
     np.testing.assert_allclose(outputs(done), outputs(graph), rtol=1e-5)
+
+
+def test_channels_are_pruned_through_it(graph: Graph) -> None:
+    small = apply(graph, "prune", {"ratio": 0.5})
+    twin = apply(graph, "prune", {"ratio": 0.5, "masked": True})
+    shapes = {name: array.shape for name, array in small.constants.items()}
+    assert shapes == {"v": (4, 3, 1, 1), "w": (3, 4, 2), "b": (3,), "u": (2, 3, 1, 1)}
+    np.testing.assert_allclose(outputs(small), outputs(twin), rtol=1e-4, atol=1e-5)
+
+
+def test_its_batch_is_changed(graph: Graph) -> None:
+    many = with_shapes(graph, {"x": (3, 3, 9, 4)})
+    verify(many, infer)
+    x = np.random.default_rng(0).normal(size=(3, 3, 9, 4)).astype(np.float32)
+    alone = [evaluate(graph, {"x": x[n : n + 1]}, OPS)["y"] for n in range(3)]
+    np.testing.assert_allclose(outputs(many), np.concatenate(alone), rtol=1e-5)
 
 
 def test_what_it_cannot_do_is_refused(install: Install) -> None:

@@ -1,15 +1,17 @@
-"""Which positions of a graph's values go together: one rule for each op, over labels.
+"""Which positions of a graph's values go together, over labels.
 
 The idea is that of dependency graphs (Fang et al., DepGraph: Towards Any Structural Pruning,
 CVPR 2023).  Here it is an abstract interpretation: every op maps the labels of its inputs' axes
 to those of its outputs' (see ``weft.compress.slots``), so a concatenation, a slice, a shuffle or a
-flattened image needs no bookkeeping of offsets.  An op without a rule pins all that it reads.
+flattened image needs no bookkeeping of offsets.  What is not known to go with fewer positions
+pins all that it reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +23,8 @@ from weft.ir.types import Dim, TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call
 
+FITTED = frozenset({"Expand", "Gather", "Reshape", "Slice", "Split"})
+"""Ops that move elements to places that they are told, which pruning fits to what is left."""
 Rule: TypeAlias = "Callable[[At], tuple[Axes, ...] | None]"
 """The labels of the outputs; ``None`` pins the inputs and everything that is made."""
 
@@ -99,6 +103,29 @@ class At:
         value = self.node.inputs[position]
         return value in self.labelling.graph.constants or value in self.labelling.derived
 
+    @cached_property
+    def arrays(self) -> dict[int, np.ndarray]:
+        """Constants that say which positions of the others are read, and can be fitted."""
+        constants = self.labelling.graph.constants
+        return {
+            place: constants[value]
+            for place, value in enumerate(self.node.inputs)
+            if place and self.node.op in FITTED and value in constants
+            if self.type(place).dtype.is_integer and len(self.type(place).shape) == 1
+        }
+
+    def may_carry(self, extent: int) -> bool:
+        """Whether any input has a free axis of a length that may stand for one of an output."""
+        return extent > 1 and any(
+            dim == extent and self.slots.is_free(self.labels(place, axis))
+            for place, value in enumerate(self.node.inputs)
+            for axis, dim in enumerate(self.type(place).shape if value else ())
+        )
+
+    def labels(self, position: int, axis: int) -> Labels | None:
+        """The labels of an axis, if its length is known."""
+        return self.labelling.axis(self.node.inputs[position], axis)
+
     def type(self, position: int) -> TensorType:
         """The type of an input."""
         return self.labelling.graph.types[self.node.inputs[position]]
@@ -148,7 +175,7 @@ class At:
         return labels
 
 
-def label(graph: Graph, rules: Mapping[str, Rule], heads: frozenset[tuple[str, int]]) -> Labelling:
+def label(graph: Graph, rule: Rule, heads: frozenset[tuple[str, int]]) -> Labelling:
     """Label a graph."""
     found = Labelling(graph, heads=heads)
     for value in graph.inputs:
@@ -157,20 +184,19 @@ def label(graph: Graph, rules: Mapping[str, Rule], heads: frozenset[tuple[str, i
             for dim in graph.types[value].shape
         ]
     for node in graph.nodes:
-        _label_node(found, node, rules)
+        _label_node(found, node, rule)
     for value in graph.outputs:
         for labels in found.axes_of(value):
             found.slots.pin(labels, f"it is graph output {value}")
     return found
 
 
-def _label_node(labelling: Labelling, node: Node, rules: Mapping[str, Rule]) -> None:
+def _label_node(labelling: Labelling, node: Node, rule: Rule) -> None:
     at = At(labelling, node)
     given = [place for place, value in enumerate(node.inputs) if value]
     if given and all(at.is_constant(place) for place in given):
         labelling.derived.update(value for value in node.outputs if value)
-    rule = rules.get(node.op)
-    made = rule(at) if rule is not None else None
+    made = rule(at)
     if made is None:
         for place in given:
             for labels in at.axes(place):
@@ -187,8 +213,3 @@ def _check(node: Node, shape: tuple[Dim, ...], axes: Axes) -> None:
     wanted = [dim if isinstance(dim, int) else None for dim in shape]
     if lengths != wanted:
         raise InternalError(f"labels of {node.op} {node.name} are {lengths}, it makes {wanted}")
-
-
-def constant_index(at: At, position: int) -> np.ndarray | None:
-    """The numbers of an input that is a constant."""
-    return at.labelling.graph.constants.get(at.node.inputs[position])

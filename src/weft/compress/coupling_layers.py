@@ -1,4 +1,4 @@
-"""Rules of coupling for layers with weights, normalizations and recurrent cells."""
+"""Coupling of layers whose attributes count heads or hidden positions."""
 
 from __future__ import annotations
 
@@ -8,117 +8,6 @@ import numpy as np
 
 from weft.compress.coupling import At, Rule
 from weft.compress.slots import Axes, Labels, rows_of
-from weft.ir.types import Dim
-from weft.ops.support import axis_of
-
-# --- convolution ----------------------------------------------------------------------------
-
-
-def _convolution(at: At) -> tuple[Axes, ...]:
-    inputs, outputs = (0, 1) if at.node.op == "ConvTranspose" else (1, 0)
-    groups: int = at.node.attributes.groups
-    _pin_window(at)
-    if groups == 1:
-        at.join(1, inputs, at.cut(0, 1))
-        channels = at.born(1, outputs)
-    elif at.node.op == "ConvTranspose" or not _has_narrow_groups(at, groups):
-        channels = _whole_groups(at, groups)
-    else:
-        channels = _inside_groups(at, groups)
-    at.join(2, 0, channels)
-    return ([at.axes(0)[0], channels, *at.dead(at.made()[2:])],)
-
-
-def _pin_window(at: At) -> None:
-    for labels in at.axes(0)[2:]:
-        at.pin(labels, "slides a window along it")
-    for axis in range(2, len(at.type(1).shape)):
-        at.pin(at.axis(1, axis), "has it as its window")
-
-
-def _has_narrow_groups(at: At, groups: int) -> bool:
-    """Whether there are fewer groups than channels in one: then channels go inside groups."""
-    return groups < len(at.axis(1, 1))
-
-
-def _whole_groups(at: At, groups: int) -> Labels:
-    """Groups go as a whole, with their inputs: depthwise convolution is the case of one each."""
-    ahead = at.slots.tie_rows(at.axis(0, 1).reshape(groups, -1))
-    weight = at.axis(1, 0)
-    at.slots.tie(at.slots.tie_rows(weight.reshape(groups, -1)), ahead)
-    at.pin(at.axis(1, 1), "has as many channels in every group")
-    if at.node.op == "Conv":
-        return at.born(1, 0)
-    return np.repeat(ahead, at.type(1).dims[1])
-
-
-def _inside_groups(at: At, groups: int) -> Labels:
-    """The same channels of every group go together."""
-    channels = at.cut(0, 1)
-    at.join(1, 1, at.slots.tie_rows(channels.reshape(groups, -1).T))
-    made = at.born(1, 0)
-    at.slots.tie_rows(made.reshape(groups, -1).T)
-    return made
-
-
-# --- products of matrices -------------------------------------------------------------------
-
-
-def _gemm(at: At) -> tuple[Axes, ...]:
-    flags = at.node.attributes
-    rows, inner = (1, 0) if flags.transA else (0, 1)
-    height, columns = (1, 0) if flags.transB else (0, 1)
-    _sum(at, inner, height)
-    top = at.born(0, rows) if at.is_constant(0) else at.axes(0)[rows]
-    across = at.born(1, columns) if at.is_constant(1) else at.axis(1, columns)
-    if at.has(2):
-        _broadcast_into(at, 2, [top, across])
-    return ([top, across],)
-
-
-def _sum(at: At, left: int, right: int) -> None:
-    """Axes of both factors that a product sums over."""
-    at.join(1, right, at.cut(0, left))
-
-
-def _broadcast_into(at: At, position: int, target: Axes) -> None:
-    """An operand that goes together with the last axes of a target, or is repeated."""
-    shape = at.type(position).shape
-    for axis, dim in enumerate(shape):
-        labels = target[len(target) - len(shape) + axis]
-        if labels is not None and dim == len(labels):
-            at.join(position, axis, labels)
-        elif not at.is_constant(position):
-            at.pin(at.axes(position)[axis], "repeats it")
-
-
-def _matmul(at: At) -> tuple[Axes, ...] | None:
-    left, right = len(at.type(0).shape), len(at.type(1).shape)
-    if min(left, right) < 2:
-        return None
-    _sum(at, left - 1, right - 2)
-    top = at.born(0, left - 2) if at.is_constant(0) else at.axes(0)[left - 2]
-    across = at.born(1, right - 1) if at.is_constant(1) else at.axes(1)[right - 1]
-    target: Axes = [*_batch(at, at.made()[:-2]), top, across]
-    return (target,)
-
-
-def _batch(at: At, made: tuple[Dim, ...]) -> Axes:
-    """The axes over which a product of matrices is repeated."""
-    found: Axes = []
-    for place in range(-len(made), 0):
-        carried: Labels | None = None
-        for position in (0, 1):
-            axis = len(at.type(position).shape) - 2 + place
-            if axis < 0 or at.type(position).shape[axis] != made[place]:
-                continue
-            if carried is None:
-                carried = at.axes(position)[axis]
-            else:
-                at.join(position, axis, carried)
-        found.append(carried)
-    return found
-
 
 # --- attention ------------------------------------------------------------------------------
 
@@ -159,33 +48,6 @@ def _pin_all(at: At, position: int, why: str) -> None:
         at.pin(labels, why)
 
 
-# --- normalization --------------------------------------------------------------------------
-
-
-def _batch_norm(at: At) -> tuple[Axes, ...] | None:
-    if len(at.node.outputs) > 1:
-        return None
-    axes = at.axes(0)
-    for position in range(1, len(at.node.inputs)):
-        at.join(position, 0, axes[1])
-    if at.node.op == "InstanceNormalization":
-        for labels in axes[2:]:
-            at.pin(labels, "normalizes over it")
-    return (axes,)
-
-
-def _normalized(at: At) -> tuple[Axes, ...] | None:
-    if len(at.node.outputs) > 1:
-        return None
-    axes = at.axes(0)
-    for labels in axes[axis_of(at.call, at.node.attributes.axis, len(axes)) :]:
-        at.pin(labels, "normalizes over it")
-    for position in range(1, len(at.node.inputs)):
-        if at.has(position):
-            _broadcast_into(at, position, axes)
-    return (axes,)
-
-
 # --- recurrent layers -----------------------------------------------------------------------
 
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -214,16 +76,9 @@ def _recurrent(at: At) -> tuple[Axes, ...] | None:
 
 
 RULES: Mapping[str, Rule] = {
-    "Conv": _convolution,
-    "ConvTranspose": _convolution,
-    "Gemm": _gemm,
-    "MatMul": _matmul,
     "Attention": _attention,
-    "BatchNormalization": _batch_norm,
-    "InstanceNormalization": _batch_norm,
-    "LayerNormalization": _normalized,
-    "RMSNormalization": _normalized,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,
 }
+"""What their expansions do not say: which numbers in attributes follow the positions."""

@@ -8,17 +8,14 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.compress import coupling_layers, coupling_views
 from weft.compress.coupling import Labelling, label
+from weft.compress.coupling_relations import coupled, head_axes
 from weft.compress.slots import Birth
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.naming import fresh
 from weft.ops.evaluate import evaluate_node
 from weft.ops.table import OPS
-
-RULES = {**coupling_layers.RULES, **coupling_views.RULES}
-"""What is known of ops; the others keep all positions of what they read."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Analysis:
 def analyse(graph: Graph) -> Analysis:
     """Find out which positions of a graph's values go together."""
     graph, copies = _unshared(graph)
-    labelling = label(graph, RULES, coupling_views.head_axes(graph))
+    labelling = label(graph, coupled, head_axes(graph))
     roots = labelling.slots.roots()
     return Analysis(graph, copies, labelling, roots, tuple(_families(labelling, roots)))
 

@@ -18,6 +18,7 @@ from weft.ir.graph import Graph, Node, Origin, noted
 from weft.ir.naming import fresh, type_of
 from weft.ir.order import topological
 from weft.ir.types import Symbol, TensorType
+from weft.ops.axis_relations import groups
 from weft.ops.evaluate import call_of
 from weft.ops.slicing import slice_ranges, split_lengths
 from weft.ops.support import axis_of
@@ -131,6 +132,7 @@ Fit: TypeAlias = Callable[[Removal, Node, dict[str, np.ndarray]], Node]
 
 def _fitted(removal: Removal, node: Node, extra: dict[str, np.ndarray]) -> Node:
     fit = _FITS.get(node.op)
+    node = _groups(removal, node)
     return node if fit is None else fit(removal, node, extra)
 
 
@@ -145,15 +147,17 @@ def _length(removal: Removal, value: str, axis: int) -> int:
     return dim
 
 
-def _groups(removal: Removal, node: Node, _: dict[str, np.ndarray]) -> Node:
-    if node.attributes.groups == 1:
+def _groups(removal: Removal, node: Node) -> Node:
+    """As many groups as there are channels for, if they are not smaller now."""
+    if getattr(node.attributes, "groups", 1) == 1:
         return node
-    inputs = 1 if node.op == "Conv" else 0
-    weight = node.inputs[1]
-    channels = _length(removal, node.inputs[0], 1)
-    if node.op == "Conv":
-        return _with(node, groups=channels // _length(removal, weight, inputs))
-    before = removal.analysis.graph.types[weight].dims[0]
+    types = removal.analysis.graph.types
+    found = groups(call_of(node, types))
+    channels, before = _length(removal, node.inputs[0], 1), types[node.inputs[0]].shape[1]
+    assert isinstance(before, int)
+    if found is not None and found.inside:
+        position, axis = found.inside[0]
+        return _with(node, groups=channels // _length(removal, node.inputs[position], axis))
     return _with(node, groups=channels * node.attributes.groups // before)
 
 
@@ -290,8 +294,6 @@ def _hidden(removal: Removal, node: Node, _: dict[str, np.ndarray]) -> Node:
 
 
 _FITS: Mapping[str, Fit] = {
-    "Conv": _groups,
-    "ConvTranspose": _groups,
     "Reshape": _reshape,
     "Split": _split,
     "Slice": _slice,

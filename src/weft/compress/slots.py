@@ -105,10 +105,11 @@ class Slots:
 
     def is_free(self, labels: Labels | None) -> bool:
         """Whether any position may go, as far as is known."""
-        if labels is None:
+        own: set[int] = set() if labels is None else set(labels.tolist())
+        if own <= self.reasons.keys():
             return False
         pinned = {self.find(label) for label in self.reasons}
-        return any(self.find(label) not in pinned for label in set(labels.tolist()))
+        return any(self.find(label) not in pinned for label in own)
 
     def roots(self) -> np.ndarray:
         """For every label the one that stands for its slot."""

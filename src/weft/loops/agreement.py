@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from weft.loops.walk import FreeVars, children, dtype_of, index, substitute
 
 _MOST_POINTS = 1 << 20
 """Expressions over more points are only compared by their form."""
+NO_ARRAYS: Mapping[str, np.ndarray] = MappingProxyType({})
 _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -56,38 +58,59 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def values_of(expr: Expr, places: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """What an expression without loads gives where its variables are at ``places``.
+def values_of(
+    expr: Expr, places: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray] = NO_ARRAYS
+) -> np.ndarray | None:
+    """What an expression gives where its variables are at ``places``.
 
-    ``None`` where it does arithmetic that NumPy's is not known to agree with: integers divide
-    without truncation here, and only ``bool`` is taken for logic.
+    ``None`` where it reads other buffers than ``arrays``, or does arithmetic that NumPy's is
+    not known to agree with: integers divide without truncation here, and only ``bool`` is taken
+    for logic.  A load out of bounds, which a condition keeps from being done, gives anything.
     """
     match expr:
         case Const(value, dtype):
             return np.asarray(value, dtype.numpy)
         case Var(name):
             return places[name]
+        case Load(buffer, where, _) if buffer in arrays:
+            return loaded(arrays[buffer], where, places, arrays)
         case Cast(dtype, x):
-            inner = values_of(x, places)
+            inner = values_of(x, places, arrays)
             # Rounding to an integer is C's business.
             kept = inner is not None and (dtype.is_float or inner.dtype.kind != "f")
             return inner.astype(dtype.numpy) if inner is not None and kept else None
         case Unary(op, x) if op in _UNARY:
-            inner = values_of(x, places)
+            inner = values_of(x, places, arrays)
             return None if inner is None else np.asarray(_UNARY[op](inner))
         case Binary(op, lhs, rhs) if op in _BINARY and (op != "div" or dtype_of(lhs).is_float):
-            left, right = values_of(lhs, places), values_of(rhs, places)
+            left, right = (values_of(each, places, arrays) for each in (lhs, rhs))
             if left is None or right is None or (op in ("and", "or") and left.dtype != bool):
                 return None
             with np.errstate(all="ignore"):
                 return np.asarray(_BINARY[op](left, right))
         case Select(condition, then, otherwise):
-            held, left, right = (values_of(x, places) for x in (condition, then, otherwise))
+            held, left, right = (values_of(x, places, arrays) for x in (condition, then, otherwise))
             if held is None or left is None or right is None:
                 return None
             return np.where(held, left, right)
         case _:
             return None
+
+
+def loaded(
+    array: np.ndarray,
+    where: Sequence[Expr],
+    places: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray] = NO_ARRAYS,
+) -> np.ndarray | None:
+    """What loads of an array give; it is repeated along its axes of 1."""
+    at: list[np.ndarray] = []
+    for each, extent in zip(where, array.shape, strict=True):
+        found = np.zeros((), np.int64) if extent == 1 else values_of(each, places, arrays)
+        if found is None or not extent:
+            return None
+        at.append(np.clip(found, 0, extent - 1))
+    return np.asarray(array[tuple(at)])
 
 
 def grid(names: Sequence[str], ranges: Mapping[str, int]) -> dict[str, np.ndarray] | None:

@@ -189,7 +189,7 @@ def _cumulative_op(name: str, function: np.ufunc, sign: str, doc: str) -> Op:
         name=name,
         infer=_infer_cumulative,
         reference=reference,
-        compute=Extern(_cumulative_body(sign, int(function.identity))),
+        compute=Extern(_cumulative_body(sign, int(function.identity)), along_axis=True),
         doc=doc,
         attributes=CumulativeAttributes,
     )

@@ -149,7 +149,7 @@ OPS: tuple[Op, ...] = (
         name="BitCast",
         infer=_infer_bitcast,
         reference=_bitcast,
-        compute=Extern(_bitcast_body),
+        compute=Extern(_bitcast_body, along_axis=True),
         grad=NoGrad("the output's bits are not a smooth function of the input"),
         doc="The bits of x read as another type of the same size.",
         attributes=BitCastAttributes,

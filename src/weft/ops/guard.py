@@ -60,8 +60,8 @@ def _computation(op: Op) -> Computation:
             return Define(_guarded(op, "define", function, _wrong_computes))
         case Expand(function):
             return Expand(_guarded(op, "expand", function))
-        case Extern(function):
-            return Extern(_guarded(op, "extern", function, _wrong_body))
+        case Extern(function, along_axis):
+            return Extern(_guarded(op, "extern", function, _wrong_body), along_axis)
         case Control():
             return op.compute
 

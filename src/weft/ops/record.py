@@ -177,9 +177,16 @@ class ExternBody:
 
 @dataclass(frozen=True, slots=True)
 class Extern:
-    """Computed by a C body, for what is not a loop nest."""
+    """Computed by a C body, for what is not a loop nest.
+
+    Attributes:
+        function: gives the body.
+        along_axis: elements of the first input meet along the attribute ``axis`` alone, or not
+            at all where there is none; index expressions say so of themselves.
+    """
 
     function: Callable[[Call], ExternBody]
+    along_axis: bool = False
 
 
 @dataclass(frozen=True, slots=True)

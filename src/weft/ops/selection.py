@@ -242,7 +242,7 @@ OPS: tuple[Op, ...] = (
         outputs=(Param("indices"),),
         infer=_infer_compared,
         reference=_reference_places,
-        compute=Extern(_places_body),
+        compute=Extern(_places_body, along_axis=True),
         grad=NoGrad("places are integers"),
         attributes=TopKAttributes,
         doc="The places of the largest or smallest elements along an axis, in order.",

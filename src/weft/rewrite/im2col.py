@@ -17,13 +17,13 @@ from weft.ops.build import GraphBuilder
 from weft.ops.convolution import conv_window
 from weft.ops.evaluate import call_of
 from weft.ops.padding import PadAttributes
+from weft.ops.region_inference import extent_of
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.ops.window import Window
 from weft.rewrite.places import instead, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import extent_of
 
 
 @dataclass(frozen=True)

@@ -1,39 +1,12 @@
-"""Parts of values: a span of places for each axis that is cut."""
+"""Where an axis is cut into parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeAlias
 
 from weft.errors import UserError
-from weft.ir.types import TensorType
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The places from ``start`` up to but not including ``stop``."""
-
-    start: int
-    stop: int
-
-    @property
-    def length(self) -> int:
-        """How many they are."""
-        return self.stop - self.start
-
-    def hull(self, other: Span) -> Span:
-        """The least span with both in it."""
-        return Span(min(self.start, other.start), max(self.stop, other.stop))
-
-    def within(self, extent: int) -> Span:
-        """What of it lies in a value that is so long."""
-        return Span(max(0, self.start), min(extent, self.stop))
-
-
-Box: TypeAlias = Mapping[int, Span]
-"""A span for every axis that is cut; the others are whole."""
+from weft.ops.region_inference import Span
 
 
 def cuts(
@@ -89,16 +62,6 @@ def _equal(extent: int, size: int) -> tuple[int, ...]:
         raise UserError(f"cut: size must be from 1 to {extent - 1}", got=str(size))
     whole, rest = divmod(extent, size)
     return (size,) * whole + ((rest,) if rest else ())
-
-
-def extent_of(type: TensorType, axis: int) -> int:
-    """The length of an axis, which must be known."""
-    if not 0 <= axis < len(type.shape):
-        raise UserError(f"cut: axis must be from 0 to {len(type.shape) - 1}", got=str(axis))
-    extent = type.shape[axis]
-    if not isinstance(extent, int):
-        raise UserError(f"cut: the length of axis {axis} must be known", got=str(type))
-    return extent
 
 
 def group_borders(spans: Sequence[Span], size: int) -> tuple[Span, ...]:

@@ -15,12 +15,12 @@ from weft.ir.substitute import Replacement
 from weft.loops.affine import affine
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Var
 from weft.loops.walk import loads, reduces
-from weft.ops.axis_relations import definition
 from weft.ops.build import GraphBuilder
+from weft.ops.definitions import definition
 from weft.ops.evaluate import call_of
+from weft.ops.region_inference import Span, extent_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
-from weft.rewrite.spans import Span, extent_of
 
 
 @dataclass(frozen=True)

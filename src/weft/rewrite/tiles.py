@@ -17,10 +17,10 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
 from weft.ops.build import GraphBuilder
+from weft.ops.evaluate import call_of
+from weft.ops.region_inference import Box, Part, Span, extent_of, hull, part_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
-from weft.rewrite.region_inference import Part, hull, part_of
-from weft.rewrite.spans import Box, Span, extent_of
 
 
 def tile(
@@ -83,7 +83,7 @@ class _Tiling:
         found: dict[str, Part] = {}
         made = {node.outputs[0] for node in self.nodes}
         for node in reversed(self.nodes):
-            part = found[node.name] = part_of(node, self.graph.types, wanted[node.outputs[0]])
+            part = found[node.name] = self.part_of(node, wanted[node.outputs[0]])
             for position, value in enumerate(node.inputs):
                 if value in made:
                     if not part.needs.get(position):
@@ -94,6 +94,14 @@ class _Tiling:
         for node in self.nodes:
             names[node.outputs[0]] = self.copy(node, wanted, found[node.name], names, number)
         return names[self.nodes[-1].outputs[0]]
+
+    def part_of(self, node: Node, box: Box) -> Part:
+        """How the same op makes a part of what a node makes."""
+        if any(node.outputs[1:]):
+            raise UserError(
+                f"tile: {node.op} cannot be cut: it has several outputs", where=f"node {node.name}"
+            )
+        return part_of(call_of(node, self.graph.types), box)
 
     def whole(self, value: str) -> UserError:
         """That each part would need all of a value that the nodes make."""

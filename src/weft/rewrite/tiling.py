@@ -9,10 +9,11 @@ from weft.errors import UserError
 from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
+from weft.ops.region_inference import Span, extent_of
 from weft.rewrite.places import node_named, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import Span, cuts, extent_of, group_borders
+from weft.rewrite.spans import cuts, group_borders
 from weft.rewrite.tile_inner import inner_extent, tile_inner
 from weft.rewrite.tiles import tile
 

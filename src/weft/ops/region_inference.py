@@ -15,23 +15,55 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.errors import UserError
-from weft.ir.graph import Graph, Node
+from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.loops.agreement import Agreement
 from weft.loops.definition import Compute
 from weft.loops.nodes import Binary, Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.walk import free_vars, index, loads, map_expr, substitute, walk
-from weft.ops.axis_relations import definition, expansion
+from weft.ops.definitions import definition, expansion
 from weft.ops.evaluate import call_of
-from weft.ops.record import Call
+from weft.ops.record import Call, Extern
 from weft.ops.table import OPS
-from weft.rewrite.spans import Box, Span, extent_of
 
-Types: TypeAlias = Mapping[str, TensorType]
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The places from ``start`` up to but not including ``stop``."""
+
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """How many they are."""
+        return self.stop - self.start
+
+    def hull(self, other: Span) -> Span:
+        """The least span with both in it."""
+        return Span(min(self.start, other.start), max(self.stop, other.stop))
+
+    def within(self, extent: int) -> Span:
+        """What of it lies in a value that is so long."""
+        return Span(max(0, self.start), min(extent, self.stop))
+
+
+Box: TypeAlias = Mapping[int, Span]
+"""A span for every axis that is cut; the others are whole."""
 Needs: TypeAlias = Mapping[int, Box]
 """For the position of an input what is needed of it, over its borders where windows reach there;
 inputs that are not named are needed whole."""
+
+
+def extent_of(type: TensorType, axis: int) -> int:
+    """The length of an axis, which must be known."""
+    if not 0 <= axis < len(type.shape):
+        raise UserError(f"cut: axis must be from 0 to {len(type.shape) - 1}", got=str(axis))
+    extent = type.shape[axis]
+    if not isinstance(extent, int):
+        raise UserError(f"cut: the length of axis {axis} must be known", got=str(type))
+    return extent
 
 
 @dataclass(frozen=True)
@@ -47,28 +79,26 @@ class Part:
     attributes: Any
 
 
-def part_of(node: Node, types: Types, box: Box) -> Part:
-    """How the same op makes a part of a node's first output.
+def part_of(call: Call, box: Box) -> Part:
+    """How the same op makes a part of a call's first output.
 
     Raises:
         UserError: the op cannot be cut so; says why.
     """
     if not box:
-        return Part({}, node.attributes)
-    if any(node.outputs[1:]):
-        raise _refuse(node, box, "it has several outputs")
-    call = call_of(node, types)
+        return Part({}, call.attributes)
     needs = _needs(call, box)
     if needs is None:
-        raise _refuse(node, box, "it does not compute its output place by place")
+        raise _refuse(call, box, "it does not compute its output place by place")
     inside: dict[int, Box] = {}
     for position, own in needs.items():
         type = call.type(position)
         inside[position] = {axis: span.within(extent_of(type, axis)) for axis, span in own.items()}
         for axis, span in inside[position].items():
             if span.length < 1:
-                raise _refuse(node, {axis: span}, "a part would read nothing but padding")
-    attributes = _fitted(call, needs, inside)
+                what = "but padding" if hasattr(call.attributes, "pads") else f"of input {position}"
+                raise _refuse(call, {axis: span}, f"a part would read nothing {what}")
+    attributes = _fitted(call, box, needs, inside)
     small = changed(
         call,
         attributes=attributes,
@@ -78,15 +108,13 @@ def part_of(node: Node, types: Types, box: Box) -> Part:
         whole = [(call.type(n).shape, own) for n, own in inside.items()]
         cut = any(span.length != shape[a] for shape, own in whole for a, span in own.items())
         why = "a part of it is another computation" if cut else "every element depends on all of it"
-        raise _refuse(node, box, why)
+        raise _refuse(call, box, why)
     return Part(needs, attributes)
 
 
-def _refuse(node: Node, box: Box, why: str) -> UserError:
+def _refuse(call: Call, box: Box, why: str) -> UserError:
     axes = " and ".join(map(str, sorted(box)))
-    return UserError(
-        f"tile: {node.op} cannot be cut along axis {axes}: {why}", where=f"node {node.name}"
-    )
+    return UserError(f"tile: {call.op} cannot be cut along axis {axes}: {why}", where=call.where)
 
 
 def _cut(type: TensorType, box: Box) -> TensorType:
@@ -95,8 +123,11 @@ def _cut(type: TensorType, box: Box) -> TensorType:
     return TensorType(type.dtype, shape)
 
 
-def _fitted(call: Call, needs: Needs, inside: Needs) -> Any:
-    """Attributes for parts of the inputs: what is left of padding, and of groups of channels."""
+def _fitted(call: Call, box: Box, needs: Needs, inside: Needs) -> Any:
+    """Attributes for parts of the inputs: what is left of padding and groups, sizes of outputs.
+
+    Attributes of one name mean the same in all ops; whether these are right is proved later.
+    """
     found, image = call.attributes, needs.get(0, {})
     rank = len(call.type(0).shape) if call.has(0) else 0
     pads = getattr(found, "pads", None)
@@ -112,6 +143,11 @@ def _fitted(call: Call, needs: Needs, inside: Needs) -> Any:
     if groups > 1 and 1 in image:
         whole = extent_of(call.type(0), 1)
         found = changed(found, groups=max(1, groups * inside[0][1].length // whole))
+    for name in ("shape", "sizes"):
+        sizes: tuple[int, ...] | None = getattr(found, name, None)
+        if sizes is not None and len(sizes) > max(box):
+            made = (box[axis].length if axis in box else size for axis, size in enumerate(sizes))
+            found = changed(found, **{name: tuple(made)})
     return found
 
 
@@ -125,13 +161,22 @@ def _needs(call: Call, box: Box) -> Needs | None:
         return _of_definition(call, computes[0], box)
     graph = expansion(call)
     if graph is None:
-        return None
+        return {0: box} if _is_along_axis(call, box) else None
     wanted = _wanted(graph, box)
     return (
         None
         if wanted is None
         else {n: wanted[f"in{n}"] for n in range(len(call.inputs)) if wanted.get(f"in{n}")}
     )
+
+
+def _is_along_axis(call: Call, box: Box) -> bool:
+    """Whether an op with a C body works along another axis, or element by element."""
+    compute = OPS[call.op].compute
+    if not isinstance(compute, Extern) or not compute.along_axis:
+        return False
+    axis: int | None = getattr(call.attributes, "axis", None)
+    return axis is None or axis % len(call.type(0).shape) not in box
 
 
 def _wanted(graph: Graph, box: Box) -> dict[str, Box] | None:
@@ -190,6 +235,8 @@ def _is_part(whole: Call, part: Call, box: Box, inputs: Needs) -> bool:
         mine, theirs = definition(whole), definition(part)
         if mine is not None and theirs is not None:
             return _agree(mine[0], theirs[0], box, inputs)
+        if expansion(whole) is None:
+            return _is_along_axis(whole, box)
         return _is_part_expanded(whole, part, box, inputs)
     except UserError:
         return False
