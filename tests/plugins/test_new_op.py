@@ -46,8 +46,15 @@ def reference(call, x, w, b):
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2], axis=2)
     return (np.einsum("nkijt,okt->noij", windows, w) + b[:, None, None],)
 
-COLUMNS = Op("Columns", (Param("x"), Param("w"), Param("b")), infer, reference, Define(define),
-             NoGrad("not asked for"), "Convolves columns.")
+COLUMNS = Op(
+    name="Columns",
+    inputs=(Param("x"), Param("w"), Param("b")),
+    infer=infer,
+    reference=reference,
+    compute=Define(define),
+    grad=NoGrad("not asked for"),
+    doc="Convolves columns.",
+)
 """
 NET = """(%x: f32[1,3,9,4]) -> (%y) {
   const %v: f32[8,3,1,1]
