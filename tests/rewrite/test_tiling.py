@@ -346,6 +346,16 @@ def test_a_chain_does_not_go_through_what_makes_no_first_output():
     )
 
 
+def test_a_chain_does_not_go_through_what_has_several_outputs():
+    graph = graph_of("""(%x: f32[4,6]) -> (%y) {
+      %p: f32[4,3], %q: f32[4,3] = Split(%x) {axis=1, split=(3,3)}
+      %y: f32[4,3] = Relu(%q)
+    }""")
+    first, last = (node.name for node in graph.nodes)
+    reason = refusal(graph, "tile-chain", first=first, last=last, axes=0, parts=2)
+    assert reason == f"tile: Split cannot be cut: it has several outputs (node {first})"
+
+
 def test_a_chain_does_not_go_through_what_needs_all_of_its_input():
     graph = graph_of("""(%x: f32[1,3,8,8]) -> (%y) {
       const %s: f32[3]

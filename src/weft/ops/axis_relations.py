@@ -90,8 +90,8 @@ def is_elementwise(call: Call) -> bool:
             case Reduce() | Var():
                 return False
             case Load(_, where, _):
-                aligned = point[len(point) - len(where) :]
-                if not all(
+                aligned = point[max(0, len(point) - len(where)) :]
+                if len(where) != len(aligned) or not all(
                     each == own or (isinstance(each, Const) and each.value == 0)
                     for each, own in zip(where, aligned, strict=True)
                 ):

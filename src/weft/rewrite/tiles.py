@@ -52,6 +52,12 @@ class _Tiling:
 
     def run(self, spans: Mapping[int, Sequence[Span]]) -> Sequence[str]:
         """Nodes for all parts; the name of the whole."""
+        for node in self.nodes:
+            if any(node.outputs[1:]):
+                raise UserError(
+                    f"tile: {node.op} cannot be cut: it has several outputs",
+                    where=f"node {node.name}",
+                )
         axes = list(spans)
         parts = [
             self.part(dict(zip(axes, places, strict=True)), number)
@@ -83,7 +89,9 @@ class _Tiling:
         found: dict[str, Part] = {}
         made = {node.outputs[0] for node in self.nodes}
         for node in reversed(self.nodes):
-            part = found[node.name] = self.part_of(node, wanted[node.outputs[0]])
+            part = found[node.name] = part_of(
+                call_of(node, self.graph.types), wanted[node.outputs[0]]
+            )
             for position, value in enumerate(node.inputs):
                 if value in made:
                     if not part.needs.get(position):
@@ -94,14 +102,6 @@ class _Tiling:
         for node in self.nodes:
             names[node.outputs[0]] = self.copy(node, wanted, found[node.name], names, number)
         return names[self.nodes[-1].outputs[0]]
-
-    def part_of(self, node: Node, box: Box) -> Part:
-        """How the same op makes a part of what a node makes."""
-        if any(node.outputs[1:]):
-            raise UserError(
-                f"tile: {node.op} cannot be cut: it has several outputs", where=f"node {node.name}"
-            )
-        return part_of(call_of(node, self.graph.types), box)
 
     def whole(self, value: str) -> UserError:
         """That each part would need all of a value that the nodes make."""
