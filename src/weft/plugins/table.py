@@ -179,7 +179,8 @@ class Table(Mapping[str, T]):
 
         Without names, all that failed are told of.
         """
-        told = [each for each in self.failed if not names or each.plugin.name in names]
+        plugins = [each for each in of_kind(self.kind) if not names or each.name in names]
+        told = [each for each in map(self._result, plugins) if isinstance(each, Failed)]
         return " ".join(f"{str(each)[0].upper()}{str(each)[1:]}." for each in told)
 
     # --- loading ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import MISSING, fields
 from importlib.resources.abc import Traversable
 from itertools import chain
@@ -32,13 +33,16 @@ _OLD_VECTORS = {"vector_bytes": "bytes", "registers": "count", "fused": "fused",
 _NOT_IN_FILES = ("name", "core")
 
 
-def read(name: str, file: Traversable, find: Find) -> Target:
+def read(
+    name: str, file: Traversable, find: Find, why: Callable[[str], str] = lambda _: ""
+) -> Target:
     """The target that a TOML file describes.
 
     Args:
         name: of the target.
         file: with its record.
         find: the target of a name, for ``like``.
+        why: the reason why there is none of a name, if one is known.
 
     Raises:
         Unusable: it describes none; names the file and the key.
@@ -48,7 +52,7 @@ def read(name: str, file: Traversable, find: Find) -> Target:
         row = _renamed(row)
         like = row.pop("like", None)
         if like is not None:
-            row = _merged(_stated(_base(like, name, find)), row)
+            row = _merged(_stated(_base(like, name, find, why)), row)
         made = _made(Target, {**row, "name": name})
     except (OSError, ValueError) as error:  # broken TOML is a ValueError
         raise Unusable(f"{file.name}: {error}") from error
@@ -58,10 +62,24 @@ def read(name: str, file: Traversable, find: Find) -> Target:
     return made
 
 
-def _base(like: object, name: str, find: Find) -> Target:
-    base = find(like) if isinstance(like, str) and like != name else None
-    if base is None:
-        raise ValueError(f"like must be the name of another target, but is {like!r}")
+_chain: ContextVar[tuple[str, ...]] = ContextVar("chain", default=())
+"""The targets that are being read, each ``like`` the next."""
+
+
+def _base(like: object, name: str, find: Find, why: Callable[[str], str]) -> Target:
+    rule = f"like must be the name of another target, but is {like!r}"
+    if not isinstance(like, str) or like == name:
+        raise ValueError(rule)
+    chain = (*_chain.get(), name)
+    if like in chain:
+        raise ValueError(f"like must not form a cycle: {' -> '.join((*chain, like))}")
+    token = _chain.set(chain)
+    try:
+        base = find(like)
+        if base is None:
+            raise ValueError(f"{rule}. {why(like)}".rstrip(". "))
+    finally:
+        _chain.reset(token)
     return base
 
 

@@ -41,7 +41,7 @@ def _accept(name: str, part: object) -> Target:
     """A target from the file that stands for it, or from itself."""
     made = part if isinstance(part, Target) else None
     if isinstance(part, Traversable):
-        made = reading.read(name, part, ALL.get)
+        made = reading.read(name, part, ALL.get, ALL.why_missing)
     if made is None:
         what = type(part).__name__
         raise Unusable(f"it must be a path to a TOML file or a Target, but is {what}")
