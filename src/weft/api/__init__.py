@@ -6,12 +6,11 @@
     fast = net.compile()
     scores = fast(image)
 
-``Net`` is put together from what it can do: ``network`` (what it computes), ``planned`` (what it
-becomes for a machine), ``looked`` (how people look at it) and ``compiled`` (how it runs here).
+``weft.api.net`` says where what can be done with a ``Net`` is.
 """
 
-from weft.api.compiled import CompiledNet, Net
 from weft.api.looked import MOST_SHOWN, Oracle
+from weft.api.net import CompiledNet, Net
 from weft.api.opening import input, load, merge, net, trace
 from weft.api.streams import Stream
 

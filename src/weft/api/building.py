@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from weft.api.given import machine_of, text_of
-from weft.api.planned import Planned
+from weft.api.network import Network, bound
+from weft.api.planned import made_plan
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.export.golden import sample_inputs
 from weft.options import Options
+from weft.plan.lower import lower
 from weft.plan.plan import Plan
 from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
@@ -85,15 +87,15 @@ class Build:
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""))
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
-    def library(self, net: Planned, choices: Mapping[str, str]) -> Library:
+    def library(self, net: Network, choices: Mapping[str, str]) -> Library:
         """A network, built."""
         options = replace(self.options, target=self.machine, choices=choices or None, tune=False)
-        program = net.bound(options.batch).program(options=options)
+        program = lower(made_plan(bound(net, options.batch), options))
         return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 
     def tune(
         self,
-        net: Planned,
+        net: Network,
         known: Mapping[str, str],
         seconds: float,
         inputs: Sequence[np.ndarray] | None = None,
@@ -102,21 +104,22 @@ class Build:
         """Measures alternatives of a network's layers and keeps the best in the database.
 
         Args:
-            net: the network.
+            net: the network, whose states are inputs and outputs like others.
             known: alternatives by layer that are not measured again.
             seconds: for how long networks run in all.
             inputs: to run on; seeded random ones if not given.
             report: is told what happens.
         """
-        bound = Planned(net.graph).bound(self.options.batch)
+        static = bound(net, self.options.batch)
         options = replace(self.options, target=self.machine, tune=False, plain=False)
 
         def plan(choices: Mapping[str, str]) -> Plan:
-            return bound.plan(options=replace(options, choices=choices))
+            return made_plan(static, replace(options, choices=choices))
 
         setup = Setup(plan, self.compiler, self.dialect, self.flags)
         if inputs is None:
-            inputs = sample_inputs([(each.dtype, each.dims) for each in bound.inputs.values()])
+            types = [static.graph.types[name] for name in static.graph.inputs]
+            inputs = sample_inputs([(each.dtype, each.dims) for each in types])
         found = measure(setup, inputs, known, seconds=seconds, report=report)
         Choices().keep(self.context, found.entries(self.compiler))
         return found

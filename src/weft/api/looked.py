@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Self, TypeAlias, Unpack, cast
+from functools import partial
+from typing import TypeAlias, Unpack, cast
 
 import numpy as np
 
 from weft import pictures
 from weft.api.matched import highlighted, replace_matches
 from weft.api.named import arranged
-from weft.api.planned import Planned
+from weft.api.network import N, Network, bound, free_inputs
+from weft.api.planned import made_plan
 from weft.api.streams import arrays_of
 from weft.errors import UserError
+from weft.ir.graph import Graph
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
@@ -21,7 +23,8 @@ from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.options import Options, PlanKeywords, chosen
 from weft.plan.lower import lower
-from weft.plan.stats import GraphStats, stats
+from weft.plan.stats import GraphStats
+from weft.plan.stats import stats as stats_of
 from weft.plan.tap import tap
 from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
@@ -37,155 +40,154 @@ MOST_SHOWN = 300
 """A notebook shows the picture of a net of at most so many nodes by itself."""
 
 
-@dataclass(frozen=True, repr=False)
-class Looked(Planned):
-    """A network that can be looked at."""
+def query(
+    net: Network,
+    text: str,
+    *,
+    overlaps: Overlaps = "all",
+    predicates: Mapping[str, Predicate] | None = None,
+    seconds: float = SECONDS,
+    weight: Weight | None = None,
+) -> Matches:
+    """Finds matches of a query in the graph.
 
-    def query(
-        self,
-        text: str,
-        *,
-        overlaps: Overlaps = "all",
-        predicates: Mapping[str, Predicate] | None = None,
-        seconds: float = SECONDS,
-        weight: Weight | None = None,
-    ) -> Matches:
-        """Finds matches of a query in the graph.
+    Args:
+        text: the query, in the language of ``docs/query.md``.
+        overlaps: ``all``, ``every``, ``greedy`` or ``best``: which matches are wanted where
+            they overlap.
+        predicates: conditions in Python, ``predicate(subject, *arguments)``, by the names
+            that the query calls them.
+        seconds: for how long ``best`` looks for the best set.
+        weight: of a match for ``best``; by default the number of its nodes.
 
-        Args:
-            text: the query, in the language of ``docs/query.md``.
-            overlaps: ``all``, ``every``, ``greedy`` or ``best``: which matches are wanted where
-                they overlap.
-            predicates: conditions in Python, ``predicate(subject, *arguments)``, by the names
-                that the query calls them.
-            seconds: for how long ``best`` looks for the best set.
-            weight: of a match for ``best``; by default the number of its nodes.
+    Returns:
+        The matches, in the order of the graph.
+    """
+    found = ask(
+        net.graph,
+        text,
+        overlaps=overlaps,
+        predicates=predicates,
+        seconds=seconds,
+        weight=weight,
+    )
+    found.elsewhere = lambda: _elsewhere(net, text, predicates)
+    return found
 
-        Returns:
-            The matches, in the order of the graph.
-        """
-        found = ask(
-            self.graph,
-            text,
-            overlaps=overlaps,
-            predicates=predicates,
-            seconds=seconds,
-            weight=weight,
-        )
-        found.elsewhere = lambda: self._elsewhere(text, predicates)
-        return found
 
-    def _elsewhere(self, text: str, predicates: Mapping[str, Predicate] | None) -> str:
-        """Whether a query that does not match here does after simplification."""
-        graph = self.simplification[0]
-        try:
-            found = ask(graph, text, overlaps="greedy", predicates=predicates)
-        except UserError:
-            return ""
-        count = len(found)
-        text = "1 match" if count == 1 else f"{count} matches"
-        return f"{text} after simplification: ask net.simplified()" if count else ""
+def _elsewhere(net: Network, text: str, predicates: Mapping[str, Predicate] | None) -> str:
+    """Whether a query that does not match here does after simplification."""
+    graph = net.simplification[0]
+    try:
+        found = ask(graph, text, overlaps="greedy", predicates=predicates)
+    except UserError:
+        return ""
+    count = len(found)
+    text = "1 match" if count == 1 else f"{count} matches"
+    return f"{text} after simplification: ask net.simplified()" if count else ""
 
-    def replace_all(
-        self,
-        query: str | Matches,
-        function: Part,
-        *,
-        overlaps: Overlaps = "greedy",
-        predicates: Mapping[str, Predicate] | None = None,
-    ) -> Self:
-        """With something else wherever a query matches, all in one pass.
 
-        Args:
-            query: in the language of ``docs/query.md``, or matches that share no nodes.
-            function: what comes, as for ``replace``: a graph, a net, or a function of the
-                values that the nodes of a match read (``match.inputs``, in order), which
-                gives what they give (``match.outputs``).  Where its first parameter is called
-                ``match``, it gets the match first.
-            overlaps: ``greedy`` or ``best``: which matches are taken where they overlap.
-            predicates: as for ``query``.
+def replace_all(
+    net: N,
+    query: str | Matches,
+    function: Part,
+    *,
+    overlaps: Overlaps = "greedy",
+    predicates: Mapping[str, Predicate] | None = None,
+) -> N:
+    """With something else wherever a query matches, all in one pass.
 
-        Raises:
-            UserError: a match cannot be replaced; nothing is replaced then.
-        """
-        found = query
-        if isinstance(found, str):
-            found = self.query(found, overlaps=overlaps, predicates=predicates)
-        return self.with_graph(replace_matches(self.graph, found, function))
+    Args:
+        query: in the language of ``docs/query.md``, or matches that share no nodes.
+        function: what comes, as for ``replace``: a graph, a net, or a function of the
+            values that the nodes of a match read (``match.inputs``, in order), which
+            gives what they give (``match.outputs``).  Where its first parameter is called
+            ``match``, it gets the match first.
+        overlaps: ``greedy`` or ``best``: which matches are taken where they overlap.
+        predicates: as for ``query``.
 
-    def draw(
-        self,
-        *,
-        highlight: Mapping[str, Nodes] | Nodes | None = None,
-        format: pictures.Format = "svg",
-        title: str = "",
-    ) -> str:
-        """A picture of the graph.
+    Raises:
+        UserError: a match cannot be replaced; nothing is replaced then.
+    """
+    found = query
+    if isinstance(found, str):
+        found = ask(net.graph, found, overlaps=overlaps, predicates=predicates)
+    return net.with_graph(replace_matches(net.graph, found, function))
 
-        Args:
-            highlight: nodes to mark, by caption or without: names, nodes, or matches.
-            format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
-                searches and shows all details.
-            title: stands above; the graph's name if not given.
-        """
-        marked = highlighted(self.graph, highlight)
-        return pictures.draw(self.graph, highlight=marked, format=format, title=title)
 
-    def _repr_svg_(self) -> str | None:
-        """What a notebook shows, unless there is too much of it."""
-        return self.draw() if len(self.graph.nodes) <= MOST_SHOWN else None
+def draw(
+    net: Network,
+    *,
+    highlight: Mapping[str, Nodes] | Nodes | None = None,
+    format: pictures.Format = "svg",
+    title: str = "",
+) -> str:
+    """A picture of the graph.
 
-    def _repr_html_(self) -> str:
-        """The figures, and below them the picture."""
-        return f"{self.screen().html()}{self._repr_svg_() or ''}"
+    Args:
+        highlight: nodes to mark, by caption or without: names, nodes, or matches.
+        format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
+            searches and shows all details.
+        title: stands above; the graph's name if not given.
+    """
+    marked = highlighted(net.graph, highlight)
+    return pictures.draw(net.graph, highlight=marked, format=format, title=title)
 
-    def stats(self) -> GraphStats:
-        """What every node computes, reads, writes and keeps live."""
-        return stats(self.bound().graph, OPS)
 
-    def verify(
-        self,
-        *inputs: np.ndarray | Mapping[str, np.ndarray],
-        oracle: Oracle | None = None,
-        options: Options | None = None,
-        **keywords: Unpack[PlanKeywords],
-    ) -> list[Difference]:
-        """Runs the net on this machine and compares what every step makes.
+def notebook_picture(net: Network) -> str | None:
+    """What a notebook shows, unless there is too much of it."""
+    return draw(net) if len(net.graph.nodes) <= MOST_SHOWN else None
 
-        The steps are those of ``compile``, with copies of their results in between.
 
-        Args:
-            inputs: in order, or one mapping by the inputs' names.
-            oracle: what to compare with; by default the ops' references.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
+def stats(net: Network) -> GraphStats:
+    """What every node computes, reads, writes and keeps live."""
+    return stats_of(bound(net).graph, OPS)
 
-        Returns:
-            The outputs, then what steps make in order of execution, as far as the
-            oracle knows it.
-        """
-        asked = chosen(PlanKeywords, options, keywords)
-        net = self.bound()
-        arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
-        plan = net._plan(asked)
-        values = dict.fromkeys(value for step in plan.steps for value in step.writes)
-        named = dict(zip(net.graph.inputs, arrays, strict=True))
-        announce("computing what is expected")
-        expected = (oracle or net._values)(named, [*net.graph.outputs, *values])
-        tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
-        dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
-        library = build(tapped.program, dialect)
-        announce("running and comparing")
-        state = library.new_state() if net.states else None
-        held = arrays_of(tapped.program.states, state) if state else {}
-        for name, array in held.items():
-            array[...] = named[name]
-        made = library(*(named[each] for each in net.free_inputs), state=state)
-        handed = {each.output: held[each.port.name] for each in tapped.program.states}
-        return compare_all({**tapped.named(made), **handed}, expected)
 
-    def _values(
-        self, inputs: Mapping[str, np.ndarray], values: Collection[str]
-    ) -> Mapping[str, np.ndarray]:
-        found = evaluate(self.graph, inputs, OPS, keep=True)
-        return {name: found[name] for name in values if name in found}
+def verify(
+    net: Network,
+    *inputs: np.ndarray | Mapping[str, np.ndarray],
+    oracle: Oracle | None = None,
+    options: Options | None = None,
+    **keywords: Unpack[PlanKeywords],
+) -> list[Difference]:
+    """Runs the net on this machine and compares what every step makes.
+
+    The steps are those of ``compile``, with copies of their results in between.
+
+    Args:
+        inputs: in order, or one mapping by the inputs' names.
+        oracle: what to compare with; by default the ops' references.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+
+    Returns:
+        The outputs, then what steps make in order of execution, as far as the
+        oracle knows it.
+    """
+    asked = chosen(PlanKeywords, options, keywords)
+    net = bound(net)
+    arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
+    plan = made_plan(net, asked)
+    values = dict.fromkeys(value for step in plan.steps for value in step.writes)
+    named = dict(zip(net.graph.inputs, arrays, strict=True))
+    announce("computing what is expected")
+    expected = (oracle or partial(_reference, net.graph))(named, [*net.graph.outputs, *values])
+    tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
+    dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
+    library = build(tapped.program, dialect)
+    announce("running and comparing")
+    state = library.new_state() if net.states else None
+    held = arrays_of(tapped.program.states, state) if state else {}
+    for name, array in held.items():
+        array[...] = named[name]
+    made = library(*(named[each] for each in free_inputs(net)), state=state)
+    handed = {each.output: held[each.port.name] for each in tapped.program.states}
+    return compare_all({**tapped.named(made), **handed}, expected)
+
+
+def _reference(
+    graph: Graph, inputs: Mapping[str, np.ndarray], values: Collection[str]
+) -> Mapping[str, np.ndarray]:
+    found = evaluate(graph, inputs, OPS, keep=True)
+    return {name: found[name] for name in values if name in found}

@@ -11,6 +11,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from weft.errors import UserError, nearest_or_all
+from weft.ir.buffers import ArrayLike
+from weft.plan.program import Port
 from weft.screen import several, some
 
 Given = TypeVar("Given")
@@ -87,6 +89,29 @@ def arranged(
             fix="Give each by its position or by its name.",
         )
     return tuple(found[name] for name in names)
+
+
+def call_inputs(
+    network: str,
+    ports: Sequence[Port],
+    inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]],
+    named: Mapping[str, ArrayLike],
+) -> tuple[ArrayLike, ...]:
+    """A call's inputs in order; those by position are counted where they are read."""
+    if not named and not isinstance(inputs[0], Mapping):
+        return cast(tuple[ArrayLike, ...], inputs)
+    return arranged(network, "input", [port.name for port in ports], inputs, named)
+
+
+def call_outputs(
+    network: str,
+    ports: Sequence[Port],
+    out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike],
+) -> Sequence[ArrayLike]:
+    """What a call writes its outputs into, in order."""
+    if isinstance(out, Mapping):
+        return arranged(network, "output", [port.name for port in ports], (), out)
+    return out if isinstance(out, list | tuple) else (cast(ArrayLike, out),)
 
 
 def _twice(noun: str, name: str, how: str) -> UserError:

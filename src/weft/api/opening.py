@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.api.compiled import Net
+from weft.api.net import Net
 from weft.api.source import open_file
 from weft.errors import UserError
 from weft.ir.compose import merge as merge_graphs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack, cast
 
@@ -11,12 +11,20 @@ import numpy as np
 
 from weft import export as toolkits
 from weft.api.given import machine_of, text_of
-from weft.api.network import Network
+from weft.api.network import (
+    Network,
+    arranged_inputs,
+    bound,
+    expanded,
+    free_inputs,
+    reference,
+)
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, nearest
-from weft.export.golden import Golden, golden, golden_runs, sample_inputs
+from weft.export.golden import Golden, golden_runs, sample_inputs
+from weft.export.golden import golden as golden_run
 from weft.kernels.chains import fuser, named_fuser
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
@@ -47,257 +55,261 @@ RUNS = 4
 """Of a self-test of a net with state: what runs hand on shows in the later ones."""
 
 
-@dataclass(frozen=True, repr=False)
-class Planned(Network):
-    """A network that can be planned and written for a machine."""
+def plan(
+    net: Network,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[PlanKeywords],
+) -> Plan:
+    """Groups, kernels, layouts, order and memory for a target; ``str`` of it parses back.
 
-    def plan(
-        self,
-        target: str | Target = "",
-        *,
-        options: Options | None = None,
-        **keywords: Unpack[PlanKeywords],
-    ) -> Plan:
-        """Groups, kernels, layouts, order and memory for a target; ``str`` of it parses back.
+    With ``plan``, what ``plan_from`` gives.
 
-        With ``plan``, what ``plan_from`` gives.
+    Args:
+        target: the machine; this one if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    return made_plan(net, chosen(PlanKeywords, options, keywords, target=target))
 
-        Args:
-            target: the machine; this one if not given.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
-        """
-        return self._plan(chosen(PlanKeywords, options, keywords, target=target))
 
-    def _plan(self, options: Options, target: str = "host") -> Plan:
-        """The plan that the options give, or a new one."""
-        if options.plan is not None:
-            text = text_of(options.plan)
-            machine = options.target if isinstance(options.target, Target) else None
-            options.of_plan(text)
-            return self.plan_from(text, machine)
-        machine = options.machine(target)
-        threads, exact, plain = options.threads or 1, options.exact, options.plain
-        choices = choices_of(options, machine)
-        tuned = isinstance(choices, Measured) and bool(choices) and not plain
-        implement = implementer(
-            machine,
-            threads=threads,
-            exact=exact,
-            choices=Everywhere() if plain else choices,
-            libraries=options.libraries,
+def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
+    """The plan that the options give, or a new one."""
+    if options.plan is not None:
+        text = text_of(options.plan)
+        machine = options.target if isinstance(options.target, Target) else None
+        options.of_plan(text)
+        return plan_from(net, text, machine)
+    machine = options.machine(target)
+    threads, exact, plain = options.threads or 1, options.exact, options.plain
+    choices = choices_of(options, machine)
+    tuned = isinstance(choices, Measured) and bool(choices) and not plain
+    implement = implementer(
+        machine,
+        threads=threads,
+        exact=exact,
+        choices=Everywhere() if plain else choices,
+        libraries=options.libraries,
+    )
+    fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+    announce("simplifying")
+    graph = expanded(net, machine, exact=exact, plain=plain).graph
+    announce("planning")
+    made = make(
+        graph,
+        OPS,
+        implement,
+        threads,
+        spread=bool(machine.caches),
+        fuse=fuse,
+        states=places(net),
+    )
+    return replace(made, target=machine, constraints=options.constraints(tuned))
+
+
+def plan_from(net: Network, source: PlanSource, target: Target | None = None) -> Plan:
+    """The plan that a text or a file says, every decision checked.
+
+    Args:
+        source: a plan, also of the same network with other weights, its text (a string of
+            several lines), or the file of one.
+        target: the machine, where it is none that its name finds.
+
+    Raises:
+        UserError: the plan is of another network or machine, or breaks a rule.
+    """
+    text = text_of(source)
+    machine, threads, asked = machine_of(text, target), text.threads, text.constraints
+    announce("simplifying")
+    graph = expanded(net, machine, exact=asked.exact, plain=asked.plain).graph
+    fits(text, graph)
+    decisions = Given(
+        text.body,
+        named_implementer(machine, threads=threads, exact=asked.exact, libraries=asked.libraries),
+        named_fuser(machine, threads=threads, exact=asked.exact),
+    )
+    announce("planning")
+    spread = bool(machine.caches)
+    made = planned(graph, OPS, decisions, threads, spread=spread, states=places(net))
+    return replace(made, target=machine, constraints=asked)
+
+
+def places(net: Network) -> dict[str, int]:
+    """By input that is a state, the place of its next value among the outputs."""
+    return {value: net.graph.outputs.index(output) for value, output in net.states}
+
+
+def implementations(
+    net: Network,
+    target: str | Target = "",
+    *,
+    node: str = "",
+    options: Options | None = None,
+    **keywords: Unpack[PlanKeywords],
+) -> list[Layer]:
+    """The alternatives for each layer, the refusals with reasons, and what the plan chose.
+
+    Args:
+        target: the machine; this one if not given.
+        node: only the layers that this node, of the simplified graph or of the model, is in.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    plan = made_plan(net, chosen(PlanKeywords, options, keywords, target=target))
+    found = layers_of(plan, node)
+    if node and not found:
+        nodes = plan.graph.nodes
+        names = {name for each in nodes for name in (each.name, *each.origin.sources)}
+        raise UserError(
+            "a layer is asked for by a node of it",
+            got=node,
+            fix=nearest(node, names, 1),
         )
-        fuse = None if plain else fuser(machine, threads=threads, exact=exact)
-        announce("simplifying")
-        graph = self.expanded(machine, exact=exact, plain=plain).graph
-        announce("planning")
-        made = make(
-            graph,
-            OPS,
-            implement,
-            threads,
-            spread=bool(machine.caches),
-            fuse=fuse,
-            states=self._places,
-        )
-        return replace(made, target=machine, constraints=options.constraints(tuned))
+    return found
 
-    def plan_from(self, source: PlanSource, target: Target | None = None) -> Plan:
-        """The plan that a text or a file says, every decision checked.
 
-        Args:
-            source: a plan, also of the same network with other weights, its text (a string of
-                several lines), or the file of one.
-            target: the machine, where it is none that its name finds.
+def program(
+    net: Network,
+    target: str | Target = "",
+    name: str = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[PlanKeywords],
+) -> Program:
+    """The plan, or one that is given, as calls of functions at addresses.
 
-        Raises:
-            UserError: the plan is of another network or machine, or breaks a rule.
-        """
-        text = text_of(source)
-        machine, threads, asked = machine_of(text, target), text.threads, text.constraints
-        announce("simplifying")
-        graph = self.expanded(machine, exact=asked.exact, plain=asked.plain).graph
-        fits(text, graph)
-        decisions = Given(
-            text.body,
-            named_implementer(
-                machine, threads=threads, exact=asked.exact, libraries=asked.libraries
-            ),
-            named_fuser(machine, threads=threads, exact=asked.exact),
-        )
-        announce("planning")
-        spread = bool(machine.caches)
-        made = planned(graph, OPS, decisions, threads, spread=spread, states=self._places)
-        return replace(made, target=machine, constraints=asked)
+    Args:
+        target: the machine; this one if not given.
+        name: prefix of everything public; the graph's name if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    made = chosen(PlanKeywords, options, keywords, target=target, name=name)
+    return lower(made_plan(net, made), made.name or net.graph.name)
 
-    @property
-    def _places(self) -> dict[str, int]:
-        """By input that is a state, the place of its next value among the outputs."""
-        return {value: self.graph.outputs.index(output) for value, output in self.states}
 
-    def implementations(
-        self,
-        target: str | Target = "",
-        *,
-        node: str = "",
-        options: Options | None = None,
-        **keywords: Unpack[PlanKeywords],
-    ) -> list[Layer]:
-        """The alternatives for each layer, the refusals with reasons, and what the plan chose.
+def source(
+    net: Network,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[SourceKeywords],
+) -> Files:
+    """The net as C; where it was made for threads, the caller brings them.
 
-        Args:
-            target: the machine; this one if not given.
-            node: only the layers that this node, of the simplified graph or of the model, is in.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
-        """
-        plan = self._plan(chosen(PlanKeywords, options, keywords, target=target))
-        found = layers_of(plan, node)
-        if node and not found:
-            nodes = plan.graph.nodes
-            names = {name for each in nodes for name in (each.name, *each.origin.sources)}
-            raise UserError(
-                "a layer is asked for by a node of it",
-                got=node,
-                fix=nearest(node, names, 1),
-            )
-        return found
+    Args:
+        target: the machine; this one if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    made = chosen(SourceKeywords, options, keywords, target=target)
+    plan = made_plan(net, made)
+    return _source(plan, lower(plan, made.name or net.graph.name), made)
 
-    def program(
-        self,
-        target: str | Target = "",
-        name: str = "",
-        *,
-        options: Options | None = None,
-        **keywords: Unpack[PlanKeywords],
-    ) -> Program:
-        """The plan, or one that is given, as calls of functions at addresses.
 
-        Args:
-            target: the machine; this one if not given.
-            name: prefix of everything public; the graph's name if not given.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
-        """
-        made = chosen(PlanKeywords, options, keywords, target=target, name=name)
-        return lower(self._plan(made), made.name or self.graph.name)
+def toolkit(
+    net: Network,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[ToolkitKeywords],
+) -> toolkits.Toolkit:
+    """The net as C with its build file, self-test, memory map and report.
 
-    def source(
-        self,
-        target: str | Target = "",
-        *,
-        options: Options | None = None,
-        **keywords: Unpack[SourceKeywords],
-    ) -> Files:
-        """The net as C; where it was made for threads, the caller brings them.
+    Args:
+        target: the machine; portable C (``generic``) if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    return made_toolkit(net, chosen(ToolkitKeywords, options, keywords, target=target))
 
-        Args:
-            target: the machine; this one if not given.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
-        """
-        made = chosen(SourceKeywords, options, keywords, target=target)
-        plan = self._plan(made)
-        return _source(plan, lower(plan, made.name or self.graph.name), made)
 
-    def toolkit(
-        self,
-        target: str | Target = "",
-        *,
-        options: Options | None = None,
-        **keywords: Unpack[ToolkitKeywords],
-    ) -> toolkits.Toolkit:
-        """The net as C with its build file, self-test, memory map and report.
+def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
+    """The toolkit that the options give."""
+    for each in options.also:
+        toolkits.export_named(each)
+    net = bound(net)
+    plan = made_plan(net, options, "generic")
+    machine = cast(Target, plan.target)
+    program = lower(plan, options.name or net.graph.name)
+    made = toolkits.Toolkit(
+        files=_source(plan, program, options),
+        report=report(plan),
+        spans=spans(plan),
+        golden=golden(net, program, arranged_inputs(net, options.inputs)),
+        model=options.model or net.graph.name,
+        target=machine.name,
+        flags=machine.flags,
+        also=tuple(options.also),
+    )
+    return toolkits.built(made, options.compiler)
 
-        Args:
-            target: the machine; portable C (``generic``) if not given.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
-        """
-        return self._toolkit(chosen(ToolkitKeywords, options, keywords, target=target))
 
-    def _toolkit(self, options: Options) -> toolkits.Toolkit:
-        for each in options.also:
-            toolkits.export_named(each)
-        net = self.bound()
-        plan = net._plan(options, "generic")
-        machine = cast(Target, plan.target)
-        program = lower(plan, options.name or net.graph.name)
-        made = toolkits.Toolkit(
-            files=_source(plan, program, options),
-            report=report(plan),
-            spans=spans(plan),
-            golden=net.golden(program, self._arranged(options.inputs)),
-            model=options.model or net.graph.name,
-            target=machine.name,
-            flags=machine.flags,
-            also=tuple(options.also),
-        )
-        return toolkits.built(made, options.compiler)
+def golden(net: Network, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
+    """What a self-test compares with: one run, or several where runs hand on state.
 
-    def golden(self, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
-        """What a self-test compares with: one run, or several where runs hand on state.
+    Args:
+        program: what is tested.
+        inputs: of every run, without states; seeded random ones if not given.
+    """
+    held = {
+        name: np.zeros(net.graph.types[name].dims, net.graph.types[name].dtype.numpy)
+        for name, _ in net.states
+    }
+    given: list[Sequence[np.ndarray]] = []
+    made: list[list[np.ndarray]] = []
+    for run in range(RUNS if net.states else 1):
+        ports = [(port.dtype, port.shape) for port in program.inputs]
+        given.append(sample_inputs(ports, run) if inputs is None else inputs)
+        found = reference(net, {**held, **dict(zip(free_inputs(net), given[-1], strict=True))})
+        named = dict(zip(net.graph.outputs, found, strict=True))
+        held = {name: named.pop(output) for name, output in net.states}
+        made.append(list(named.values()) if net.states else list(found))
+    return golden_runs(given, made) if net.states else golden_run(given[0], made[0])
 
-        Args:
-            program: what is tested.
-            inputs: of every run, without states; seeded random ones if not given.
-        """
-        held = {
-            name: np.zeros(self.inputs[name].dims, self.inputs[name].dtype.numpy)
-            for name, _ in self.states
-        }
-        given: list[Sequence[np.ndarray]] = []
-        made: list[list[np.ndarray]] = []
-        for run in range(RUNS if self.states else 1):
-            ports = [(port.dtype, port.shape) for port in program.inputs]
-            given.append(sample_inputs(ports, run) if inputs is None else inputs)
-            found = self.reference({**held, **dict(zip(self.free_inputs, given[-1], strict=True))})
-            named = dict(zip(self.graph.outputs, found, strict=True))
-            held = {name: named.pop(output) for name, output in self.states}
-            made.append(list(named.values()) if self.states else list(found))
-        return golden_runs(given, made) if self.states else golden(given[0], made[0])
 
-    def export(
-        self,
-        folder: str | Path,
-        target: str | Target = "",
-        *,
-        options: Options | None = None,
-        **keywords: Unpack[ToolkitKeywords],
-    ) -> toolkits.Toolkit:
-        """Writes a Software Toolkit; see ``toolkit``.
+def export(
+    net: Network,
+    folder: str | Path,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[ToolkitKeywords],
+) -> toolkits.Toolkit:
+    """Writes a Software Toolkit; see ``toolkit``.
 
-        Args:
-            folder: absent, empty, or an earlier toolkit, which is replaced.
-            target: the machine; portable C (``generic``) if not given.
-            options: see ``weft.Options``, as for the keywords.
-            keywords: options.
+    Args:
+        folder: absent, empty, or an earlier toolkit, which is replaced.
+        target: the machine; portable C (``generic``) if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
 
-        Raises:
-            UserError: it does not fit into ``ram`` or ``flash``; nothing is written then.
-        """
-        asked = chosen(ToolkitKeywords, options, keywords, target=target)
-        asked = replace(asked, name=asked.name or identifier(self.graph.name))
-        # Other networks, which might fit where this one does not, have plans of their own.
-        if asked.plan is not None:
-            asked = asked.of_plan(text_of(asked.plan))
-        afresh = replace(asked, plan=None)
-        toolkits.check_folder(Path(folder))  # before anything takes time
-        made = self._toolkit(asked)
-        toolkits.check_room(
+    Raises:
+        UserError: it does not fit into ``ram`` or ``flash``; nothing is written then.
+    """
+    asked = chosen(ToolkitKeywords, options, keywords, target=target)
+    asked = replace(asked, name=asked.name or identifier(net.graph.name))
+    # Other networks, which might fit where this one does not, have plans of their own.
+    if asked.plan is not None:
+        asked = asked.of_plan(text_of(asked.plan))
+    afresh = replace(asked, plan=None)
+    toolkits.check_folder(Path(folder))  # before anything takes time
+    made = made_toolkit(net, asked)
+    toolkits.check_room(
+        made,
+        asked.ram,
+        asked.flash,
+        lambda room: tiles_that_fit(
+            net,
             made,
-            asked.ram,
-            asked.flash,
-            lambda room: tiles_that_fit(
-                self,
-                made,
-                room,
-                lambda net: net.bound()._plan(afresh, "generic"),
-                lambda net: net._toolkit(afresh),
-            ),
-        )
-        toolkits.write(made, Path(folder))
-        return made
+            room,
+            lambda each: made_plan(bound(each), afresh, "generic"),
+            lambda each: made_toolkit(each, afresh),
+        ),
+    )
+    toolkits.write(made, Path(folder))
+    return made
 
 
 def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:

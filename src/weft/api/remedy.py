@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic
 
 from weft import export as toolkits
+from weft.api.network import N, apply
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plan.plan import Plan
@@ -19,22 +19,6 @@ _REACH = 2
 _PARTS = (2, 4, 8)
 _ROUNDS, _TRIES = 2, 12
 _OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
-
-
-class Editable(Protocol):
-    """A network that recipes change."""
-
-    @cached_property
-    def graph(self) -> Graph:
-        """What it computes."""
-        ...
-
-    def apply(self, recipe: str, **parameters: object) -> Self:
-        """It after a recipe."""
-        ...
-
-
-N = TypeVar("N", bound=Editable)
 
 
 @dataclass(frozen=True)
@@ -114,7 +98,7 @@ def _candidates(start: _Tiled[N], plan: Callable[[N], Plan], most: int) -> Itera
             if tried == most:
                 return
             try:
-                net = start.net.apply("tile-chain", first=first, last=last, parts=parts)
+                net = apply(start.net, "tile-chain", first=first, last=last, parts=parts)
             except UserError:
                 break  # these layers cannot be cut so
             tried += 1

@@ -1,41 +1,214 @@
-"""Networks, built for this machine."""
+"""Networks, and networks built for this machine.
+
+``Net`` holds what a network is; what is done with it are functions of other modules, which
+are its methods: ``surgery.edits`` (edits), ``network`` (equivalent networks), ``planned`` (what it
+becomes for a machine), ``looked`` (queries, pictures, figures).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Unpack, cast
+from typing import Any, Self, Unpack
 
 import numpy as np
 
+from weft.api import looked, network, planned
 from weft.api.building import build_here
-from weft.api.looked import Looked
-from weft.api.named import Outputs, arranged, named_outputs, outputs_type
-from weft.api.planned import Planned
+from weft.api.named import Outputs, call_inputs, call_outputs, named_outputs, outputs_type
 from weft.api.source import Source, note_built
-from weft.api.streams import Stream
+from weft.api.streams import Stream, checked_states
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, counted, facts_of
+from weft.ir.history import Entry
+from weft.ir.types import TensorType
+from weft.ops.resolve import resolved
 from weft.options import CompileKeywords, Inputs, Options, TuneKeywords, chosen
 from weft.plan.choice import Measured
 from weft.plan.program import state_bytes
+from weft.reporting import announce
+from weft.rewrite.engine import Log
+from weft.rewrite.recipes import simplify
 from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
+from weft.runtime.identity import digest_graph
 from weft.runtime.library import Library, recalled
 from weft.runtime.memory import Memory
 from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
+from weft.surgery import edits
 
 
 @dataclass(frozen=True, repr=False)
-class Net(Looked):
+class Net(Shown):
     """A network: a graph, and what can be done with it.
 
-    Nets are values: ``simplified``, ``bound`` and the edits of ``Editable`` give new ones.
+    Nets are values: edits and the like give new ones.
+
+    Attributes:
+        origin: the graph, or where it comes from: a network that was built from its file
+            before reads the file only when it must.
+        loaded: the graph, if it was read already.
+        states: inputs and the outputs that are their values for the next run.
     """
+
+    origin: Graph | Source
+    loaded: Graph | None = field(default=None, repr=False, compare=False)
+    states: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        # Nodes that were made by hand may lack attributes.
+        if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError(
+                "a net is made of a graph",
+                got=type(self.origin).__name__,
+                fix="weft.load reads a file, weft.trace follows a function, weft.net joins values.",
+            )
+        if isinstance(self.origin, Graph):
+            object.__setattr__(self, "origin", resolved(self.origin))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What is computed."""
+        if isinstance(self.origin, Graph):
+            return self.origin
+        if self.loaded is None:
+            announce("reading the model")
+        return self.loaded or self.origin.read()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the graph, so that the file is not needed, and with its identity, so that what was
+        # built from it is found in the cache.
+        identity = self.origin.identity if isinstance(self.origin, Source) else ""
+        return _unpickled, (self.graph, identity, self.states)
+
+    def with_graph(self, graph: Graph) -> Self:
+        """The same of another graph; states stay whose input and output it has."""
+        kept = [
+            (value, output)
+            for value, output in self.states
+            if value in graph.inputs and output in graph.outputs
+        ]
+        return type(self)(graph, None, tuple(kept))
+
+    def with_state(self, states: Mapping[str, str]) -> Self:
+        """The net whose runs hand values to the next one: of LSTMs, caches, windows of sound.
+
+        What is compiled or exported of it takes the other inputs only and gives the other
+        outputs only.  ``reference`` still takes and gives all of them.
+
+        Args:
+            states: by input, the output that is its value for the next run.
+
+        Raises:
+            UserError: a pair cannot be a state; all faults are listed.
+        """
+        return replace(self, states=checked_states(self.graph, states, dict(self.states)))
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Types of the inputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Types of the outputs by name."""
+        return {name: self.graph.types[name] for name in self.graph.outputs}
+
+    @property
+    def free_inputs(self) -> tuple[str, ...]:
+        """The inputs that a call gives: those that are no states."""
+        return network.free_inputs(self)
+
+    @property
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """The constants by name, read-only."""
+        return self.graph.constants
+
+    @property
+    def history(self) -> tuple[Entry, ...]:
+        """The edits, rewrites and recipes that made the graph."""
+        return self.graph.history
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of all that decides what is computed."""
+        origin = self.origin
+        own = digest_graph(origin) if isinstance(origin, Graph) else origin.identity
+        return digest([own, repr(self.states)]) if self.states else own
+
+    @cached_property
+    def simplification(self) -> tuple[Graph, Log]:
+        """The graph after the recipes that every model goes through, and what they did."""
+        return simplify(self.graph)
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells: never the elements of weights."""
+        facts = facts_of(self.graph)
+        if self.states:
+            facts.append(("state", some(f"{value} = {output}" for value, output in self.states)))
+        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts)
+
+    def _repr_html_(self) -> str:
+        """The figures, and below them the picture."""
+        return f"{self.screen().html()}{self._repr_svg_() or ''}"
+
+    _repr_svg_ = looked.notebook_picture
+
+    # --- edits --------------------------------------------------------------------------------
+
+    view = edits.view
+    delete = edits.delete
+    replace = edits.replace
+    insert = edits.insert
+    rename = edits.rename
+    extract = edits.extract
+    split = edits.split
+    with_outputs = edits.with_outputs
+    with_shapes = edits.with_shapes
+    with_weights = edits.with_weights
+    save_weights = edits.save_weights
+    freeze = edits.freeze
+
+    # --- networks that compute the same -------------------------------------------------------
+
+    __call__ = network.call
+    bound = network.bound
+    simplified = network.simplified
+    rewrite = network.rewrite
+    apply = network.apply
+    expanded = network.expanded
+    reference = network.reference
+    diff = network.diff
+    save = network.save
+
+    # --- looking at it ------------------------------------------------------------------------
+
+    query = looked.query
+    replace_all = looked.replace_all
+    draw = looked.draw
+    stats = looked.stats
+    verify = looked.verify
+
+    # --- for a machine ------------------------------------------------------------------------
+
+    plan = planned.plan
+    plan_from = planned.plan_from
+    implementations = planned.implementations
+    program = planned.program
+    source = planned.source
+    toolkit = planned.toolkit
+    golden = planned.golden
+    export = planned.export
 
     def compile(
         self, *, options: Options | None = None, **keywords: Unpack[CompileKeywords]
@@ -58,9 +231,9 @@ class Net(Looked):
         library = recalled(Cache(), key, lambda: way.library(later, choices))
         if library is None:
             if asked.tune is True:
-                way.tune(self, choices, asked.tune_seconds)
+                way.tune(Net(self.graph), choices, asked.tune_seconds)
                 choices = Choices().known(way.context)
-            library = way.library(Planned(self.graph, None, self.states), choices)
+            library = way.library(Net(self.graph, None, self.states), choices)
             path = self.origin.path if isinstance(self.origin, Source) else ""
             made_for = MadeFor(path or self.graph.name, way.told())
             remember(Cache(), way.key(self.identity, choices), library.built, made_for)
@@ -96,7 +269,8 @@ class Net(Looked):
         way = build_here(chosen(TuneKeywords, options, keywords))
         above_zero("seconds", seconds)
         known = Measured() if again else Choices().known(way.context)
-        return way.tune(self, known, seconds, self._arranged(inputs), report)
+        net = Net(self.graph)
+        return way.tune(net, known, seconds, network.arranged_inputs(net, inputs), report)
 
     def _bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""
@@ -104,6 +278,11 @@ class Net(Looked):
             return self.bound(batch)
         identity = digest([self.origin.identity, str(batch)])
         return Net(Source(identity, lambda: self.bound(batch).graph), None, self.states)
+
+
+def _unpickled(graph: Graph, identity: str, states: tuple[tuple[str, str], ...]) -> Net:
+    origin = Source(identity, lambda: graph) if identity else graph
+    return Net(origin, graph if identity else None, states)
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +331,7 @@ class CompiledNet(Shown):
             named: inputs by their names: ``fast(image=x)``.
         """
         if named or (inputs and type(inputs[0]) is not np.ndarray):
-            inputs = self._arranged(inputs, named)
+            inputs = self._in_order(inputs, named)
         if out is not None and type(out) is not tuple:
             out = (out,) if type(out) is np.ndarray else self._written(out)
         given: Any = inputs  # a cast would cost a tenth of a small network's call
@@ -196,34 +375,22 @@ class CompiledNet(Shown):
         state: Memory,
     ) -> np.ndarray | Outputs:
         """A call on some state."""
-        given = self._arranged(inputs, named) if inputs or named else ()
+        given = self._in_order(inputs, named) if inputs or named else ()
         written = None if out is None else self._written(out)
         outputs = self.library(*given, out=written, state=state)
         return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
 
     @cached_property
+    def _in_order(self) -> partial[tuple[ArrayLike, ...]]:
+        return partial(call_inputs, self.library.built.name, self.library.built.inputs)
+
+    @cached_property
+    def _written(self) -> partial[Sequence[ArrayLike]]:
+        return partial(call_outputs, self.library.built.name, self.library.built.outputs)
+
+    @cached_property
     def _outputs(self) -> type[Outputs]:
         return outputs_type(tuple(port.name for port in self.library.outputs))
-
-    def _arranged(
-        self, inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]], named: Mapping[str, ArrayLike]
-    ) -> tuple[ArrayLike, ...]:
-        """The inputs in order; by position only, they are counted where they are read."""
-        if not named and not isinstance(inputs[0], Mapping):
-            return cast(tuple[ArrayLike, ...], inputs)
-        built = self.library.built
-        names = [port.name for port in built.inputs]
-        return arranged(built.name, "input", names, inputs, named)
-
-    def _written(
-        self, out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike]
-    ) -> Sequence[ArrayLike]:
-        """What outputs are written into, in order."""
-        if isinstance(out, Mapping):
-            built = self.library.built
-            names = [port.name for port in built.outputs]
-            return arranged(built.name, "output", names, (), out)
-        return out if isinstance(out, list | tuple) else (cast(ArrayLike, out),)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
