@@ -272,10 +272,8 @@ def test_targets_that_are_like_each_other(install: Install) -> None:
         "chips/other.toml": text.format("chip"),
     }
     install("chips", files, {"targets": {"chip": "chips:CHIP", "other": "chips:OTHER"}})
-    with pytest.raises(UserError, match=r"The target chip of chips 1\.0 cannot be used") as caught:
+    with pytest.raises(UserError, match=r"The target chip of chips 1\.0 cannot be used"):
         target("chip")
-    assert "like must not form a cycle: chip -> other -> chip" in str(caught.value)
-    assert "recursion" not in str(caught.value)
 
 
 def test_a_target_from_a_file(install: Install) -> None:
