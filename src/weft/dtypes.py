@@ -26,6 +26,12 @@ class DType(Enum):
     BOOL = "bool"
 
     @property
+    def full_name(self) -> str:
+        """What NumPy, ONNX and C call it: ``float32``, ``bfloat16``, ``uint8``, ``bool``."""
+        kind = self.value.rstrip("0123456789")
+        return _KINDS[kind] + self.value.removeprefix(kind)
+
+    @property
     def numpy(self) -> np.dtype:
         """The NumPy type of the same bits."""
         return _NUMPY[self]
@@ -64,20 +70,9 @@ class DType(Enum):
         return f"DType.{self.name}"
 
 
+_KINDS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "bool": "bool"}
 _NUMPY: dict[DType, np.dtype] = {
-    DType.F64: np.dtype(np.float64),
-    DType.F32: np.dtype(np.float32),
-    DType.F16: np.dtype(np.float16),
-    DType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DType.I8: np.dtype(np.int8),
-    DType.I16: np.dtype(np.int16),
-    DType.I32: np.dtype(np.int32),
-    DType.I64: np.dtype(np.int64),
-    DType.U8: np.dtype(np.uint8),
-    DType.U16: np.dtype(np.uint16),
-    DType.U32: np.dtype(np.uint32),
-    DType.U64: np.dtype(np.uint64),
-    DType.BOOL: np.dtype(np.bool_),
+    each: np.dtype(ml_dtypes.bfloat16 if each is DType.BF16 else each.full_name) for each in DType
 }
 _FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
 _FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable
 
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.arithmetic import HALVES
+from weft.ops.ctext import C_TYPES
 
 _KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
@@ -37,21 +39,7 @@ MATH = frozenset(
         "significand sin sincos sinh sqrt tan tanh tgamma trunc"
     ).split()
 )
-STORAGE: dict[DType, str] = {
-    DType.F64: "double",
-    DType.F32: "float",
-    DType.F16: "uint16_t",
-    DType.BF16: "uint16_t",
-    DType.I8: "int8_t",
-    DType.I16: "int16_t",
-    DType.I32: "int32_t",
-    DType.I64: "int64_t",
-    DType.U8: "uint8_t",
-    DType.U16: "uint16_t",
-    DType.U32: "uint32_t",
-    DType.U64: "uint64_t",
-    DType.BOOL: "uint8_t",
-}
+STORAGE: dict[DType, str] = {**C_TYPES, **dict.fromkeys(HALVES, "uint16_t")}
 """The C type of an element in memory; bool is 0 or 1 in a byte, f16 and bf16 are their bits."""
 
 

@@ -10,19 +10,12 @@ from weft.dtypes import DType
 INT_LIMITS = DType.I32.limits
 
 KINDS: dict[DType, str] = {
+    **dict.fromkeys(DType, "int"),
+    **dict.fromkeys((DType.F32, DType.F16, DType.BF16), "float"),
     DType.F64: "double",
-    DType.F32: "float",
-    DType.F16: "float",
-    DType.BF16: "float",
-    DType.I8: "int",
-    DType.I16: "int",
-    DType.I32: "int",
     DType.I64: "int64_t",
-    DType.U8: "int",
-    DType.U16: "int",
     DType.U32: "uint32_t",
     DType.U64: "uint64_t",
-    DType.BOOL: "int",
 }
 """The C type that values of an element type are computed in."""
 

@@ -12,21 +12,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import UserError
 
-_NAMES = {
-    DType.F64: "F64",
-    DType.F32: "F32",
-    DType.F16: "F16",
-    DType.BF16: "BF16",
-    DType.I8: "I8",
-    DType.I16: "I16",
-    DType.I32: "I32",
-    DType.I64: "I64",
-    DType.U8: "U8",
-    DType.U16: "U16",
-    DType.U32: "U32",
-    DType.U64: "U64",
-    DType.BOOL: "BOOL",
-}
+_NAMES = {dtype: dtype.value.upper() for dtype in DType}
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _RESERVED = "__metadata__"
 _ALIGNMENT = 8

@@ -13,14 +13,7 @@ C_TYPES: Mapping[DType, str] = MappingProxyType(
     {
         DType.F64: "double",
         DType.F32: "float",
-        DType.I8: "int8_t",
-        DType.I16: "int16_t",
-        DType.I32: "int32_t",
-        DType.I64: "int64_t",
-        DType.U8: "uint8_t",
-        DType.U16: "uint16_t",
-        DType.U32: "uint32_t",
-        DType.U64: "uint64_t",
+        **{each: f"{each.full_name}_t" for each in DType if each.is_integer},
         DType.BOOL: "uint8_t",
     }
 )

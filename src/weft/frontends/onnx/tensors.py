@@ -22,21 +22,11 @@ MAX_RANK = 32
 MAX_BYTES = 1 << 36
 """No value of a graph is larger: what claims to be is taken for a malformed file."""
 
+_RENAMED = {DType.F64: "DOUBLE", DType.F32: "FLOAT"}
 DTYPES: Mapping[int, DType] = MappingProxyType(
     {
-        TensorProto.DOUBLE: DType.F64,
-        TensorProto.FLOAT: DType.F32,
-        TensorProto.FLOAT16: DType.F16,
-        TensorProto.BFLOAT16: DType.BF16,
-        TensorProto.INT8: DType.I8,
-        TensorProto.INT16: DType.I16,
-        TensorProto.INT32: DType.I32,
-        TensorProto.INT64: DType.I64,
-        TensorProto.UINT8: DType.U8,
-        TensorProto.UINT16: DType.U16,
-        TensorProto.UINT32: DType.U32,
-        TensorProto.UINT64: DType.U64,
-        TensorProto.BOOL: DType.BOOL,
+        TensorProto.DataType.Value(_RENAMED.get(each) or each.full_name.upper()): each
+        for each in DType
     }
 )
 ONNX_TYPES: Mapping[DType, int] = MappingProxyType({ours: onnx for onnx, ours in DTYPES.items()})
