@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.explore.plot import label, ticks
-from weft.pictures.canvas import frame, quoted, shortened, title
+from weft.pictures.canvas import (
+    element,
+    frame,
+    page,
+    path,
+    quoted,
+    rectangle,
+    shortened,
+    text,
+    title,
+)
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, STEP = 900, 280, 90, 60, 50, 22
 _COLOUR, _MOST = "#56b4e9", 200
@@ -41,8 +51,8 @@ def bars(heading: str, axis: str, shown: Sequence[Bar]) -> str:
         height,
         heading,
         [
-            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-            f'<text x="20" y="24" font-size="16">{quoted(heading)}</text>',
+            page(WIDTH, height),
+            text(20, 24, heading, font_size=16),
             *_axis(axis, marks, scale, height - BOTTOM),
             *(part for n, each in enumerate(rows) for part in _bar(each, TOP + STEP * n, scale)),
         ],
@@ -52,24 +62,18 @@ def bars(heading: str, axis: str, shown: Sequence[Bar]) -> str:
 def _axis(name: str, marks: Sequence[float], scale: float, bottom: float) -> Iterator[str]:
     for value in marks:
         x = LEFT + scale * value
-        yield f'<path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="#dddddd"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label(value)}</text>'
-    yield f'<text x="{LEFT}" y="{bottom + 36}">{quoted(name)}, with 95 % intervals</text>'
+        yield path(f"M{x:.1f} {TOP - 6}V{bottom}", stroke="#dddddd")
+        yield text(x, bottom + 16, label(value), text_anchor="middle")
+    yield text(LEFT, bottom + 36, f"{name}, with 95 % intervals")
 
 
 def _bar(bar: Bar, y: float, scale: float) -> Iterator[str]:
     low, end, high = (LEFT + scale * each for each in (bar.low, bar.value, bar.high))
     middle = y + STEP / 2
-    text = f"{bar.name}: {bar.value:.2%} [{bar.low:.2%}, {bar.high:.2%}]"
-    yield (
-        f'<rect x="{LEFT}" y="{y + 4:.1f}" width="{end - LEFT:.1f}" height="{STEP - 8}" '
-        f'fill="{_COLOUR}">{title(text)}</rect>'
-    )
-    yield (
-        f'<path d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 4:.1f}v8'
-        f'M{high:.1f} {middle - 4:.1f}v8" stroke="#333333" fill="none">{title(text)}</path>'
-    )
-    name = quoted(shortened(bar.name, 42))
-    place = f'x="{LEFT - 8}" y="{middle + 4:.1f}" text-anchor="end"'
-    yield f"<text {place}>{name}{title(bar.name)}</text>"
-    yield f'<text x="{high + 8:.1f}" y="{middle + 4:.1f}">{bar.value:.2%}</text>'
+    told = f"{bar.name}: {bar.value:.2%} [{bar.low:.2%}, {bar.high:.2%}]"
+    yield rectangle(LEFT, y + 4, end - LEFT, STEP - 8, told, fill=_COLOUR)
+    ends = "".join(f"M{x:.1f} {middle - 4:.1f}v8" for x in (low, high))
+    yield path(f"M{low:.1f} {middle:.1f}H{high:.1f}{ends}", told, stroke="#333333", fill="none")
+    name = quoted(shortened(bar.name, 42)) + title(bar.name)
+    yield element("text", name, x=LEFT - 8, y=middle + 4, text_anchor="end")
+    yield text(high + 8, middle + 4, f"{bar.value:.2%}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
-from weft.pictures.canvas import frame, quoted, title
+from weft.pictures.canvas import element, frame, page, path, text, title
 from weft.pictures.labels import Label, Rectangle, around, drawn
 from weft.screen import elided
 
@@ -92,27 +92,24 @@ class _Plane:
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
         for value in self.across:
             x = self.x(value)
-            yield f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#dddddd"/>'
-            yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{label(value)}</text>'
+            yield path(f"M{x:.1f} {TOP}V{bottom}", stroke="#dddddd")
+            yield text(x, bottom + 16, label(value), text_anchor="middle")
         for value in self.up:
             y = self.y(value)
-            yield f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#dddddd"/>'
-            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label(value)}</text>'
-        middle = (LEFT + right) / 2
-        yield f'<text x="{middle:g}" y="{bottom + 38}" text-anchor="middle">{quoted(x_name)}</text>'
-        yield f'<text x="{LEFT}" y="{TOP - 10}" text-anchor="middle">{quoted(y_name)}</text>'
+            yield path(f"M{LEFT} {y:.1f}H{right}", stroke="#dddddd")
+            yield text(LEFT - 8, y + 4, label(value), text_anchor="end")
+        yield text((LEFT + right) / 2, bottom + 38, x_name, text_anchor="middle")
+        yield text(LEFT, TOP - 10, y_name, text_anchor="middle")
 
     def line(self, points: Sequence[Point]) -> Iterator[str]:
         """The front in steps: what a cost buys at the best, up to the next better point."""
         if not points:
             return
-        path = f"M{self.x(points[0].x):.1f} {self.y(points[0].y):.1f}"
-        path += "".join(f"H{self.x(each.x):.1f}V{self.y(each.y):.1f}" for each in points[1:])
-        yield (
-            f'<path d="{path}H{WIDTH - RIGHT}" fill="none" stroke="{_COLOUR}" stroke-width="2" '
-            f'stroke-opacity="0.5" stroke-dasharray="6 4">{title("the front: no other is better")}'
-            "</path>"
-        )
+        steps = f"M{self.x(points[0].x):.1f} {self.y(points[0].y):.1f}"
+        steps += "".join(f"H{self.x(each.x):.1f}V{self.y(each.y):.1f}" for each in points[1:])
+        style = {"stroke_width": 2, "stroke_opacity": 0.5, "stroke_dasharray": "6 4"}
+        told = "the front: no other is better"
+        yield path(f"{steps}H{WIDTH - RIGHT}", told, fill="none", stroke=_COLOUR, **style)
 
     def noise(self, points: Sequence[Point]) -> Iterator[str]:
         """Bars from the least to the most that was measured."""
@@ -120,20 +117,15 @@ class _Plane:
             low, high = point.span
             if low < high:
                 y, told = self.y(point.y), f"{point.name}: {low:,.6g} to {high:,.6g}"
-                yield (
-                    f'<path d="M{self.x(low):.1f} {y - 4:.1f}v8m0 -4H{self.x(high):.1f}m0 -4v8" '
-                    f'fill="none" stroke="{_COLOUR}">{title(told)}</path>'
-                )
+                ends = f"M{self.x(low):.1f} {y - 4:.1f}v8m0 -4H{self.x(high):.1f}m0 -4v8"
+                yield path(ends, told, fill="none", stroke=_COLOUR)
 
     def dots(self, points: Sequence[Point], best: Sequence[Point]) -> Iterator[str]:
         for point in points:
             x, y = self.x(point.x), self.y(point.y)
             fill = _COLOUR if point in best else "#ffffff"
-            text = f"{point.name}: {point.x:,.6g}, {point.y:,.6g}"
-            yield (
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:g}" fill="{fill}" '
-                f'stroke="{_COLOUR}">{title(text)}</circle>'
-            )
+            told = title(f"{point.name}: {point.x:,.6g}, {point.y:,.6g}")
+            yield element("circle", told, cx=x, cy=y, r=_RADIUS, fill=fill, stroke=_COLOUR)
 
     def names(self, points: Sequence[Point], best: Sequence[Point]) -> Iterator[str]:
         """Of those on the front first, each where it covers no other."""
@@ -148,10 +140,10 @@ class _Plane:
 
 
 def _legend(points: Sequence[Point]) -> Iterator[str]:
-    text = "full dots and the dashed line: the front, which no other one beats in both ways"
+    words = "full dots and the dashed line: the front, which no other one beats in both ways"
     if any(low < high for low, high in (point.span for point in points)):
-        text += "; bars: the least to the 95th percentile of what was measured"
-    yield f'<text x="{LEFT}" y="42" fill="#555555">{text}</text>'
+        words += "; bars: the least to the 95th percentile of what was measured"
+    yield text(LEFT, 42, words, fill="#555555")
 
 
 def scatter(
@@ -174,8 +166,8 @@ def scatter(
         HEIGHT,
         heading,
         [
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            f'<text x="{LEFT}" y="24" font-size="16">{quoted(heading)}</text>',
+            page(WIDTH, HEIGHT),
+            text(LEFT, 24, heading, font_size=16),
             *plane.axes(x_name, y_name),
             *plane.line(best),
             *plane.noise(points),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, and tints of them.
@@ -39,6 +39,64 @@ def cut(text: str, most: int) -> str:
 def title(text: str) -> str:
     """A tooltip."""
     return f"<title>{quoted(text)}</title>"
+
+
+def element(tag: str, inside: str = "", /, **attributes: object) -> str:
+    """An element of SVG.
+
+    Args:
+        tag: its name.
+        inside: markup.
+        attributes: ``stroke_width=2`` is ``stroke-width="2"``; numbers have two decimals at most.
+    """
+    pairs = ((name.replace("_", "-"), _attribute(each)) for name, each in attributes.items())
+    head = "".join([tag, *(f' {name}="{value}"' for name, value in pairs)])
+    return f"<{head}>{inside}</{tag}>" if inside else f"<{head}/>"
+
+
+def _attribute(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return escape(clean(str(value)))
+
+
+def text(x: float, y: float, words: str, /, **attributes: object) -> str:
+    """Words from a point on, or around it."""
+    return element("text", quoted(words), x=x, y=y, **attributes)
+
+
+def path(commands: str, told: str = "", /, **attributes: object) -> str:
+    """A line with a tooltip."""
+    return element("path", title(told) if told else "", d=commands, **attributes)
+
+
+def rectangle(
+    x: float, y: float, width: float, height: float, told: str = "", /, **attributes: object
+) -> str:
+    """A rectangle with a tooltip."""
+    inside = title(told) if told else ""
+    return element("rect", inside, x=x, y=y, width=width, height=height, **attributes)
+
+
+def page(width: float, height: float) -> str:
+    """White paper."""
+    return rectangle(0, 0, width, height, fill="#ffffff")
+
+
+def legend(
+    colours: Mapping[str, str], left: float, right: float, top: float
+) -> tuple[list[str], float]:
+    """What colours stand for, in as many lines as it takes, and where the last line begins."""
+    parts: list[str] = []
+    x, y = left, top
+    for kind, colour in colours.items():
+        width = 30 + 7 * len(kind)
+        if x > left and x + width > right:
+            x, y = left, y + 16
+        parts.append(rectangle(x, y, 10, 10, fill=colour))
+        parts.append(text(x + 14, y + 9, kind))
+        x += width
+    return parts, y
 
 
 def frame(

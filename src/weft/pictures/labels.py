@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from weft.pictures.canvas import quoted
+from weft.pictures.canvas import path, text
 
 _LETTER = 0.58
 """Width of a letter, in sizes of the font."""
@@ -111,11 +111,7 @@ def _text(label: Label, place: Rectangle, point: tuple[float, float]) -> Iterato
     x = min(max(point[0], place.left), place.right)
     y = min(max(point[1], place.top), place.bottom)
     if abs(x - point[0]) + abs(y - point[1]) > label.radius + _FAR:
-        yield (
-            f'<path d="M{point[0]:.1f} {point[1]:.1f}L{x:.1f} {y:.1f}" stroke="#888888" '
-            'stroke-width="0.7"/>'
-        )
-    yield (
-        f'<text x="{place.left:.1f}" y="{place.bottom - 2:.1f}" font-size="{label.size:g}" '
-        f'stroke="#ffffff" stroke-width="2.5" paint-order="stroke">{quoted(label.text)}</text>'
-    )
+        line = f"M{point[0]:.1f} {point[1]:.1f}L{x:.1f} {y:.1f}"
+        yield path(line, stroke="#888888", stroke_width=0.7)
+    halo = {"stroke": "#ffffff", "stroke_width": 2.5, "paint_order": "stroke"}
+    yield text(place.left, place.bottom - 2, label.text, font_size=label.size, **halo)

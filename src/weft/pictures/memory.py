@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.short_names import short_names
-from weft.pictures.canvas import COLOURS, cut, frame, quoted
-from weft.pictures.canvas import title as tooltip
+from weft.pictures.canvas import COLOURS, cut, frame, legend, page, path, rectangle, text
 from weft.plan.report import Place, Row, Span, size
 from weft.screen import elided
 
@@ -112,10 +111,9 @@ class _Map:
         left, width = self.x(span.first), self.x(span.last + 1) - self.x(span.first)
         name = span.label or span.name
         when = f"step {span.first}" + (f" to {span.last}" if span.last > span.first else "")
-        told = tooltip(f"{name}\n{where}\n{when}")
-        yield (
-            f'<rect x="{left:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}" '
-            f'fill="{fill}" stroke="#ffffff" stroke-width="0.5">{told}</rect>'
+        told = f"{name}\n{where}\n{when}"
+        yield rectangle(
+            left, top, width, height, told, fill=fill, stroke="#ffffff", stroke_width=0.5
         )
         yield from self._told(span, left + width / 2, top + height / 2, width, height)
 
@@ -132,17 +130,13 @@ class _Map:
             lines = [short, size(span.bytes)]
         middle = y - 6.5 * (len(lines) - 1) + 4
         for place, line in enumerate(lines):
-            yield (
-                f'<text x="{x:.2f}" y="{middle + 13 * place:.2f}" font-size="10" '
-                f'text-anchor="middle" pointer-events="none">{quoted(elided(line, letters))}</text>'
-            )
+            style = {"font_size": 10, "text_anchor": "middle", "pointer_events": "none"}
+            yield text(x, middle + 13 * place, elided(line, letters), **style)
 
     def bound(self, lower_bound: int) -> Iterator[str]:
-        y = self.y(lower_bound)
-        yield (
-            f'<path d="M{LEFT} {y:.2f}H{self.x(self.steps):.2f}" stroke="#cc0000" '
-            f'stroke-dasharray="6 4">{tooltip(f"lower bound: {lower_bound:,} bytes")}</path>'
-        )
+        across = f"M{LEFT} {self.y(lower_bound):.2f}H{self.x(self.steps):.2f}"
+        told = f"lower bound: {lower_bound:,} bytes"
+        yield path(across, told, stroke="#cc0000", stroke_dasharray="6 4")
 
     # --- outside of it --------------------------------------------------------------------------
 
@@ -151,16 +145,16 @@ class _Map:
         if not self.outside:
             return
         top = TOP + ARENA + _GAP
-        yield f'<text x="{LEFT}" y="{top - 6:g}">inputs and outputs, in the caller\'s memory</text>'
+        yield text(LEFT, top - 6, "inputs and outputs, in the caller's memory")
         for place, span in enumerate(self.outside[:_MOST_BARS]):
             where = f"{span.kind}, {span.bytes:,} bytes"
             yield from self._box(span, top + place * _BAR, _BAR - 1, OUTSIDE, where)
             y = top + place * _BAR + 11
             yield from self._beside(span, y)
-            yield f'<text x="{LEFT - 8}" y="{y:g}" text-anchor="end">{span.kind}</text>'
+            yield text(LEFT - 8, y, span.kind, text_anchor="end")
         more = len(self.outside) - _MOST_BARS
         if more > 0:
-            yield f'<text x="{LEFT}" y="{top + _MOST_BARS * _BAR + 11:g}">and {more} more</text>'
+            yield text(LEFT, top + _MOST_BARS * _BAR + 11, f"and {more} more")
 
     def _beside(self, span: Span, y: float) -> Iterator[str]:
         """The name of what is too narrow to hold it, where there is more room."""
@@ -169,10 +163,7 @@ class _Map:
         if len(name) <= int((right - left - 6) / _LETTER):
             return
         x, anchor = (right + 4, "start") if left < WIDTH / 2 else (left - 4, "end")
-        yield (
-            f'<text x="{x:.2f}" y="{y:g}" font-size="10" text-anchor="{anchor}">'
-            f"{quoted(span.label)}</text>"
-        )
+        yield text(x, y, span.label, font_size=10, text_anchor=anchor)
 
     def read_weights(self) -> Iterator[str]:
         """A column for each step that reads weights."""
@@ -180,81 +171,59 @@ class _Map:
         if not most:
             return
         bottom = self.weights_top + _WEIGHTS
-        yield (
-            f'<text x="{LEFT}" y="{self.weights_top - 6:g}">weights that a step reads, '
-            f"{size(sum(self.weights))} in all</text>"
-        )
+        heading = f"weights that a step reads, {size(sum(self.weights))} in all"
+        yield text(LEFT, self.weights_top - 6, heading)
         for row, read in zip(self.rows, self.weights, strict=True):
             if read:
                 height = max(1.0, _WEIGHTS * read / most)
                 left, width = self.x(row.step), self.x(row.step + 1) - self.x(row.step)
-                yield (
-                    f'<rect x="{left + width * 0.1:.2f}" y="{bottom - height:.2f}" '
-                    f'width="{width * 0.8:.2f}" height="{height:.2f}" fill="{WEIGHTS}">'
-                    f"{tooltip(f'step {row.step}: {read:,} bytes of weights')}</rect>"
-                )
-        yield f'<path d="M{LEFT} {self.weights_top:g}V{bottom:g}" stroke="#333333"/>'
+                told = f"step {row.step}: {read:,} bytes of weights"
+                left, top = left + width * 0.1, bottom - height
+                yield rectangle(left, top, width * 0.8, height, told, fill=WEIGHTS)
+        yield path(f"M{LEFT} {self.weights_top:g}V{bottom:g}", stroke="#333333")
         for value, y in ((most, self.weights_top), (0, bottom)):
-            yield f'<path d="M{LEFT - 4} {y:g}h4" stroke="#333333"/>'
-            yield f'<text x="{LEFT - 8}" y="{y + 4:g}" text-anchor="end">{value:,}</text>'
+            yield from _mark(y, value)
 
     # --- axes -----------------------------------------------------------------------------------
 
     def axes(self) -> Iterator[str]:
         bottom, right = self.y(0), self.x(self.steps)
-        yield f'<path d="M{LEFT} {TOP}V{bottom:.2f}H{right:.2f}" fill="none" stroke="#333333"/>'
+        yield path(f"M{LEFT} {TOP}V{bottom:.2f}H{right:.2f}", fill="none", stroke="#333333")
         for address in _ticks(self.top, 6):
-            y = self.y(address)
-            yield f'<path d="M{LEFT - 4} {y:.2f}h4" stroke="#333333"/>'
-            yield f'<text x="{LEFT - 8}" y="{y + 4:.2f}" text-anchor="end">{address:,}</text>'
+            yield from _mark(self.y(address), address)
         middle = TOP + ARENA / 2
-        yield (
-            f'<text x="16" y="{middle:g}" text-anchor="middle" '
-            f'transform="rotate(-90 16 {middle:g})">address in the arena, bytes</text>'
-        )
+        turned = {"text_anchor": "middle", "transform": f"rotate(-90 16 {middle:g})"}
+        yield text(16, middle, "address in the arena, bytes", **turned)
         if bottom < self.bottom:
-            yield f'<path d="M{LEFT} {self.bottom:g}H{right:.2f}" stroke="#333333"/>'
+            yield path(f"M{LEFT} {self.bottom:g}H{right:.2f}", stroke="#333333")
         yield from self._steps()
-        yield (
-            f'<text x="{(LEFT + right) / 2:g}" y="{self.bottom + self.names_height + 16:g}" '
-            'text-anchor="middle">step</text>'
-        )
+        below = self.bottom + self.names_height + 16
+        yield text((LEFT + right) / 2, below, "step", text_anchor="middle")
 
     def _steps(self) -> Iterator[str]:
         """What each step does, or only numbers if there are many."""
         if not 0 < len(self.rows) <= _MOST_NAMED_STEPS:
             for step in _ticks(self.steps, 10):
                 x = self.x(step)
-                yield f'<path d="M{x:.2f} {self.bottom:g}v4" stroke="#333333"/>'
-                yield (
-                    f'<text x="{x:.2f}" y="{self.bottom + 16:g}" text-anchor="middle">{step}</text>'
-                )
+                yield path(f"M{x:.2f} {self.bottom:g}v4", stroke="#333333")
+                yield text(x, self.bottom + 16, str(step), text_anchor="middle")
             return
         y = self.bottom + 10
         for row in self.rows:
             x = self.x(row.step + 0.5) + 4
             name = cut(f"{row.step} {' + '.join(row.ops)}", _NAME_LETTERS)
-            yield (
-                f'<text x="{x:.2f}" y="{y:g}" text-anchor="end" font-size="10" '
-                f'transform="rotate(-50 {x:.2f} {y:g})">{quoted(name)}</text>'
-            )
+            turned = f"rotate(-50 {x:.2f} {y:g})"
+            yield text(x, y, name, text_anchor="end", font_size=10, transform=turned)
 
-    def legend(self) -> Iterator[str]:
-        x, y = LEFT, self.bottom + self.names_height + 30
-        entries = self.colours()
-        for kind, colour in entries.items():
-            width = 24 + 7 * len(kind)
-            if x + width > WIDTH - RIGHT:
-                x, y = LEFT, y + 16
-            yield f'<rect x="{x}" y="{y:g}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{x + 14}" y="{y + 9:g}">{quoted(kind)}</text>'
-            x += width
+    def legend(self) -> tuple[list[str], float]:
+        top = self.bottom + self.names_height + 30
+        return legend(self.colours(), LEFT, WIDTH - RIGHT, top)
 
-    @property
-    def height(self) -> float:
-        widths = [24 + 7 * len(kind) for kind in self.colours()]
-        lines = 1 + sum(widths) // (WIDTH - LEFT - RIGHT - 100)
-        return self.bottom + self.names_height + 36 + 16 * lines
+
+def _mark(y: float, value: int) -> Iterator[str]:
+    """A number on the vertical axis."""
+    yield path(f"M{LEFT - 4} {y:.2f}h4", stroke="#333333")
+    yield text(LEFT - 8, y + 4, f"{value:,}", text_anchor="end")
 
 
 def _ticks(top: int, count: int) -> Iterator[int]:
@@ -287,15 +256,17 @@ def memory_map(
     """
     drawing = _Map(spans, steps, arena_bytes, rows)
     over = f"arena {arena_bytes:,} bytes; dashed: lower bound {lower_bound:,} bytes"
+    key, last = drawing.legend()
+    height = last + 22
     parts = [
-        f'<rect width="{WIDTH}" height="{drawing.height:g}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="24" font-size="16">{quoted(cut(title, 100))}</text>',
-        f'<text x="{LEFT}" y="42">{quoted(over)}; point at a box for what it holds</text>',
+        page(WIDTH, height),
+        text(LEFT, 24, cut(title, 100), font_size=16),
+        text(LEFT, 42, f"{over}; point at a box for what it holds"),
         *drawing.boxes(),
         *drawing.axes(),
         *drawing.bound(lower_bound),
         *drawing.callers(),
         *drawing.read_weights(),
-        *drawing.legend(),
+        *key,
     ]
-    return frame(WIDTH, drawing.height, f"memory map of {title}", parts, natural=False)
+    return frame(WIDTH, height, f"memory map of {title}", parts, natural=False)

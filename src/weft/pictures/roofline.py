@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10, sqrt
 
-from weft.pictures.canvas import COLOURS, cut, frame, quoted
-from weft.pictures.canvas import title as tooltip
+from weft.pictures.canvas import COLOURS, cut, element, frame, legend, page, path, text, title
 from weft.pictures.labels import Label, Rectangle, around, drawn
 
 
@@ -43,7 +42,6 @@ class Roof:
 WIDTH, HEIGHT = 1000, 600
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 60, 80
 _SMALLEST, _LARGEST = 3.0, 22.0
-_LINE = 16
 _MOST_NAMED, _MOST_LETTERS = 12, 28
 
 
@@ -81,15 +79,14 @@ class _Plot:
         top, bottom = TOP, HEIGHT - BOTTOM
         for power in range(self.across[0], self.across[1] + 1):
             x = self.x(10.0**power)
-            yield f'<path d="M{x:.2f} {top}V{bottom}" stroke="#dddddd"/>'
-            yield f'<text x="{x:.2f}" y="{bottom + 16}" text-anchor="middle">{10.0**power:g}</text>'
+            yield path(f"M{x:.2f} {top}V{bottom}", stroke="#dddddd")
+            yield text(x, bottom + 16, f"{10.0**power:g}", text_anchor="middle")
         for power in range(self.up[0], self.up[1] + 1):
             y = self.y(10.0**power)
-            yield f'<path d="M{left} {y:.2f}H{right}" stroke="#dddddd"/>'
-            yield f'<text x="{left - 8}" y="{y + 4:.2f}" text-anchor="end">{10.0**power:g}</text>'
-        middle = (left + right) / 2
-        yield f'<text x="{middle}" y="{bottom + 34}" text-anchor="middle">FLOP per byte</text>'
-        yield f'<text x="{left}" y="{top - 6}" text-anchor="middle">GFLOP/s</text>'
+            yield path(f"M{left} {y:.2f}H{right}", stroke="#dddddd")
+            yield text(left - 8, y + 4, f"{10.0**power:g}", text_anchor="end")
+        yield text((left + right) / 2, bottom + 34, "FLOP per byte", text_anchor="middle")
+        yield text(left, top - 6, "GFLOP/s", text_anchor="middle")
 
     def limits(self) -> Iterator[str]:
         """The roof over arithmetic, and the slopes of memory up to it."""
@@ -101,16 +98,11 @@ class _Plot:
             # A slope begins where it enters the picture, on its left or at its bottom.
             first = max(10.0**low, 10.0 ** self.up[0] / roof.gbytes)
             last = min(10.0**high, self.peak / roof.gbytes)
-            a, b = (self.x(first), self.y(first * roof.gbytes)), self.x(last)
-            yield (
-                f'<path d="M{a[0]:.2f} {a[1]:.2f}L{b:.2f} {self.y(last * roof.gbytes):.2f}" '
-                f'stroke="#333333">{tooltip(f"{roof.name}: {roof.gbytes:,.1f} GB/s")}</path>'
-            )
-        y = self.y(self.peak)
-        yield (
-            f'<path d="M{self.x(max(start, 10.0**low)):.2f} {y:.2f}H{WIDTH - RIGHT}" '
-            f'stroke="#333333">{tooltip(f"{self.peak:,.1f} GFLOP/s")}</path>'
-        )
+            ends = (f"{self.x(at):.2f} {self.y(at * roof.gbytes):.2f}" for at in (first, last))
+            told = f"{roof.name}: {roof.gbytes:,.1f} GB/s"
+            yield path(f"M{'L'.join(ends)}", told, stroke="#333333")
+        across = f"M{self.x(max(start, 10.0**low)):.2f} {self.y(self.peak):.2f}H{WIDTH - RIGHT}"
+        yield path(across, f"{self.peak:,.1f} GFLOP/s", stroke="#333333")
 
     def colours(self) -> dict[str, str]:
         kinds = sorted({dot.kind for dot in self.dots})
@@ -120,16 +112,21 @@ class _Plot:
         colours = self.colours()
         # The largest first, so that they hide nothing.
         for dot in sorted(self.dots, key=lambda dot: -dot.share):
-            radius = self.radius(dot)
-            title = (
+            figures = (
                 f"{dot.name}: {dot.gflops:,.1f} GFLOP/s at {dot.intensity:,.2f} FLOP/byte, "
                 f"{dot.share:.1%} of the time"
             )
-            text = "\n".join(part for part in (title, dot.label) if part)
-            yield (
-                f'<circle cx="{self.x(dot.intensity):.2f}" cy="{self.y(dot.gflops):.2f}" '
-                f'r="{radius:.2f}" fill="{colours[dot.kind]}" fill-opacity="0.7" '
-                f'stroke="#333333" stroke-width="0.5">{tooltip(text)}</circle>'
+            told = "\n".join(part for part in (figures, dot.label) if part)
+            yield element(
+                "circle",
+                title(told),
+                cx=self.x(dot.intensity),
+                cy=self.y(dot.gflops),
+                r=self.radius(dot),
+                fill=colours[dot.kind],
+                fill_opacity=0.7,
+                stroke="#333333",
+                stroke_width=0.5,
             )
 
     def radius(self, dot: Dot) -> float:
@@ -185,49 +182,29 @@ class _Plot:
         y = self.y(self.peak)
         yield Rectangle(LEFT, y - 1, WIDTH, y + 1)
 
-    def legend(self) -> Iterator[str]:
-        x, y = LEFT, HEIGHT - 26
-        for kind, colour in self.colours().items():
-            width = 30 + 7 * len(kind)
-            if x > LEFT and x + width > WIDTH - RIGHT:
-                x, y = LEFT, y + _LINE
-            yield f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{x + 14}" y="{y + 9}">{quoted(kind)}</text>'
-            x += width
-
-    @property
-    def height(self) -> int:
-        """Of the picture: the legend may need several lines."""
-        lines, x = 1, LEFT
-        for kind in self.colours():
-            width = 30 + 7 * len(kind)
-            if x > LEFT and x + width > WIDTH - RIGHT:
-                lines, x = lines + 1, LEFT
-            x += width
-        return HEIGHT + _LINE * (lines - 1)
-
 
 def roofline(
-    title: str, caption: str, dots: Sequence[Dot], peak: float, roofs: Sequence[Roof]
+    heading: str, caption: str, dots: Sequence[Dot], peak: float, roofs: Sequence[Roof]
 ) -> str:
     """The picture, with both axes logarithmic.
 
     Args:
-        title: what it is a picture of.
+        heading: what it is a picture of.
         caption: a line below the title.
         dots: the steps.
         peak: thousand million operations per second that registers allow.
         roofs: what memory allows.
     """
     plot = _Plot(dots, peak, roofs)
+    key, last = legend(plot.colours(), LEFT, WIDTH - RIGHT, HEIGHT - 26)
     parts = [
-        f'<rect width="{WIDTH}" height="{plot.height}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="22" font-size="16">{quoted(title)}</text>',
-        f'<text x="{LEFT}" y="38">{quoted(caption)}</text>',
+        page(WIDTH, last + 26),
+        text(LEFT, 22, heading, font_size=16),
+        text(LEFT, 38, caption),
         *plot.axes(),
         *plot.limits(),
         *plot.points(),
         *plot.labels(),
-        *plot.legend(),
+        *key,
     ]
-    return frame(WIDTH, plot.height, f"roofline of {title}", parts, natural=False)
+    return frame(WIDTH, last + 26, f"roofline of {heading}", parts, natural=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.printer import show_node
-from weft.pictures.canvas import cut, frame, quoted, title
+from weft.pictures.canvas import cut, frame, page, path, rectangle, text, title
 from weft.pictures.families import FILLS
 from weft.pictures.marks import Mark
 from weft.pictures.scene import LINE, Box, Placed, type_text
@@ -44,21 +44,18 @@ class _Picture:
         lines: list[str] = []
         x, y = MARGIN, _TOP
         entries = [
-            *((kind, f'fill="{FILLS[kind]}" stroke="#777777"') for kind in self.names),
-            *(
-                (cut(mark.caption, 60), f'fill="none" stroke="{mark.colour}" stroke-width="3"')
-                for mark in self.marks[:_MOST_KEYS]
-            ),
+            *((kind, {"fill": FILLS[kind], "stroke": "#777777"}) for kind in self.names),
+            *((cut(mark.caption, 60), _frame(mark)) for mark in self.marks[:_MOST_KEYS]),
         ]
         if len(self.marks) > _MOST_KEYS:
             rest = len(self.marks) - _MOST_KEYS
-            entries.append((f"and {rest} more", 'fill="none" stroke="none"'))
-        for text, style in entries:
-            width = 30 + 6.3 * len(text)
+            entries.append((f"and {rest} more", {"fill": "none", "stroke": "none"}))
+        for words, style in entries:
+            width = 30 + 6.3 * len(words)
             if x > MARGIN and x + width > self.width - MARGIN:
                 x, y = MARGIN, y + _KEY
-            lines.append(f'<rect x="{x:g}" y="{y - 9:g}" width="12" height="11" {style}/>')
-            lines.append(f'<text x="{x + 17:g}" y="{y:g}">{quoted(text)}</text>')
+            lines.append(rectangle(x, y - 9, 12, 11, **style))
+            lines.append(text(x + 17, y, words))
             x += width
         return lines, y + 14
 
@@ -71,24 +68,16 @@ class _Picture:
 
     def _box(self, place: int, box: Box) -> Iterator[str]:
         left, top = self.x(place) - box.width / 2, self.top(self.placed.layers.row[place])
-        dashes = "" if box.node else ' stroke-dasharray="4 3"'
-        yield (
-            f'<g><rect x="{left:.1f}" y="{top:.1f}" width="{box.width:g}" height="{box.height:g}" '
-            f'rx="5" fill="{FILLS[box.kind]}" stroke="#777777"{dashes}/>'
-        )
-        middle = self.x(place)
-        yield (
-            f'<text x="{middle:.1f}" y="{top + LINE + 2:.1f}" text-anchor="middle" '
-            f'font-weight="bold">{quoted(box.heading)}</text>'
-        )
-        for line, text in enumerate(box.lines, 2):
-            yield (
-                f'<text x="{middle:.1f}" y="{top + LINE * line + 1:.1f}" text-anchor="middle" '
-                f'font-size="10">{quoted(text)}</text>'
-            )
+        style = {"rx": 5, "fill": FILLS[box.kind], "stroke": "#777777"}
+        dashes = {} if box.node else {"stroke_dasharray": "4 3"}
+        yield "<g>" + rectangle(left, top, box.width, box.height, **style, **dashes)
+        x, centred = self.x(place), {"text_anchor": "middle"}
+        yield text(x, top + LINE + 2, box.heading, font_weight="bold", **centred)
+        for line, words in enumerate(box.lines, 2):
+            yield text(x, top + LINE * line + 1, words, font_size=10, **centred)
         graph = self.placed.scene.graph
-        text = show_node(box.node, graph) if box.node else f"{box.name}: {graph.types[box.name]}"
-        yield title(cut(text, _MOST_TOOLTIP)) + "</g>"
+        told = show_node(box.node, graph) if box.node else f"{box.name}: {graph.types[box.name]}"
+        yield title(cut(told, _MOST_TOOLTIP)) + "</g>"
 
     def frames(self) -> Iterator[str]:
         """Frames around marked nodes; who has several gets one around the other."""
@@ -100,11 +89,9 @@ class _Picture:
                 box, space = self.placed.scene.boxes[place], 4.0 * min(depth, 4)
                 left = self.x(place) - box.width / 2 - space
                 top = self.top(self.placed.layers.row[place]) - space
-                yield (
-                    f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width + 2 * space:g}" '
-                    f'height="{box.height + 2 * space:g}" rx="{5 + space:g}" fill="none" '
-                    f'stroke="{mark.colour}" stroke-width="3">{title(mark.caption)}</rect>'
-                )
+                width, height = box.width + 2 * space, box.height + 2 * space
+                style = {"rx": 5 + space, **_frame(mark)}
+                yield rectangle(left, top, width, height, mark.caption, **style)
 
     # --- wires ------------------------------------------------------------------------------
 
@@ -147,9 +134,8 @@ class _Picture:
         scene = self.placed.scene
         for place, value in enumerate(scene.values):
             shown = self._named(place) if self.placed.layers.cut[place] else self._drawn(place)
-            text = f"{value}: {scene.graph.types[value]}"
-            path = f'<path d="{"".join(shown)}" fill="none" stroke="#888888"/>'
-            yield f"<g>{path}{title(cut(text, _MOST_TOOLTIP))}</g>"
+            told = title(cut(f"{value}: {scene.graph.types[value]}", _MOST_TOOLTIP))
+            yield f"<g>{path(''.join(shown), fill='none', stroke='#888888')}{told}</g>"
 
     def _bottom(self, place: int) -> float:
         return self.top(self.placed.layers.row[place]) + self.placed.scene.boxes[place].height
@@ -189,11 +175,9 @@ class _Picture:
         for place, value in enumerate(scene.values):
             wire = scene.wires[place]
             x, y = self.departures[place], self._bottom(wire.source)
-            yield (
-                f'<text x="{x + 4:.1f}" y="{y + 15:.1f}" font-size="9" fill="#555555" '
-                'stroke="#ffffff" stroke-width="2" paint-order="stroke">'
-                f"{quoted(type_text(scene.graph.types[value]))}</text>"
-            )
+            halo = {"stroke": "#ffffff", "stroke_width": 2, "paint_order": "stroke"}
+            kind = type_text(scene.graph.types[value])
+            yield text(x + 4, y + 15, kind, font_size=9, fill="#555555", **halo)
             if self.placed.layers.cut[place]:
                 yield from self._names_at_ends(place, value)
 
@@ -201,16 +185,17 @@ class _Picture:
         wire = self.placed.scene.wires[place]
         for target in wire.targets:
             x, y = self.arrivals[target, place], self.top(self.placed.layers.row[target])
-            yield (
-                f'<text x="{x + 4:.1f}" y="{y - 11:.1f}" font-size="9" fill="#555555">'
-                f"{quoted(cut(value, 40))}</text>"
-            )
+            yield text(x + 4, y - 11, cut(value, 40), font_size=9, fill="#555555")
 
 
 def _curve(x: float, y: float, end_x: float, end_y: float) -> str:
     """A path from a point down to another, upright at both ends."""
     middle = (y + end_y) / 2
     return f"M{x:.1f} {y:.1f}C{x:.1f} {middle:.1f} {end_x:.1f} {middle:.1f} {end_x:.1f} {end_y:.1f}"
+
+
+def _frame(mark: Mark) -> dict[str, object]:
+    return {"fill": "none", "stroke": mark.colour, "stroke_width": 3}
 
 
 def svg(what: Placed, heading: str, marks: Sequence[Mark] = ()) -> str:
@@ -229,8 +214,8 @@ def svg(what: Placed, heading: str, marks: Sequence[Mark] = ()) -> str:
         height,
         f"graph {heading}",
         [
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<text x="{MARGIN:g}" y="24" font-size="16">{quoted(cut(heading, 100))}</text>',
+            page(width, height),
+            text(MARGIN, 24, cut(heading, 100), font_size=16),
             *keys,
             *picture.wires(),
             *picture.boxes(),
