@@ -33,7 +33,7 @@ help:
 	@echo 'make growth      how time and memory grow with the sizes of a network'
 
 # $(VENV)/.weft-EXTRA: the environment has this extra of pyproject.toml.
-$(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py
+$(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py $(wildcard plugins/*/pyproject.toml)
 	@$(PYTHON) scripts/bootstrap.py --venv $(VENV) --stamp $@ $*
 
 demo: $(VENV)/.weft-demo

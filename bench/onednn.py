@@ -1,6 +1,6 @@
 """Times oneDNN's float32 convolutions beside Weft's, layer by layer.
 
-    pip install 'weft[onednn]'
+    pip install ./plugins/onednn
     python -m bench.onednn resnet50              one thread
     python -m bench.onednn resnet50 --library /path/to/libdnnl.so.3
 
@@ -347,7 +347,7 @@ def main() -> int:
     given = arguments()
     if not given.library.exists():
         raise SystemExit(
-            f"{given.library} does not exist: pip install 'weft[onednn]', or --library"
+            f"{given.library} does not exist: pip install ./plugins/onednn, or --library"
         )
     # Its threads take all the cores that they may.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

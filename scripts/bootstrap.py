@@ -2,6 +2,8 @@
 
     python3 scripts/bootstrap.py [--venv .venv] [--stamp FILE] [EXTRA ...]
 
+The extras `test` and `dev` also bring the plugins in `plugins`, whose tests belong to Weft's.
+
 It needs Python 3.11 or later and its standard library, nothing else: not pip, not ensurepip (Debian
 packages that apart), not a C compiler, not the system's CA certificates.  Where ensurepip is
 missing, pip's own wheel is fetched from the package index and checked against its sha256.  Where
@@ -242,9 +244,12 @@ def has_compiler() -> bool:
 
 
 def install(venv: Path, extras: list[str]) -> None:
-    what = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
+    projects = [f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)]
+    if {"test", "dev"} & set(extras):
+        projects += [str(path.parent) for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+    editable = [option for project in projects for option in ("--editable", project)]
     python = venv / "bin" / "python"
-    run([python, "-m", "pip", "install", *PIP_OPTIONS, "--editable", what], "starting pip")
+    run([python, "-m", "pip", "install", *PIP_OPTIONS, *editable], "starting pip")
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, above_zero, nearest
-from weft.kernels.libraries import checked
+from weft.kernels.generators import checked_libraries
 from weft.plan.lower import identifier
 from weft.plan.plan import Plan
 from weft.plan.text import Constraints, PlanText
@@ -53,9 +53,8 @@ class Options:
         plain: plain loops, which sum in the order of the definitions, and only rules that are
             bit-exact; slow.  Compiled so that products and sums round on their own: the bits
             of a value then depend neither on kernels nor on the partition of a layer.
-        libraries: libraries whose functions are alternatives to Weft's own kernels where they
-            are faster: ``onednn``, where it is installed.  Only ``choices`` and ``tune`` choose
-            them.
+        libraries: generators of plugins that call a library, whose kernels are alternatives to
+            Weft's own.  Only ``choices`` and ``tune`` choose them.
         choices: alternatives by layer, as ``tune`` finds them, in place of those that the
             estimates prefer.
         tune: ``True`` measures the best few alternatives of every layer that the user's database
@@ -111,7 +110,7 @@ class Options:
         if self.threads is not None:
             thread_count(self.threads)
         if self.libraries:
-            object.__setattr__(self, "libraries", checked(self.libraries))
+            object.__setattr__(self, "libraries", checked_libraries(self.libraries))
         if self.tune not in (True, False, "cached"):
             raise UserError('tune must be True, False or "cached"', got=repr(self.tune))
         above_zero("tune_seconds", self.tune_seconds)

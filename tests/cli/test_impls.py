@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import good, weft
-from weft.kernels.descriptions import DESCRIPTIONS
-from weft.kernels.libraries import LIBRARIES
+from weft.kernels.generators import GENERATORS
 
 
 def test_an_op():
@@ -47,17 +46,14 @@ def test_json(digits: Path):
     (tiled,) = [each for each in layer["answers"] if each["generator"] == "tiled"]
     assert tiled["refusal"] == ""
     assert any(each["chosen"] for each in tiled["alternatives"])
-    assert [each["generator"] for each in json.loads(good("impls", "--json"))] == [
-        *DESCRIPTIONS,
-        *LIBRARIES,
-    ]
+    assert [each["generator"] for each in json.loads(good("impls", "--json"))] == [*GENERATORS]
 
 
 def test_the_generators():
     text = good("impls")
-    for name, described in DESCRIPTIONS.items():
-        assert f"{name}: {described.doc}\n" in text
-        assert all(f"  needs: {need}\n" in text for need in described.needs)
+    for name, generator in GENERATORS.items():
+        assert f"{name}: {generator.doc}\n" in text
+        assert all(f"  needs: {need}\n" in text for need in generator.needs)
 
 
 @pytest.mark.parametrize(

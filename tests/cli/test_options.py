@@ -102,7 +102,6 @@ def test_a_name_that_is_an_identifier_is_kept(digits):
             lambda n: n.tune(seconds=float("nan")),
             "seconds must be a finite number above 0; got nan",
         ),
-        (lambda n: n.compile(libraries="nope"), "a library must be one of onednn; got nope"),
         (lambda n: n.bound(5), BOUND),
         (
             lambda n: n.source("generic", weights="foo"),

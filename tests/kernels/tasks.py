@@ -10,7 +10,10 @@ import numpy as np
 from tests.plan.nets import Net
 from weft.ir.types import TensorType
 from weft.kernels import nest
+from weft.kernels.alternatives import Alternative
+from weft.kernels.generator import Propose
 from weft.kernels.prepare import prepare
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.interpret import run
 from weft.loops.verify import verify
@@ -23,6 +26,18 @@ from weft.plan.storage import assign
 from weft.plan.strides import View
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.table import target
+
+
+def offers(propose: Propose, task: Task) -> tuple[Alternative, ...]:
+    """The alternatives of a generator; none where it refuses."""
+    found = propose(task)
+    return () if isinstance(found, Refusal) else found
+
+
+def refusal(propose: Propose, task: Task) -> str:
+    """Why a generator offers nothing; empty if it offers something."""
+    found = propose(task)
+    return found.reason if isinstance(found, Refusal) else ""
 
 
 def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.kernels.tasks import all_tasks_of, assert_as_nest, computed, memory_of
+from tests.kernels.tasks import all_tasks_of, assert_as_nest, computed, memory_of, offers, refusal
 from tests.kernels.test_grid import check, machines
 from tests.plan.nets import Net
 from weft.codegen.emit import emit
@@ -78,7 +78,7 @@ def test_kernels_are_right_at_the_edges(machine: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kernels_compute_what_plain_loops_do(shape, machine: str) -> None:
     task = task_of(dense(*shape), machine)
-    offered = packed.propose(task)
+    offered = offers(packed.propose, task)
     assert offered
     for each in offered:
         made = each.make()
@@ -91,14 +91,16 @@ def test_without_small_weights_the_bits_are_those_of_other_loops() -> None:
     task = task_of(dense(67, 50))
     memory = memory_of(task)
     tiled = next(each for each in alternatives(task) if each.name.startswith("tiled-1x"))
-    for each in packed.propose(task):
+    for each in offers(packed.propose, task):
         assert each.sums == tiled.sums
         made, other = each.make(), tiled.make()
         assert made is not None
         assert other is not None
         wanted = computed(task, other, memory)
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
-    assert {each.sums.loops for each in packed.propose(task_of(dense(512, 50, 9)))} == {"packed"}
+    assert {each.sums.loops for each in offers(packed.propose, task_of(dense(512, 50, 9)))} == {
+        "packed"
+    }
 
 
 def cached(target: Target, size: int) -> Target:
@@ -134,22 +136,29 @@ def products(net: Net) -> list[Task]:
 
 def test_reasons() -> None:
     for task in products(Net()):
-        assert packed.why_not(task) == "it is no product of a constant f32 matrix and one vector"
+        assert (
+            refusal(packed.propose, task)
+            == "it is no product of a constant f32 matrix and one vector"
+        )
     task = task_of(dense(512, 96, 90))
-    assert packed.why_not(task) == ""
-    assert packed.why_not(replace(task, exact=True)).startswith("some weights are the sums of two")
-    assert packed.why_not(replace(task_of(dense(512, 96)), exact=True)) == ""
-    assert packed.why_not(replace(task, arrays={})) == "the weights are not known yet"
-    assert packed.why_not(task_of(dense(7, 9))) == "the sums have fewer than 8 terms"
-    assert packed.why_not(task_of(dense(512, 96, 200))) == (
+    assert refusal(packed.propose, task) == ""
+    assert refusal(packed.propose, replace(task, exact=True)).startswith(
+        "some weights are the sums of two"
+    )
+    assert refusal(packed.propose, replace(task_of(dense(512, 96)), exact=True)) == ""
+    assert refusal(packed.propose, replace(task, arrays={})) == "the weights are not known yet"
+    assert refusal(packed.propose, task_of(dense(7, 9))) == "the sums have fewer than 8 terms"
+    assert refusal(packed.propose, task_of(dense(512, 96, 200))) == (
         "up to 3 of 512 weights of a sum are too small beside the largest of all"
     )
     for machine in ("generic", "x86-sse2"):
-        assert packed.why_not(task_of(dense(16, 16), machine)).startswith("the target lacks")
+        assert refusal(packed.propose, task_of(dense(16, 16), machine)).startswith(
+            "the target lacks"
+        )
     net = Net()
     zeros = net.builder.constant(np.zeros((16, 16), np.float32), "w")
     (empty,) = all_tasks_of(net, net.op("MatMul", net.input(1, 16), zeros), machine="x86-avx2")
-    assert packed.why_not(empty) == "the weights are all zero, or some are not finite"
+    assert refusal(packed.propose, empty) == "the weights are all zero, or some are not finite"
 
 
 def test_layers_of_other_weights_have_other_keys() -> None:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kernels.tasks import computed, memory_of, tasks_of
+from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.table import usual
 from weft.kernels.task import Task
-from weft.kernels.tensorized_choice import propose, why_not
+from weft.kernels.tensorized_choice import propose
 from weft.loops.nodes import Instruct
 from weft.loops.walk import reduces, walk_stmts
 from weft.targets.table import target
@@ -122,8 +122,8 @@ def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
     task = task_of(CASES[case](), feature)
     memory = extreme(task)
     wanted = computed(task, nest.generate(task), memory)
-    offered = propose(task)
-    assert offered or feature in ("dotprod", "mve"), why_not(task)
+    offered = offers(propose, task)
+    assert offered or feature in ("dotprod", "mve"), refusal(propose, task)
     for each in offered:
         made = each.make()
         assert made is not None
@@ -134,28 +134,27 @@ def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
 @pytest.mark.parametrize("feature", FEATURES)
 def test_it_is_the_usual_choice(feature: str) -> None:
     task = task_of(convolution(64, (5, 5), 1, 64), feature)
-    if propose(task):
+    if offers(propose, task):
         assert usual(task).sums.loops == "tensorized"
 
 
 @pytest.mark.parametrize(("scale", "used"), [(0.5, True), (1e9, False)])
 def test_rounds_by_an_instruction_where_the_sum_fits(scale: float, used: bool) -> None:
     task = task_of(convolution(4, (3, 3), 1, scale=scale), "dsp vfp")
-    made = propose(task)[0].make()
+    made = offers(propose, task)[0].make()
     assert made is not None
     names = {each.name for each in walk_stmts(made.kernel.body) if isinstance(each, Instruct)}
     assert ("vcvtr" in names) is used
 
 
-def test_why_not() -> None:
+def test_refusals() -> None:
     task = task_of(convolution(4, (3, 3), 1), "dsp")
     plain = replace(task, target=target("generic"))
-    assert why_not(plain) == "generic has no instructions for it"
-    assert propose(plain) == ()
+    assert refusal(propose, plain) == "generic has no instructions for it"
     odd = task_of(convolution(4, (3, 3), 1, 20), "avx512_vnni")
-    assert why_not(odd) == "no instruction of the target takes its types and sizes"
+    assert refusal(propose, odd) == "no instruction of the target takes its types and sizes"
     float_task = task_of(_float(), "dsp")
-    assert why_not(float_task) == "what it sums is not made of bytes"
+    assert refusal(propose, float_task) == "what it sums is not made of bytes"
 
 
 def _float() -> Made:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.kernels.tasks import computed, memory_of, tasks_of
+from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from tests.targets.made import cached
 from weft.dtypes import DType
@@ -31,7 +32,7 @@ def task_of(
     machine: str = "x86-avx512",
     kernel: int = 3,
     stride: int = 1,
-    **changes: object,
+    **changes: Any,
 ) -> Task:
     """The task of a convolution padded by half its window; nothing is computed."""
     net = Net()
@@ -40,8 +41,8 @@ def task_of(
     return replace(tasks_of(net, made, machine=machine)[0], **changes)
 
 
-def convolution(*sizes: int, **options: object) -> Convolution:
-    found = recognise(task_of(*sizes, **options))
+def convolution(channels: int, outputs: int, size: int, **options: Any) -> Convolution:
+    found = recognise(task_of(channels, outputs, size, **options))
     assert found is not None
     return found
 
@@ -63,19 +64,19 @@ def test_large_images_of_many_channels_go_by_large_tiles() -> None:
 @pytest.mark.parametrize("sizes", [(3, 64, 56), (64, 64, 3), (16, 16, 4), (2, 2, 64)])
 def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) -> None:
     assert usual(task_of(*sizes)).startswith("tiled-")
-    assert propose(task_of(*sizes))
+    assert offers(propose, task_of(*sizes))
 
 
 def test_what_must_be_exact_or_has_no_caches_is_summed_directly() -> None:
-    assert propose(task_of(64, 64, 56, exact=True)) == ()
+    assert refusal(propose, task_of(64, 64, 56, exact=True))
     uncached = cached(target("x86-avx512"), ())
-    assert propose(task_of(64, 64, 56, target=uncached)) == ()
+    assert refusal(propose, task_of(64, 64, 56, target=uncached))
 
 
 def test_what_is_no_convolution_is_declined() -> None:
     net = Net()
     (task,) = tasks_of(net, net.dense(net.input(56, 64), 64), machine="x86-avx512")
-    assert propose(task) == ()
+    assert refusal(propose, task)
     assert winograd_choice.generate_as(task, 4, 14) is None
 
 
@@ -85,7 +86,7 @@ def test_it_must_win_by_a_margin() -> None:
     assert conv is not None
     for outputs in winograd_choice.OUTPUTS:
         tiles = tiles_at_once(conv, outputs)
-        costs = {each.name: each.cost for each in propose(task)}
+        costs = {each.name: each.cost for each in offers(propose, task)}
         assert costs[f"winograd-f{outputs}-{tiles}"] >= cycles(conv, outputs, tiles, 16) / 0.91
 
 

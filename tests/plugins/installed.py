@@ -5,19 +5,23 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
-from weft.plugins import refresh
+from weft.plugins import discover, refresh
 
 Install = Callable[[str, Mapping[str, str], Mapping[str, Mapping[str, str]]], Path]
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch) -> Iterator[Install]:
-    """``install(name, files, {kind: {entry: object}})`` for the time of a test."""
+    """``install(name, files, {kind: {entry: object}})``; a test sees no other plugins."""
     made: set[str] = set()
+    sites: list[str] = []
+    monkeypatch.setattr(discover, "distributions", lambda: distributions(path=sites))
+    refresh()
 
     def add(name: str, files: Mapping[str, str], entries: Mapping[str, Mapping[str, str]]) -> Path:
         site = tmp_path / f"site-{name}"
@@ -33,6 +37,7 @@ def install(tmp_path, monkeypatch) -> Iterator[Install]:
             lines += [f"[weft.{kind}]", *(f"{key} = {value}" for key, value in named.items())]
         (info / "entry_points.txt").write_text("\n".join(lines))
         monkeypatch.syspath_prepend(site)
+        sites.insert(0, str(site))
         importlib.invalidate_caches()
         refresh()
         return site

@@ -13,8 +13,10 @@ from tests.plugins.installed import Install, install
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.text import parse
+from weft.kernels.generators import GENERATORS
 from weft.ops.native import Native, parse_signature
 from weft.ops.table import KERNELS, OPS
+from weft.plugins import refresh
 from weft.rewrite.natives import offers, use_natives
 from weft.runtime.compiler import find_compiler, find_cxx
 
@@ -226,11 +228,15 @@ def propose(task):
     return (Alternative(NAME, 0.0, Sums("mine"), lambda: nest.generate(task)),)
 NAME = {name!r}
 """
+RECORD = """
+from weft.kernels.generator import Generator
+MINE = Generator("mine", "Mine.", ("nothing",), propose)
+"""
+MINE = {"generators": {"mine": "mine:MINE"}}
 
 
 def test_generators_of_plugins_compete(install: Install) -> None:
-    entries = {"kernels": {"mine": "mine:propose"}}
-    install("mine", {"mine.py": GENERATOR.format(name="mine-nest")}, entries)
+    install("mine", {"mine.py": GENERATOR.format(name="mine-nest") + RECORD}, MINE)
     net = weft.Net(relu_of(40))
     schemes = [step.implementation.scheme for step in net.plan().steps if step.implementation]
     assert schemes == ["mine-nest"]
@@ -256,10 +262,75 @@ def test_generators_of_plugins_compete(install: Install) -> None:
     ],
 )
 def test_a_generator_that_is_wrong(install: Install, text: str, told: str) -> None:
-    install("mine", {"mine.py": text}, {"kernels": {"mine": "mine:propose"}})
+    install("mine", {"mine.py": text + RECORD}, MINE)
     with pytest.raises(UserError) as caught:
         weft.Net(relu_of(40)).plan()
     assert told in str(caught.value)
+
+
+def test_a_refusal_of_a_plugin_is_its_answer(install: Install) -> None:
+    text = (
+        "from weft.kernels.refusal import Refusal\ndef propose(task):\n    return Refusal('I rest')"
+    )
+    install("mine", {"mine.py": text + RECORD}, MINE)
+    (layer,) = weft.Net(relu_of(40)).implementations()
+    assert (layer.answers[-1].generator, layer.answers[-1].refusal) == ("mine", "I rest")
+
+
+LIBRARY = """
+from weft.errors import UserError
+from weft.kernels.generator import Generator
+from weft.ops.record import Foreign
+def library():
+    if {absent}:
+        raise UserError("libmine must be installed")
+    return Foreign()
+MINE = Generator("mine", "Mine.", ("nothing",), propose, library=library)
+"""
+
+
+def test_a_library_is_only_asked_by_name(install: Install) -> None:
+    text = GENERATOR.format(name="mine-nest") + LIBRARY.format(absent=False)
+    install("mine", {"mine.py": text}, MINE)
+    net = weft.Net(relu_of(40))
+    (plain,) = net.implementations()
+    assert "mine" not in [each.generator for each in plain.answers]
+    (asked,) = net.implementations(libraries=("mine",))
+    assert asked.answers[-1].alternatives[0].name == "mine-nest"
+    assert asked.scheme != "mine-nest"  # it is cheapest by its estimate, which is not enough
+
+
+def test_a_library_that_no_plugin_has(install: Install) -> None:
+    text = GENERATOR.format(name="mine-nest") + LIBRARY.format(absent=False)
+    told = "a library must be one that an installed plugin calls: "
+    with pytest.raises(UserError, match=f"{told}there is none; got mine"):
+        weft.Net(relu_of(40)).plan(libraries=("mine",))
+    install("mine", {"mine.py": text}, MINE)
+    with pytest.raises(UserError, match=f"{told}mine; got min. Did you mean mine"):
+        weft.Net(relu_of(40)).plan(libraries=("min",))
+
+
+def test_a_library_that_is_not_installed(install: Install) -> None:
+    text = GENERATOR.format(name="mine-nest") + LIBRARY.format(absent=True)
+    install("mine", {"mine.py": text}, MINE)
+    with pytest.raises(UserError, match="libmine must be installed"):
+        weft.Net(relu_of(40)).plan(libraries=("mine",))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("MINE = lambda task: ()", "it must be a Generator of weft.kernels.generator, but is func"),
+        (
+            GENERATOR.format(name="x") + RECORD.replace('"mine"', '"yours"'),
+            "the entry point must have the generator's name, which is yours",
+        ),
+    ],
+)
+def test_a_generator_that_cannot_be_used(install: Install, text: str, told: str) -> None:
+    install("mine", {"mine.py": text}, MINE)
+    assert GENERATORS.failed[0].reason.startswith(told)
+    assert weft.Net(relu_of(40)).plan().steps
 
 
 @pytest.mark.parametrize(
@@ -341,7 +412,7 @@ def test_a_kernel_that_changed_is_built_again(install: Install) -> None:
     x = np.array([-1, 2, 7, 8], np.float32)
     np.testing.assert_array_equal(weft.Net(relu_of(4)).compile()(x), [0, 2, 7, 8])
     (site / "mine" / "relu.c").write_text(C_SOURCE.replace(": 0;", ": -5;"))
-    weft.plugins.refresh()
+    refresh()
     np.testing.assert_array_equal(weft.Net(relu_of(4)).compile()(x), [-5, 2, 7, 8])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.errors import UserError
-from weft.kernels.libraries import checked
+from weft.kernels.generators import checked_libraries
 from weft.options import PlanSource
 from weft.plan.plan import Plan, written
 from weft.plan.text import PlanText, refused
@@ -59,7 +59,7 @@ def machine_of(text: PlanText, target: Target | None = None) -> Target:
         UserError: it is another one now.
     """
     thread_count(text.threads)
-    checked(text.constraints.libraries)
+    checked_libraries(text.constraints.libraries)
     if target is None and not text.target:
         raise refused("a plan names its target", "none", 1)
     found = target or find_target(text.target)

@@ -16,9 +16,8 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.short_names import names_of
 from weft.ir.types import parse_type
-from weft.kernels.descriptions import DESCRIPTIONS
 from weft.kernels.examples import example_graph, op_named, parse_attributes
-from weft.kernels.libraries import LIBRARIES
+from weft.kernels.generators import GENERATORS
 from weft.kernels.offers import Layer
 from weft.ops.table import OPS
 from weft.options import Options
@@ -122,18 +121,16 @@ def impls(
 
 
 def _generators(state: State) -> None:
-    libraries = {name: each.described for name, each in LIBRARIES.items()}
-    described = {**DESCRIPTIONS, **libraries}
     if state.json:
         write_json(
             [
-                {"generator": name, "doc": each.doc, "needs": each.needs}
-                for name, each in described.items()
+                {"generator": each.name, "doc": each.doc, "needs": each.needs}
+                for each in GENERATORS.values()
             ]
         )
         return
-    for name, each in described.items():
-        click.echo(f"{name}: {each.doc}")
+    for each in GENERATORS.values():
+        click.echo(f"{each.name}: {each.doc}")
         for need in each.needs:
             click.echo(f"  needs: {need}")
 

@@ -160,7 +160,7 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
         ),
         "tune": Flag("Use the kernels chosen by `weft tune`.", "--tuned", on="cached"),
         "libraries": Flag(
-            "Libraries with additional alternative kernels: onednn. May be repeated.",
+            "Plugins' libraries with alternative kernels. May be repeated.",
             metavar="NAME",
             multiple=True,
         ),

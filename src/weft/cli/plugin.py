@@ -13,6 +13,7 @@ from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
 from weft.frontends.source import FRONTENDS
+from weft.kernels.generators import GENERATORS
 from weft.ops.table import KERNELS, OPS
 from weft.plugins import Failed, Loaded, Table
 from weft.plugins.skeletons import SKELETONS, entry_name, write_skeleton
@@ -26,6 +27,7 @@ TABLES: tuple[Table[Any], ...] = (
     RECIPES,
     TARGETS,
     KERNELS,
+    GENERATORS,
     FRONTENDS,
     EXPORTS,
     DATASETS,

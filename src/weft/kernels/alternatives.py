@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias
 
-from weft.kernels.task import Task
 from weft.plan.implementation import Implementation
 
 
@@ -42,6 +38,7 @@ class Alternative:
         make: writes the kernel; ``None`` if it turns out that the loops do not apply.
         known: whether they apply, where that can be known without writing the kernel.
         outside: whether it calls a library: it is taken where it is named, never by itself.
+            ``weft.kernels.table`` sets it for generators that have a library.
     """
 
     name: str
@@ -59,21 +56,3 @@ class Alternative:
 def always() -> bool:
     """Known of loops that apply wherever they are proposed."""
     return True
-
-
-Propose: TypeAlias = Callable[[Task], tuple[Alternative, ...]]
-"""``propose(task)``: a generator's alternatives; none where it does not apply."""
-
-
-def only(
-    name: str,
-    generate: Callable[[Task], Implementation | None],
-    applies: Callable[[Task], bool] | None = None,
-) -> Propose:
-    """What a generator proposes that knows one way only, which applies everywhere by default."""
-
-    def propose(task: Task) -> tuple[Alternative, ...]:
-        make, known = partial(generate, task), partial(applies, task) if applies else always
-        return (Alternative(name, math.inf, Sums(name), make, known),)
-
-    return propose

@@ -6,9 +6,11 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative, Sums
+from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.attention import Writer, register_tile
 from weft.kernels.attention_streamed import Streamed
+from weft.kernels.generator import Generator
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.plan.attention import Attention, attention_of
 from weft.plan.implementation import Implementation, Operand
@@ -17,14 +19,17 @@ CHUNKS = (128, 256, 512)
 """Keys at a time that are worth trying."""
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """Some register tiles of rows, which share what is read of keys; all keys or chunks of them.
 
     Scaling what was summed rounds, so that ``exact`` takes all keys.
     """
     found = attention_of(task.compute)
     if found is None:
-        return ()
+        return Refusal("it is no sum of values weighted by the softmax of products")
+    rows = Writer(task, found, 1).row_task(1)
+    if rows is None or rows.held is None:
+        return Refusal("its scores cannot be computed row by row")
     most = 1 if found.row is None else found.row.extent
     tile, vectors = register_tile(task, found, most)
     panel = vectors * task.target.lanes(DType.F32)
@@ -42,7 +47,11 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     }
     return tuple(
         Alternative(
-            named(rows, span), cost, sums(task, found, rows, span), partial(write, task, rows, span)
+            named(rows, span),
+            cost,
+            sums(task, found, rows, span),
+            partial(write, task, rows, span),
+            always,
         )
         for (rows, span), cost in costs.items()
     )
@@ -54,15 +63,6 @@ def sums(task: Task, found: Attention, rows: int, span: int) -> Sums:
         return Sums("attention")
     _, vectors = register_tile(task, found, rows)
     return Sums("attention", (span, vectors))
-
-
-def why_not(task: Task) -> str:
-    """Why nothing is proposed; nothing if something is."""
-    if attention_of(task.compute) is None:
-        return "it is no sum of values weighted by the softmax of products"
-    if not any(each.applies() for each in propose(task)):
-        return "its scores cannot be computed row by row"
-    return ""
 
 
 def named(rows: int, span: int) -> str:
@@ -108,3 +108,15 @@ def cycles(task: Task, found: Attention, rows: int, span: int) -> float:
         # one they come in time.
         spilled = 4 * queries * keys * DType.F32.bytes / target.far
     return heads * (products + tiles * costs.row + scores + scaled + layout + spilled)
+
+
+GENERATOR = Generator(
+    "attention",
+    "Scores, softmax and mixture of a few queries at a time, without the matrix of all "
+    "scores in memory; keys whole or in chunks.",
+    (
+        "a sum of values weighted by the softmax of products, in f32, fused into one definition",
+        "scores that can be computed row by row",
+    ),
+    propose,
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import most_outputs
 from weft.loops.affine import affine
@@ -66,17 +67,17 @@ def recognise(task: Task) -> Convolution | None:
 NOT_SQUARE = "it is no convolution of an image by a square window over all channels"
 
 
-def convolution_or_why(task: Task) -> Convolution | str:
+def convolution_or_why(task: Task) -> Convolution | Refusal:
     """The convolution that a task is, or why these loops cannot compute it."""
     parts = parts_or_why(task)
-    if isinstance(parts, str):
+    if isinstance(parts, Refusal):
         return parts
     if parts.reduce is None or parts.lanes is None or parts.weight is None:
-        return "it is no sum of products with constant filters, output channels fastest"
+        return Refusal("it is no sum of products with constant filters, output channels fastest")
     axes = {axis.var: axis for axis in parts.reduce.axes}
     image = image_of(parts)
     if image is None or parts.reduce.op != "sum" or len(axes) != 3:
-        return NOT_SQUARE
+        return Refusal(NOT_SQUARE)
     found = [_slide(part, axes) for part in image.index]
     slides = [(place, *slide) for place, slide in enumerate(found) if slide]
     channels = [
@@ -85,7 +86,7 @@ def convolution_or_why(task: Task) -> Convolution | str:
         if isinstance(part, Var) and part.name in axes
     ]
     if len(slides) != 2 or len(channels) != 1:
-        return NOT_SQUARE
+        return Refusal(NOT_SQUARE)
     (first, tap_y, y, stride, before_y), (second, tap_x, x, stride_x, before_x) = slides
     size = axes[tap_y].extent
     channel_place, channel = channels[0]
@@ -94,17 +95,19 @@ def convolution_or_why(task: Task) -> Convolution | str:
     wanted = [Var(tap_y), Var(tap_x), Var(channel.var)]
     fixed = [part for place, part in enumerate(image.index) if not found[place]]
     if axes[tap_x].extent != size or stride_x != stride:
-        return f"its window is {size}x{axes[tap_x].extent} by strides {stride} and {stride_x}"
+        return Refusal(
+            f"its window is {size}x{axes[tap_x].extent} by strides {stride} and {stride_x}"
+        )
     if stride >= min(size, 3) or most_outputs(size, stride) < 2:
         # Hardly an input that outputs share, or so many points that rounding is poor.
-        return f"nothing is saved for a window of {size}x{size} by strides of {stride}"
+        return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
     if (
         sorted(map(str, weight)) != sorted(map(str, [*wanted, Var(parts.lanes.var)]))
         or any({y, x, parts.lanes.var} & free_vars(part) for part in fixed)
         or y not in out
         or x not in out
     ):
-        return NOT_SQUARE
+        return Refusal(NOT_SQUARE)
     taps = (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2]))
     whole = Convolution(
         parts,
@@ -118,8 +121,9 @@ def convolution_or_why(task: Task) -> Convolution | str:
         size,
         stride,
     )
-    borders = _guards_are_borders(whole, (tap_y, tap_x))
-    return whole if borders else "its conditions are not those of an image's borders"
+    if not _guards_are_borders(whole, (tap_y, tap_x)):
+        return Refusal("its conditions are not those of an image's borders")
+    return whole
 
 
 def image_of(parts: Parts) -> Load | None:

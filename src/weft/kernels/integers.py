@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.folding import foldable, folded
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import Axis, Binary, Const, Expr, Reduce, Select
 from weft.loops.walk import children, free_vars, loads, walk
@@ -40,28 +41,28 @@ class Contraction:
     whole: Expr
 
 
-def contraction_or_why(task: Task) -> Contraction | str:
+def contraction_or_why(task: Task) -> Contraction | Refusal:
     """The contraction that a task is, or why these loops cannot compute it."""
     if not any(buffer.dtype in BYTES for buffer in task.inputs):
-        return "what it sums is not made of bytes"
+        return Refusal("what it sums is not made of bytes")
     found = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
     if len(found) != 1:
-        return f"it has {len(found)} reductions"
+        return Refusal(f"it has {len(found)} reductions")
     (reduce,) = found
     constants = constants_of(task)
     value = _outside(reduce.value)
     if reduce.op != "sum" or not (isinstance(value, Binary) and value.op == "mul"):
-        return "it is no sum of products"
+        return Refusal("it is no sum of products")
     sides = (value.lhs, value.rhs) if foldable(value.rhs, constants) else (value.rhs, value.lhs)
     activation, weight = sides
     if any(load.dtype not in BYTES for load in loads(activation)):
-        return "what it sums is not made of bytes"
+        return Refusal("what it sums is not made of bytes")
     if not foldable(weight, constants) or foldable(activation, constants):
-        return "neither factor is constant, or both are"
+        return Refusal("neither factor is constant, or both are")
     outs = {axis.var: axis for axis in task.compute.axes}
     channels = free_vars(weight) & outs.keys()
     if len(channels) != 1 or channels & free_vars(activation):
-        return "the weights belong to no output channel of their own"
+        return Refusal("the weights belong to no output channel of their own")
     channel = outs[next(iter(channels))]
     positions = tuple(axis for axis in task.compute.axes if axis != channel)
     shape = (channel.extent, -1)

@@ -21,8 +21,10 @@ from itertools import pairwise
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.generator import Generator
 from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import is_costly, step_of
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of
 from weft.loops.arithmetic import HALVES
@@ -53,27 +55,25 @@ NARROWEST = 4
 _OUTER, _INNER = "column", "patch"
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """These loops, where they apply: nothing that computes the same reads memory better."""
-    if not _applies(task):
-        return ()
+    refusal = _refusal(task)
+    if refusal is not None:
+        return refusal
     return (Alternative("map", 0.0, Sums("map"), partial(generate, task), always),)
 
 
-def _applies(task: Task) -> bool:
-    """Whether vectors can run along the output and nothing is reduced."""
-    return not why_not(task)
-
-
-def why_not(task: Task) -> str:
-    """Why these loops do not apply; nothing if they do."""
+def _refusal(task: Task) -> Refusal | None:
+    """Why vectors cannot run along the output."""
     if not task.compute.axes:
-        return "the output is one element"
+        return Refusal("the output is one element")
     if task.output.steps[-1] != 1:
-        return "the output's fastest axis is not contiguous"
+        return Refusal("the output's fastest axis is not contiguous")
     if reduces(task.compute.value):
-        return "something is reduced"
-    return "" if _lane_count(task) > 1 else "the target has no vectors for its elements"
+        return Refusal("something is reduced")
+    if _lane_count(task) == 1:
+        return Refusal("the target has no vectors for its elements")
+    return None
 
 
 def _lane_count(task: Task) -> int:
@@ -113,7 +113,7 @@ def generate(task: Task) -> Implementation | None:
 
 def loops(task: Task) -> tuple[Stmt, ...] | None:
     """The loops of a task, which store to ``out``, or ``None`` where they do not apply."""
-    if not _applies(task):
+    if _refusal(task) is not None:
         return None
     lanes = _lane_count(task)
     across = _across(task, lanes)
@@ -293,3 +293,16 @@ def _halves(width: int) -> Iterator[int]:
 
 def _binary(op: str, lhs: Expr, rhs: int) -> Expr:
     return Binary(op, lhs, integer(rhs))
+
+
+GENERATOR = Generator(
+    "map",
+    "Vectors along the output's fastest axis; operands that lie across are turned in registers.",
+    (
+        "nothing is reduced",
+        "the output's fastest axis is contiguous",
+        "the target has vectors for all elements",
+    ),
+    propose,
+    any_threads=True,
+)

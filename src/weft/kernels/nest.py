@@ -6,9 +6,13 @@ do not depend on, and guards become bounds of loops.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
+from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.generator import Generator
 from weft.kernels.task import Task
 from weft.loops.definition import naive
 from weft.loops.guards import guards_to_bounds
@@ -34,6 +38,11 @@ class Everywhere(Mapping[str, str]):
         return 1
 
 
+def propose(task: Task) -> tuple[Alternative, ...]:
+    """These loops, whatever the task is."""
+    return (Alternative("nest", math.inf, Sums("nest"), partial(generate, task), always),)
+
+
 def generate(task: Task) -> Implementation:
     """The kernel of a task."""
     loops = naive(task.name, (task.compute,), task.inputs, (task.output,))
@@ -52,3 +61,13 @@ def parallel(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             return (replace(loop, body=parallel(loop.body), kind=Kind.PARALLEL),)
         case _:
             return body
+
+
+GENERATOR = Generator(
+    "nest",
+    "Plain loops in the order of the definition, reductions outside of what does not "
+    "depend on them.",
+    ("nothing",),
+    propose,
+    any_threads=True,
+)

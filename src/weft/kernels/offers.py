@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 from weft.kernels.alternatives import Alternative
-from weft.kernels.descriptions import DESCRIPTIONS
-from weft.kernels.libraries import LIBRARIES
-from weft.kernels.task import Task
+from weft.kernels.refusal import Refusal
 from weft.plan.choice import Answer, Offered
 from weft.plan.group import Group
 from weft.plan.plan import Plan
@@ -59,23 +57,22 @@ class Layer(Shown):
 
 
 def answers(
-    task: Task,
-    proposed: Iterable[tuple[str, Iterable[Alternative]]],
+    proposed: Iterable[tuple[str, tuple[Alternative, ...] | Refusal]],
     scheme: str,
     micros: Mapping[str, float],
 ) -> tuple[Answer, ...]:
     """What all generators offer for a task.
 
     Args:
-        task: from ``prepare``.
         proposed: by each of them.
         scheme: the alternative that was chosen.
         micros: measured microseconds by alternative.
     """
     found: list[Answer] = []
     for name, each in proposed:
-        described = LIBRARIES[name].described if name in task.libraries else DESCRIPTIONS.get(name)
-        refusal = described.why_not(task) if described else ""
+        if isinstance(each, Refusal):
+            found.append(Answer(name, each.reason, ()))
+            continue
         alternatives = tuple(
             Offered(
                 one.name,
@@ -88,8 +85,7 @@ def answers(
             for one in sorted(each, key=lambda one: one.cost)
         )
         applicable = any(one.applies for one in alternatives)
-        if not applicable and not refusal:
-            refusal = "its loops do not apply"
+        refusal = "" if applicable else "its loops do not apply"
         found.append(Answer(name, refusal, alternatives if applicable else ()))
     return tuple(found)
 

@@ -27,10 +27,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative, Sums
+from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell
+from weft.kernels.generator import Generator
 from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, slender
 from weft.loops.nodes import (
@@ -94,11 +96,11 @@ class Product:
     window: Window
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """Vectors of weights in fewer bits."""
     product = product_or_why(task)
-    if isinstance(product, str):
-        return ()
+    if isinstance(product, Refusal):
+        return product
     sums = Sums("packed") if product.window.most else Sums("tiled", (1,))
     usual = usual_vectors(product)
     return tuple(
@@ -107,50 +109,40 @@ def propose(task: Task) -> tuple[Alternative, ...]:
             cost(product, vectors, usual),
             sums,
             partial(write, product, vectors),
-            _always,
+            always,
         )
         for vectors in sorted({usual, max(1, usual // 2)}, reverse=True)
     )
 
 
-def _always() -> bool:
-    return True
-
-
-def why_not(task: Task) -> str:
-    """Why nothing is proposed; nothing if something is."""
-    found = product_or_why(task)
-    return found if isinstance(found, str) else ""
-
-
-def product_or_why(task: Task) -> Product | str:
+def product_or_why(task: Task) -> Product | Refusal:
     """The product that a task is, or why these loops do not compute it."""
     target = task.target
     if not target.caches or target.lanes(DType.F32) == 1 or not target.fused:
-        return "the target lacks caches, vectors, or what multiplies and adds at once"
+        return Refusal("the target lacks caches, vectors, or what multiplies and adds at once")
     parts = parts_or_why(task)
-    if isinstance(parts, str):
+    if isinstance(parts, Refusal):
         return parts
     found = _plain(parts)
     if found is None:
-        return "it is no product of a constant f32 matrix and one vector"
+        return Refusal("it is no product of a constant f32 matrix and one vector")
     axis, scale, dimension = found
     array = task.arrays.get(parts.weight or "")
     if array is None:
-        return "the weights are not known yet"
+        return Refusal("the weights are not known yet")
     if axis.extent < GROUP:
-        return f"the sums have fewer than {GROUP} terms"
+        return Refusal(f"the sums have fewer than {GROUP} terms")
     shape = next(each.shape for each in task.inputs if each.name == parts.weight)
     window = window_of(array, shape, dimension)
     if window is None:
-        return "the weights are all zero, or some are not finite"
+        return Refusal("the weights are all zero, or some are not finite")
     if window.most * FIXES > axis.extent:
-        return (
+        return Refusal(
             f"up to {window.most} of {axis.extent} weights of a sum are too small beside the "
             "largest of all"
         )
     if window.most and task.exact:
-        return "some weights are the sums of two numbers, and exact kernels were asked for"
+        return Refusal("some weights are the sums of two numbers, and exact kernels were asked for")
     return Product(parts, axis, scale, window)
 
 
@@ -396,3 +388,19 @@ class _Block:
             Prefetch(self.words.name, (self.number, at, integer(lane)))
             for lane in range(0, self.block.width, step)
         ]
+
+
+GENERATOR = Generator(
+    "packed",
+    "Products of a matrix and one vector, as fast as memory brings the weights: in 28 "
+    "bits, nothing lost, and taken apart in registers.",
+    (
+        "a sum of products of one f32 vector and a constant f32 matrix",
+        "weights that are finite and not all zero; at most one of a sum in 256 is "
+        "smaller than 2^-15 of the largest of all, and none where exact kernels are asked for",
+        "at least eight terms in a sum",
+        "the target has caches, vectors, and multiplies and adds at once",
+    ),
+    propose,
+    any_threads=True,
+)

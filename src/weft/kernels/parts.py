@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.kernels.guards import Guard, unguarded
+from weft.kernels.refusal import Refusal
 from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
@@ -110,29 +111,31 @@ def take_apart(task: Task) -> Parts | None:
     return found if isinstance(found, Parts) else None
 
 
-def parts_or_why(task: Task) -> Parts | str:
+def parts_or_why(task: Task) -> Parts | Refusal:
     """The parts of a task, or why these loops cannot compute it."""
     reductions = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
     if len(reductions) > 1:
-        return f"it has {len(reductions)} reductions"
+        return Refusal(f"it has {len(reductions)} reductions")
     reduce = reductions.pop() if reductions else None
     axes = task.compute.axes
     names = frozenset(axis.var for axis in axes)
     value, guards = None, ()
     if reduce is not None:
         if not names <= free_vars(reduce):
-            return "what is reduced is the same along an axis of the output"
+            return Refusal("what is reduced is the same along an axis of the output")
         if reduces(reduce.value):
-            return "what is reduced holds a reduction itself"
+            return Refusal("what is reduced holds a reduction itself")
         bare = unguarded(reduce)
         if bare is None:
-            return "a condition in the reduction is no border of a window"
+            return Refusal("a condition in the reduction is no border of a window")
         value, guards = bare
     lanes = axes[-1] if axes and task.output.steps[-1] == 1 else None
     if lanes and any(lanes.var in guard.outs for guard in guards):
-        return "the window's borders lie along the output's fastest axis"
+        return Refusal("the window's borders lie along the output's fastest axis")
     if lanes and not _streams(task, value, lanes.var):
-        return "what the reduction reads is neither contiguous nor one along the fastest axis"
+        return Refusal(
+            "what the reduction reads is neither contiguous nor one along the fastest axis"
+        )
     rest = axes[:-1] if lanes else axes
     tile = _tile(value, rest, lanes)
     if tile and reduce and not _static(reduce, guards, tile):

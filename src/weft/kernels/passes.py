@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.affine import affine
 from weft.loops.bounds import divides_safely, unproven
@@ -186,19 +187,21 @@ def take_apart(task: Task) -> Rows | None:
     return found if isinstance(found, Rows) else None
 
 
-def rows_or_why(task: Task) -> Rows | str:
+def rows_or_why(task: Task) -> Rows | Refusal:
     """The rows of a task, or why it has none."""
     reduces = _reductions(task.compute.value)
     names = frozenset(axis.var for axis in task.compute.axes)
     if not reduces:
-        return "nothing is reduced"
+        return Refusal("nothing is reduced")
     rows = free_vars(reduces[0])
     if not rows <= names or any(free_vars(each) != rows for each in reduces):
-        return "its reductions do not run over a common row"
+        return Refusal("its reductions do not run over a common row")
     if any(axis.extent == 0 for each in reduces for axis in each.axes):
-        return "a row is empty"
+        return Refusal("a row is empty")
     if not all(_safe(task, each) for each in reduces):
-        return "a reduction is under a condition without which it would read outside of its inputs"
+        return Refusal(
+            "a reduction is under a condition without which it would read outside of its inputs"
+        )
     outer = tuple(axis for axis in task.compute.axes if axis.var in rows)
     inner = tuple(axis for axis in task.compute.axes if axis.var not in rows)
     passes = _once(_passes(task, reduces, inner))

@@ -1,4 +1,4 @@
-"""The generators, and what they offer for a task: its alternatives."""
+"""What the generators offer for a task, and which alternative is taken."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ from typing import TypeAlias
 
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
-from weft.kernels import (
-    attention_choice,
-    maps,
-    nest,
-    packed,
-    rows,
-    tensorized_choice,
-    tiled_choice,
-    winograd_choice,
-)
-from weft.kernels.alternatives import Alternative, Propose, only
+from weft.kernels.alternatives import Alternative
+from weft.kernels.generator import Generator
+from weft.kernels.generators import GENERATORS, checked_libraries
 from weft.kernels.key import layer_key
-from weft.kernels.libraries import LIBRARIES, checked
 from weft.kernels.offers import answers
 from weft.kernels.prepare import prepare
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.ops.native import Native
-from weft.ops.table import KERNELS
-from weft.ops.table import Propose as Bring
 from weft.plan.choice import Answer, Measured, Reason
 from weft.plan.given import Kernels
 from weft.plan.group import Group
@@ -40,23 +29,11 @@ from weft.plan.text import StepText, refused
 from weft.plugins import Plugin, called
 from weft.targets.target import Target
 
-GENERATORS: tuple[tuple[str, Propose], ...] = (
-    ("winograd", winograd_choice.propose),
-    ("attention", attention_choice.propose),
-    ("map", maps.propose),
-    ("packed", packed.propose),
-    ("tensorized", tensorized_choice.propose),
-    ("tiled", tiled_choice.propose),
-    ("rows", only("rows", rows.generate, rows.applies)),
-    ("nest", only("nest", nest.generate)),
-)
-"""Best first, where costs are equal or nobody knows them."""
-
-ANY_THREADS = frozenset({"map", "packed", "tensorized", "tiled", "rows", "nest"})
-"""Generators that are always asked as for one thread, so what they offer fits any number."""
-
-Known: TypeAlias = dict[str, tuple[Alternative, ...]]
-"""What these offer for a task, by name, so that it need not be listed twice."""
+Offer: TypeAlias = tuple[Alternative, ...] | Refusal
+Proposed: TypeAlias = Sequence[tuple[str, Offer]]
+"""What each generator offers for a task, by its name: Weft's own first, then plugins'."""
+Known: TypeAlias = dict[str, Offer]
+"""What generators offer for any number of threads, so that they need not be asked twice."""
 
 
 def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, ...]:
@@ -74,38 +51,47 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
     return sorted_by_cost(proposals(task, known))
 
 
-def sorted_by_cost(
-    proposed: Sequence[tuple[str, tuple[Alternative, ...]]],
-) -> tuple[Alternative, ...]:
+def sorted_by_cost(proposed: Proposed) -> tuple[Alternative, ...]:
     """What all generators propose as ``alternatives`` has it."""
-    # Those of plugins first where nobody knows costs: who installs a kernel wants it.
-    mine = len(GENERATORS)
-    found = [each for _, offered in (*proposed[mine:], *proposed[:mine]) for each in offered]
-    return tuple(sorted(found, key=lambda each: each.cost))
+    # Those of plugins first where costs are unknown: who installs a kernel wants it.
+    mine = [each for each in proposed if each[0] in GENERATORS.builtin]
+    others = [each for each in proposed if each[0] not in GENERATORS.builtin]
+    offers = [offered for _, offered in (*others, *mine) if not isinstance(offered, Refusal)]
+    return tuple(sorted(chain.from_iterable(offers), key=lambda each: each.cost))
 
 
-def _proposed(plugin: Plugin, propose: Bring, task: Task) -> tuple[Alternative, ...]:
-    """What a generator of a plugin proposes; each kernel is asked for when it is wanted."""
-    found = called(plugin, lambda: tuple(propose(task)))
+def _listed(generator: Generator, task: Task, known: Known) -> Offer:
+    """What one of Weft's own generators proposes."""
+    if not generator.any_threads:
+        return generator.propose(task)
+    if generator.name not in known:
+        known[generator.name] = generator.propose(replace(task, threads=1))
+    return known[generator.name]
+
+
+def _of_plugin(plugin: Plugin, generator: Generator, task: Task) -> Offer:
+    """What a generator of a plugin proposes; an error that it raises names the plugin."""
+
+    def propose() -> Offer:
+        offered = generator.propose(task)
+        return offered if isinstance(offered, Refusal) else tuple(offered)
+
+    found = called(plugin, propose)
+    if isinstance(found, Refusal):
+        return found
     for each in found:
-        if not isinstance(each, Alternative):
+        if not isinstance(each, Alternative):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(
                 f"the {plugin} must propose objects of the class Alternative", got=repr(each)
             )
-    return tuple(replace(each, make=partial(called, plugin, each.make)) for each in found)
+    outside = generator.library is not None
+    return tuple(
+        replace(each, make=partial(called, plugin, each.make), outside=outside) for each in found
+    )
 
 
-def _listed(name: str, propose: Propose, task: Task, known: Known) -> tuple[Alternative, ...]:
-    """What one of Weft's own generators proposes."""
-    if name not in ANY_THREADS:
-        return propose(task)
-    if name not in known:
-        known[name] = propose(replace(task, threads=1))
-    return known[name]
-
-
-def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[Alternative, ...]]]:
-    """What each generator proposes, with its name: Weft's own, then of plugins and libraries.
+def proposals(task: Task, known: Known | None = None) -> Proposed:
+    """What each generator proposes: Weft's own, then those of plugins.
 
     Args:
         task: from ``prepare``.
@@ -113,21 +99,22 @@ def proposals(task: Task, known: Known | None = None) -> list[tuple[str, tuple[A
             were not known are added.
     """
     known = {} if known is None else known
-    found = [(name, _listed(name, propose, task, known)) for name, propose in GENERATORS]
-    for each in KERNELS.loaded:
-        if isinstance(each.part, Native):
+    found = [(name, _listed(each, task, known)) for name, each in GENERATORS.builtin.items()]
+    taken = {one.name for _, each in found if not isinstance(each, Refusal) for one in each}
+    for each in GENERATORS.loaded:
+        if each.part.library is not None and each.part.name not in task.libraries:
             continue
-        offered = _proposed(each.plugin, each.part, task)
-        taken = {other.name for _, others in found for other in others}
-        twice = [one.name for one in offered if one.name in taken]
-        if twice:
+        offered = _of_plugin(each.plugin, each.part, task)
+        names = set[str]() if isinstance(offered, Refusal) else {one.name for one in offered}
+        if names & taken:
             raise UserError(
                 f"the {each.plugin} must propose alternatives with names of their own",
-                got=", ".join(twice),
+                got=", ".join(sorted(names & taken)),
                 fix="Give them the plugin's name as a prefix.",
             )
-        found.append((each.plugin.name, offered))
-    return found + [(name, LIBRARIES[name].propose(task)) for name in task.libraries]
+        taken |= names
+        found.append((each.part.name, offered))
+    return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -145,12 +132,12 @@ class TaskChoice:
     task: Task
     name: str
     reason: Reason
-    proposed: Sequence[tuple[str, tuple[Alternative, ...]]] = ()
+    proposed: Proposed = ()
     micros: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def answers(self) -> tuple[Answer, ...]:
         """What all generators offer for the task."""
-        return answers(self.task, self.proposed or proposals(self.task), self.name, self.micros)
+        return answers(self.proposed or proposals(self.task), self.name, self.micros)
 
 
 def generate(
@@ -231,12 +218,12 @@ def implementer(
             order apart.
         choices: names of alternatives by ``layer_key``, in place of the usual ones;
             ``Measured`` if they come from measurements.
-        libraries: whose functions choices may name.
+        libraries: generators that call a library, whose kernels choices may name.
 
     Raises:
-        UserError: there is no such library, or it is not installed.
+        UserError: there is no such generator, or its library is not installed.
     """
-    allowed = checked(libraries)
+    allowed = checked_libraries(libraries)
 
     def implement(
         name: str,
@@ -262,7 +249,7 @@ def named_implementer(
     target: Target, *, threads: int = 1, exact: bool = False, libraries: Sequence[str] = ()
 ) -> Kernels:
     """What makes the kernels that a plan's text names; see ``implementer``."""
-    allowed = checked(libraries)
+    allowed = checked_libraries(libraries)
 
     def kernels(step: StepText) -> Implement:
         def implement(

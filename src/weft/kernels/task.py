@@ -32,7 +32,7 @@ class Task:
         target: the machine.
         threads: that may run parts of the kernel at once.
         exact: whether the sums must be those of the definition but for their order.
-        libraries: names of those whose functions are alternatives, too.
+        libraries: names of the generators with a library that are asked, too.
         arrays: the constants themselves, in their own shapes.
     """
 

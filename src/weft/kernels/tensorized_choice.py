@@ -7,7 +7,9 @@ from functools import partial
 from math import prod
 
 from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.generator import Generator
 from weft.kernels.integers import Contraction, contraction_or_why
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tensorized import Shape, fits, generate
 from weft.loops.instruction import instructions
@@ -26,30 +28,22 @@ def shapes_of(found: Contraction) -> Iterator[Shape]:
                 yield Shape(row, min(tile, extent), block)
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """The alternatives of this generator."""
     if not task.target.features:
-        return ()
+        return Refusal(f"{task.target.name} has no instructions for it")
     found = contraction_or_why(task)
-    if isinstance(found, str):
-        return ()
+    if isinstance(found, Refusal):
+        return found
     offered = {shape.name: shape for shape in shapes_of(found)}
+    if not offered:
+        return Refusal("no instruction of the target takes its types and sizes")
     return tuple(
         Alternative(
             name, cost(found, shape), Sums("tensorized"), partial(generate, found, shape), always
         )
         for name, shape in offered.items()
     )
-
-
-def why_not(task: Task) -> str:
-    """Why this generator refuses a task."""
-    if not task.target.features:
-        return f"{task.target.name} has no instructions for it"
-    found = contraction_or_why(task)
-    if isinstance(found, str):
-        return found
-    return "" if any(shapes_of(found)) else "no instruction of the target takes its types and sizes"
 
 
 def cost(found: Contraction, shape: Shape) -> float:
@@ -61,3 +55,18 @@ def cost(found: Contraction, shape: Shape) -> float:
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded)
     return steps * each + positions * (depth + channels) / shape.lanes
+
+
+GENERATOR = Generator(
+    "tensorized",
+    "Convolutions and matrix products of bytes by an instruction of the target that "
+    "multiplies pairs or quads and adds (SMLAD, VNNI), in register tiles.",
+    (
+        "one sum of products, in i32, of bytes and constant weights less their zero points",
+        "weights that differ along one axis of the output, whose extent is a multiple of "
+        "the instruction's lanes, and inputs that do not",
+        "the target has an instruction for operands of these ranges",
+    ),
+    propose,
+    any_threads=True,
+)

@@ -17,8 +17,10 @@ from math import prod
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
+from weft.kernels.generator import Generator
 from weft.kernels.guards import Guard
 from weft.kernels.parts import Parts, parts_or_why, take_apart
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiled import (
     MOST_DEEP,
@@ -38,11 +40,14 @@ MOST_TAPS = 64
 """So many taps of a window are looked at to know how many lie inside."""
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """The usual form and others, those that look best first."""
-    parts = take_apart(task)
-    if parts is None or not tiled.applies(parts):
-        return _of_one_filter(task)
+    parts = parts_or_why(task)
+    if isinstance(parts, Refusal):
+        return _of_one_filter(task) or parts
+    if not tiled.applies(parts):
+        refusal = Refusal("the output's fastest axis is not contiguous")
+        return _of_one_filter(task) or refusal
     usual = usual_form(parts)
     if parts.reduce is None:
         return (replace(_alternative(parts, usual, 0.0), name="tiled"),)
@@ -58,14 +63,6 @@ def propose(task: Task) -> tuple[Alternative, ...]:
         _alternative(parts, form, cost)
         for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
     )
-
-
-def why_not(task: Task) -> str:
-    """Why nothing is proposed; nothing if something is."""
-    if propose(task):
-        return ""
-    parts = parts_or_why(task)
-    return parts if isinstance(parts, str) else "the output's fastest axis is not contiguous"
 
 
 def _alternative(parts: Parts, form: Form, cost: float) -> Alternative:
@@ -281,3 +278,18 @@ def _bytes(parts: Parts) -> tuple[float, float]:
 
 def _size(buffer: Buffer) -> int:
     return buffer.dtype.bytes * prod(buffer.shape)
+
+
+GENERATOR = Generator(
+    "tiled",
+    "Register tiles of positions and vectors of output channels, filters packed: "
+    "convolutions, products of matrices, windows, sums.",
+    (
+        "at most one reduction, which holds no other and differs along each axis of the output",
+        "conditions in the reduction are borders of a window, not along the output's fastest axis",
+        "the output's fastest axis is contiguous; what the reduction reads is "
+        "contiguous along it, the same for it, or a constant that can be packed",
+    ),
+    propose,
+    any_threads=True,
+)

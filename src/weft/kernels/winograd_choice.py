@@ -8,6 +8,8 @@ from weft.dtypes import DType
 from weft.kernels import winograd
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.convolution import Convolution, convolution_or_why, recognise
+from weft.kernels.generator import Generator
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
 from weft.plan.implementation import Implementation
@@ -91,11 +93,11 @@ def even_tiles(conv: Convolution, outputs: int, most: int) -> int:
     return -(-count // blocks)
 
 
-def propose(task: Task) -> tuple[Alternative, ...]:
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """Sizes of tiles, and how many tiles at once."""
     conv = _wanted(task)
-    if isinstance(conv, str):
-        return ()
+    if isinstance(conv, Refusal):
+        return conv
     lanes = task.target.lanes(DType.F32)
     costs: dict[tuple[int, int], float] = {}
     for outputs in OUTPUTS:
@@ -119,18 +121,12 @@ def propose(task: Task) -> tuple[Alternative, ...]:
     )
 
 
-def why_not(task: Task) -> str:
-    """Why nothing is proposed; nothing if something is."""
-    found = _wanted(task)
-    return found if isinstance(found, str) else ""
-
-
-def _wanted(task: Task) -> Convolution | str:
+def _wanted(task: Task) -> Convolution | Refusal:
     """The convolution, if it is one and may round more, or why not."""
     if task.exact:
-        return "it rounds more than the definition, and exact kernels were asked for"
+        return Refusal("it rounds more than the definition, and exact kernels were asked for")
     if not task.target.caches:
-        return "the target has no caches, and its memory is short for the transforms"
+        return Refusal("the target has no caches, and its memory is short for the transforms")
     return convolution_or_why(task)
 
 
@@ -144,3 +140,19 @@ def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
     if conv is None or outputs > most_outputs(conv.size, conv.stride):
         return None
     return _write(conv, outputs, tiles)
+
+
+GENERATOR = Generator(
+    "winograd",
+    "Convolution with fewer multiplications: tiles of the image and the filters are "
+    "transformed, multiplied point by point, and transformed back.",
+    (
+        "rounding more than the definition is allowed (not --exact)",
+        "the target has caches",
+        "f32 convolution by a square window of 3x3 or more with constant filters, its "
+        "channels fastest in the output; by strides of 1 or 2, and at least two outputs "
+        "for each transform",
+        "borders only where the window leaves the image",
+    ),
+    propose,
+)

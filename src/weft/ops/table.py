@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any
 
 from weft.errors import InternalError, is_weft
 from weft.ops import (
@@ -122,7 +122,7 @@ class _Ops(Table[Op]):
         if found is not None:
             return found
         for each in KERNELS.loaded:
-            if isinstance(each.part, Native) and name == native_name(each):
+            if name == native_name(each):
                 return native_op(super().get(each.part.op), each.part, name)
         return default
 
@@ -134,35 +134,21 @@ class _Ops(Table[Op]):
 OPS: _Ops = _Ops(Kind.OPS, _collect(), _accept)
 
 
-Propose: TypeAlias = Callable[[Any], Iterable[Any]]
-"""``weft.kernels.alternatives.Propose``; its types are of a later layer."""
-
-
-def _is_function(part: object) -> TypeGuard[Propose]:
-    return callable(part) and not isinstance(part, type)
-
-
-def _accept_kernel(_: str, part: object) -> Native | Propose:
-    if isinstance(part, Native):
-        if OPS.plain(part.op) is None:
-            raise Unusable(f"it is for the op {part.op}, which does not exist")
-        for file in part.files:
-            if not file.is_file():
-                raise Unusable(f"its file {file} does not exist")
-        return part
-    if not _is_function(part):
-        raise Unusable(
-            "it must be a Native of weft.ops.native or a function that proposes alternatives, "
-            f"but is {type(part).__name__}"
-        )
+def _accept_kernel(_: str, part: object) -> Native:
+    if not isinstance(part, Native):
+        raise Unusable(f"it must be a Native of weft.ops.native, but is {type(part).__name__}")
+    if OPS.plain(part.op) is None:
+        raise Unusable(f"it is for the op {part.op}, which does not exist")
+    for file in part.files:
+        if not file.is_file():
+            raise Unusable(f"its file {file} does not exist")
     return part
 
 
-KERNELS: Table[Native | Propose] = Table(Kind.KERNELS, {}, _accept_kernel)
-"""Kernels of plugins: functions in C and C++, and generators (see ``weft.kernels.table``)."""
+KERNELS: Table[Native] = Table(Kind.KERNELS, {}, _accept_kernel)
+"""Kernels of plugins: functions in C and C++ for an op."""
 
 
-def native_name(kernel: Loaded[Native | Propose]) -> str:
+def native_name(kernel: Loaded[Native]) -> str:
     """The name of the op that a kernel in C or C++ computes."""
-    assert isinstance(kernel.part, Native)
     return f"{kernel.part.op}_by_{re.sub(r'[^A-Za-z0-9]+', '_', kernel.plugin.name)}"

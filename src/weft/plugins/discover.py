@@ -26,6 +26,7 @@ class Kind(Enum):
     RECIPES = "recipes"
     TARGETS = "targets"
     KERNELS = "kernels"
+    GENERATORS = "generators"
     FRONTENDS = "frontends"
     EXPORTS = "exports"
     DATASETS = "datasets"

@@ -49,7 +49,7 @@ SKELETONS: Mapping[str, Skeleton] = MappingProxyType(
         "target": Skeleton(Kind.TARGETS, "TARGET", "A target", "weft/targets/data/"),
         "kernel": Skeleton(Kind.KERNELS, "KERNEL", "A kernel in C++", "weft/ops/native.py"),
         "generator": Skeleton(
-            Kind.KERNELS, "propose", "A generator of kernels", "weft/kernels/table.py"
+            Kind.GENERATORS, "GENERATOR", "A generator of kernels", "weft/kernels/generators.py"
         ),
         "frontend": Skeleton(Kind.FRONTENDS, "FRONTEND", "A file format", "weft/frontends/"),
         "export": Skeleton(Kind.EXPORTS, "EXPORT", "An export", "weft/export/exports.py"),

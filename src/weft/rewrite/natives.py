@@ -41,7 +41,7 @@ def offers(node: Node, graph: Graph, target: str, exact: bool = False) -> Iterat
         exact: refuse those that round otherwise than the op's definition.
     """
     for each in KERNELS.loaded:
-        if not isinstance(each.part, Native) or each.part.op != node.op:
+        if each.part.op != node.op:
             continue
         native = each.part
         if exact and not native.exact:
@@ -65,7 +65,7 @@ def use_natives(graph: Graph, target: str, *, exact: bool = False) -> Graph:
         target: name of the machine.
         exact: leave out kernels that round otherwise than the op's definition.
     """
-    if not any(isinstance(each.part, Native) for each in KERNELS.loaded):
+    if not KERNELS.loaded:
         return graph
     return _Run(graph, target, exact).graph()
 

@@ -73,7 +73,8 @@ class Choice:
 def _generators() -> str:
     """A hash of the sources that decide what a named alternative is."""
     own = _own_generators()
-    plugins = identity(Kind.KERNELS) if of_kind(Kind.KERNELS) else []
+    kinds = Kind.KERNELS, Kind.GENERATORS
+    plugins = identity(*kinds) if any(map(of_kind, kinds)) else []
     return digest([own, *plugins]) if plugins else own
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from weft.codegen.flavours import Dialect
 from weft.ir.graph import Graph
 from weft.ir.text import references, show
-from weft.ops.native import Native, identity
+from weft.ops.native import identity
 from weft.ops.table import KERNELS
 from weft.plugins.discover import found, generation
 from weft.plugins.discover import identity as plugins_identity
@@ -90,7 +90,7 @@ def _digest_own() -> str:
 @lru_cache(maxsize=1)
 def _digest_plugins(own: str, _: int) -> str:
     # A kernel's files may lie outside of the package that brings it.
-    natives = [each.part for each in KERNELS.loaded if isinstance(each.part, Native)]
+    natives = [each.part for each in KERNELS.loaded]
     return digest([own, *plugins_identity(), *(part for one in natives for part in identity(one))])
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from weft.dtypes import DType
 from weft.kernels.convolution import image_of
 from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
@@ -135,30 +136,30 @@ class _Side:
 _NOTHING = _Side(1, 0, Axis("", 1), None, 1, 1, 0)
 
 
-def recognise(task: Task) -> Recognised | str:
+def recognise(task: Task) -> Recognised | Refusal:
     """The convolution that a task is, or why oneDNN is not asked for it."""
     parts = parts_or_why(task)
-    if isinstance(parts, str):
+    if isinstance(parts, Refusal):
         return parts
     image = image_of(parts)
     if image is None or parts.reduce is None or parts.lanes is None or parts.weight is None:
-        return "it is no sum of products with constant filters, output channels fastest"
+        return Refusal("it is no sum of products with constant filters, output channels fastest")
     buffers = {buffer.name: buffer for buffer in task.inputs}
     if parts.reduce.op != "sum" or any(each.dtype is not DType.F32 for each in task.inputs):
-        return "it is no sum in f32"
+        return Refusal("it is no sum in f32")
     found = _sides(parts, image, buffers[image.buffer])
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return found
     channel, channel_step, batch, sides = found
     axes = _filter_axes(parts, channel, sides)
     if axes is None:
-        return "it is no convolution over all channels"
+        return Refusal("it is no convolution over all channels")
     outs = {batch.out.var, *(side.out.var for side in sides), parts.lanes.var, ""}
     if {axis.var for axis in task.compute.axes} - outs:
-        return "its outputs go along more than images, rows, columns and channels"
+        return Refusal("the output has axes other than N, H, W, C")
     order = (batch.out.var, parts.lanes.var, *(side.out.var for side in sides))
     after = _after(task, parts, order)
-    if isinstance(after, str):
+    if isinstance(after, Refusal):
         return after
     bias, added, done = after
     lanes = parts.lanes.extent
@@ -226,7 +227,7 @@ def _tensor(dims: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
 
 def _sides(
     parts: Parts, image: Load, source: Buffer
-) -> tuple[Axis, int, _Side, tuple[_Side, ...]] | str:
+) -> tuple[Axis, int, _Side, tuple[_Side, ...]] | Refusal:
     """The axis of channels and its step, the batch, and rows and columns."""
     assert parts.reduce is not None
     taps = {axis.var: axis for axis in parts.reduce.axes}
@@ -239,19 +240,19 @@ def _sides(
             continue
         side = _side(part, source.shape[place], source.steps[place], taps, outs)
         if side is None:
-            return "its window moves in a way that oneDNN has no words for"
+            return Refusal("its window moves in a way that oneDNN cannot express")
         sides.append(side)
     if len(channels) != 1:
-        return "it is no convolution over one dimension of channels"
+        return Refusal("it is no convolution over one dimension of channels")
     sides.sort(key=lambda side: -side.step)
     batch = _NOTHING
     if len(sides) > _SIDES and sides[0].whole:
         batch = sides.pop(0)
     if len(sides) > _SIDES:
-        return "it has more than two spatial dimensions"
+        return Refusal("it has more than two spatial dimensions")
     sides = [_NOTHING] * (_SIDES - len(sides)) + sides
     if not _borders(parts, sides):
-        return "its conditions are not those of an image's borders"
+        return Refusal("its conditions are not those of an image's borders")
     step, channel = channels[0]
     return channel, step, batch, tuple(sides)
 
@@ -315,12 +316,12 @@ def _steps(buffer: Buffer, names: Sequence[str], order: Sequence[str]) -> tuple[
 # --- what is done to the sums ---------------------------------------------------------------
 
 
-_MORE = "what follows the sum is more than biases, residuals, a ReLU or a clip"
+_MORE = Refusal("what follows the sum is more than biases, residuals, a ReLU or a clip")
 
 
 def _after(
     task: Task, parts: Parts, order: Sequence[str]
-) -> tuple[str, tuple[str, ...], tuple[After, ...]] | str:
+) -> tuple[str, tuple[str, ...], tuple[After, ...]] | Refusal:
     """The bias, the buffers that are added then, and what is done to the sums, in order."""
     assert parts.lanes is not None
     extents = {axis.var: axis.extent for axis in task.compute.axes}

@@ -15,18 +15,19 @@ from tests.kernels.tasks import tasks_of
 from tests.plan.nets import Net
 from weft.api import Net as Network
 from weft.errors import UserError
+from weft.kernels.generators import GENERATORS, checked_libraries
 from weft.kernels.key import layer_key
 from weft.kernels.layers import layers_of
-from weft.kernels.libraries import LIBRARIES, checked
-from weft.kernels.onednn import why_not
-from weft.kernels.onednn_library import VARIABLE, layout_name, onednn
-from weft.kernels.onednn_shape import Recognised, recognise
+from weft.kernels.refusal import Refusal
 from weft.kernels.table import alternatives, usual
 from weft.kernels.task import Task
 from weft.plan.implementation import Blocking
 from weft.plan.report import report
 from weft.runtime.library import Library, build
 from weft.targets.table import host
+from weft_onednn.calls import GENERATOR
+from weft_onednn.library import VARIABLE, layout_name, onednn
+from weft_onednn.shape import Recognised, recognise
 
 MINE = ("onednn",)
 
@@ -40,6 +41,12 @@ def installed() -> bool:
 
 
 needs_onednn = pytest.mark.skipif(not installed(), reason="oneDNN is not installed")
+
+
+def refusal(task: Task) -> str:
+    """Why the generator offers nothing; nothing if it does."""
+    offered = GENERATOR.propose(task)
+    return offered.reason if isinstance(offered, Refusal) else ""
 
 
 def relu(net: Net, value: str) -> str:
@@ -191,7 +198,7 @@ def test_it_is_only_taken_by_name() -> None:
     rows = report(network.plan(libraries=MINE)).rows
     assert [row.scheme for row in rows] == [row.scheme for row in report(network.plan()).rows]
     layers = layers_of(network.plan(libraries=MINE))
-    task = next(layer.task for layer in layers if not why_not(layer.task))
+    task = next(layer.task for layer in layers if not refusal(layer.task))
     assert {"onednn", "onednn-product"} & names(task)
     assert usual(task).name == usual(replace(task, libraries=())).name
 
@@ -224,7 +231,7 @@ def test_exact_kernels_keep_what_is_no_number() -> None:
     net = Net()
     y = net.op("Relu", net.conv(net.input(1, 16, 9, 11), 32))
     (task, *_) = tasks_of(net, y, machine="x86-avx512")
-    assert why_not(replace(task, exact=True)).startswith("oneDNN's ReLU and clip make numbers")
+    assert refusal(replace(task, exact=True)).startswith("oneDNN's ReLU and clip make numbers")
 
 
 # --- recognised, which needs no library -----------------------------------------------------
@@ -251,7 +258,7 @@ def test_a_convolution_is_recognised_with_all_that_it_has() -> None:
 
 def refusals(net: Net, value: str) -> set[str]:
     found = [recognise(task) for task in tasks_of(net, value, machine="x86-avx512")]
-    return {each for each in found if isinstance(each, str)}
+    return {each.reason for each in found if isinstance(each, Refusal)}
 
 
 def grouped(net: Net, x: str) -> str:
@@ -283,7 +290,7 @@ def test_it_says_why_not(make: Layer, reason: str) -> None:
 
 
 def test_it_leaves_several_threads_to_weft() -> None:
-    assert why_not(replace(task_of(), threads=2)) == "it is only asked for what runs on one thread"
+    assert refusal(replace(task_of(), threads=2)) == "it is only asked for what runs on one thread"
 
 
 def test_layers_that_may_call_it_are_measured_apart() -> None:
@@ -305,16 +312,32 @@ def test_filters_are_laid_out_in_blocks() -> None:
 
 def test_libraries_are_known_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="Did you mean onednn") as error:
-        checked(["onedn"])
-    assert "a library must be one of onednn" in str(error.value)
+        checked_libraries(["onedn"])
+    assert "a library must be one that an installed plugin calls: onednn" in str(error.value)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(UserError, match="oneDNN must be installed") as error:
-        checked(MINE)
-    assert "pip install 'weft[onednn]'" in str(error.value)
+        checked_libraries(MINE)
+    assert "pip install weft-onednn" in str(error.value)
     assert str(tmp_path) in str(error.value)
 
 
-def test_libraries_are_described() -> None:
-    for library in LIBRARIES.values():
-        assert library.described.doc.endswith(".")
-        assert library.described.needs
+def test_the_plugin_is_a_generator_like_any_other() -> None:
+    assert GENERATORS["onednn"] is GENERATOR
+    assert GENERATOR.doc.endswith(".")
+    assert GENERATOR.needs
+
+
+def test_plans_that_name_it_build_again(tmp_path: Path) -> None:
+    pytest.importorskip("weft_onednn")
+    if not installed():
+        pytest.skip("oneDNN is not installed")
+    net = Net()
+    network = Network(net.graph(NETS["point"][0](net)))
+    machine = host()
+    layers = layers_of(network.plan(machine, libraries=MINE))
+    choices = {each.key: "onednn" for each in layers if "onednn" in names(each.task)}
+    plan = network.plan(machine, libraries=MINE, choices=choices)
+    text = str(plan)
+    assert " onednn" in text
+    again = network.plan_from(text)
+    assert [step.scheme for step in again.steps] == [step.scheme for step in plan.steps]

@@ -1,7 +1,7 @@
 """oneDNN, version 3, where it is installed: what it would do for a convolution or a product.
 
-It is asked through ``ctypes`` while a network is planned; the C that Weft writes asks it for
-the same then (``data/weft_onednn.c``).  Values of its enumerations are those of its
+It is queried through ``ctypes`` while a network is planned; the generated C makes the same
+queries (``data/weft_onednn.c``).  Values of its enumerations are those of its
 ``dnnl_types.h``, which stay as they are within a version.
 """
 
@@ -14,12 +14,15 @@ import sysconfig
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import pairwise, permutations
 from pathlib import Path
 
 from weft.errors import UserError
-from weft.kernels.onednn_shape import After, Asked, Tensor
+from weft.kernels.refusal import Refusal
+from weft.ops.record import Foreign
+from weft_onednn.shape import After, Asked, Tensor
 
 VARIABLE = "WEFT_ONEDNN"
 """Names the folder that oneDNN is installed in, if it is not Python's."""
@@ -55,8 +58,8 @@ class Offer:
     scratch: int
 
 
-class Refused(Exception):
-    """A call did not succeed."""
+class CallFailed(Exception):
+    """A call of the library did not succeed."""
 
 
 class OneDnn:
@@ -76,15 +79,15 @@ class OneDnn:
         )
         self._engine = self._made("engine_create", _CPU, ctypes.c_size_t(0))
 
-    def offer(self, asked: Asked) -> Offer | str:
+    def offer(self, asked: Asked) -> Offer | Refusal:
         """What it would do, or why not."""
         try:
             with self._threads(asked.threads):
                 return self._offer(asked)
-        except Refused as refused:
-            return f"oneDNN refuses: {refused}"
+        except CallFailed as failure:
+            return Refusal(f"oneDNN refuses: {failure}")
 
-    def _offer(self, asked: Asked) -> Offer | str:
+    def _offer(self, asked: Asked) -> Offer | Refusal:
         made: list[tuple[str, _Handle]] = []
         try:
             found = self._described(asked, made)
@@ -92,7 +95,7 @@ class OneDnn:
             self._call("primitive_desc_query", found, _NAME, 0, ctypes.byref(name))
             code = (name.value or b"").decode()
             if code.startswith("ref"):
-                return "oneDNN has nothing but plain loops for it"
+                return Refusal("oneDNN has nothing but plain loops for it")
             query = self._library.dnnl_primitive_desc_query_md
             layout = _Handle(query(found, _FILTER, 0))
             scratch = _Handle(query(found, _SCRATCHPAD, 0))
@@ -101,7 +104,7 @@ class OneDnn:
                 named = layout_name(order, blocks)
                 if named in self._layouts:
                     return Offer(code, named, order, blocks, size)
-            return "oneDNN has no name for the layout that it wants"
+            return Refusal("oneDNN has no name for the layout that it wants")
         finally:
             for kind, handle in reversed(made):
                 getattr(self._library, f"dnnl_{kind}_destroy")(handle)
@@ -199,7 +202,7 @@ class OneDnn:
 
     def _call(self, name: str, *arguments: object) -> None:
         if getattr(self._library, f"dnnl_{name}")(*arguments) != _SUCCESS:
-            raise Refused(f"dnnl_{name} failed")
+            raise CallFailed(f"dnnl_{name} failed")
 
     def _made(self, name: str, *arguments: object) -> _Handle:
         """What a function creates."""
@@ -247,7 +250,7 @@ def onednn() -> OneDnn:
         raise UserError(
             "oneDNN must be installed, with its headers",
             got=f"no {wrong}",
-            fix=f"pip install 'weft[onednn]', or let {VARIABLE} name the folder of another one.",
+            fix=f"pip install weft-onednn, or let {VARIABLE} name the folder of another one.",
         )
     return _loaded(root)
 
@@ -259,11 +262,33 @@ def _loaded(root: Path) -> OneDnn:
         raise UserError(f"oneDNN must be of version {_VERSION}", got=str(header_in(root)))
     try:
         return OneDnn(root)
-    except (OSError, AttributeError, Refused) as error:
+    except (OSError, AttributeError, CallFailed) as error:
         raise UserError("oneDNN must load", got=f"{library_in(root)}: {error}") from error
 
 
 @lru_cache(maxsize=4096)
-def offer(library: OneDnn, asked: Asked) -> Offer | str:
+def offer(library: OneDnn, asked: Asked) -> Offer | Refusal:
     """What the library would do for a convolution, or why not; asked once."""
     return library.offer(asked)
+
+
+def needed() -> Foreign:
+    """What generated C that calls the library is compiled and linked with.
+
+    Raises:
+        UserError: the library is not installed, or cannot be used.
+    """
+    root = onednn().root
+    folder = library_in(root).parent
+    return Foreign(
+        _support(),
+        (f"-I{root / 'include'}",),
+        (f"-L{folder}", f"-Wl,-rpath,{folder}", "-ldnnl", "-ldl", "-pthread"),
+    )
+
+
+@cache
+def _support() -> tuple[tuple[str, bytes], ...]:
+    folder = files("weft_onednn") / "data"
+    names = "weft_onednn.c", "weft_onednn.h"
+    return tuple((name, (folder / name).read_bytes()) for name in names)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from importlib.resources import files
 
 from weft.kernels import nest
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.onednn_library import Offer, library_in, offer, onednn, root_of
-from weft.kernels.onednn_shape import After, Asked, Recognised, as_product, recognise
+from weft.kernels.generator import Generator
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.ops.record import ExternBody, Foreign
+from weft.ops.record import ExternBody
 from weft.plan.implementation import Implementation, Operand, Outside
+from weft_onednn.library import Offer, needed, offer, onednn
+from weft_onednn.shape import After, Asked, Recognised, as_product, recognise
 
 NAME = "onednn"
 PRODUCT = "onednn-product"
@@ -22,55 +24,38 @@ _STACK_BYTES = 16 << 10
 """Allowed for what oneDNN takes of the stack, which it does not say: an estimate, no bound."""
 
 
-def ready() -> None:
-    """Checks that oneDNN can be used.
-
-    Raises:
-        UserError: it is not installed, or not as it must be.
-    """
-    onednn()
-
-
-def propose(task: Task) -> tuple[Alternative, ...]:
-    """The convolution that oneDNN has the fastest code for, as it sees it, and the product."""
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
+    """OneDNN's fastest code for the convolution, and for the product where it is one, too."""
     found = _found(task)
-    if isinstance(found, str):
-        return ()
+    if isinstance(found, Refusal):
+        return found
     return tuple(
-        Alternative(
-            name, math.inf, Sums(name), partial(_write, task, name, *each), always, outside=True
-        )
+        Alternative(name, math.inf, Sums(name), partial(_write, task, name, *each), always)
         for name, each in found.items()
     )
 
 
-def why_not(task: Task) -> str:
-    """Why nothing is proposed; nothing if something is."""
-    found = _found(task)
-    return found if isinstance(found, str) else ""
-
-
-def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | str:
-    """What oneDNN would do, by the names of alternatives, or why it does nothing."""
+def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | Refusal:
+    """What oneDNN offers, by the names of alternatives, or why there is nothing."""
     if task.threads > 1:
         # Measured, its threads and Weft's take the cores from one another.
-        return "it is only asked for what runs on one thread"
+        return Refusal("it is only asked for what runs on one thread")
     convolution = recognise(task)
-    if isinstance(convolution, str):
+    if isinstance(convolution, Refusal):
         return convolution
     if task.exact and any(each.kind != "add" for each in convolution.asked.after):
-        return (
+        return Refusal(
             "oneDNN's ReLU and clip make numbers of what is none, and exact kernels were asked for"
         )
     library = onednn()
     found: dict[str, tuple[Recognised, Offer]] = {}
-    refusal = ""
+    refusal = Refusal("")
     for name, known in ((NAME, convolution), (PRODUCT, as_product(convolution))):
         if known is None:
             continue
         offered = offer(library, known.asked)
-        if isinstance(offered, str):
-            refusal = refusal or offered
+        if isinstance(offered, Refusal):
+            refusal = refusal if refusal.reason else offered
         else:
             found[name] = known, offered
     return found or refusal
@@ -88,12 +73,13 @@ def _write(task: Task, name: str, known: Recognised, offered: Offer) -> Implemen
     operands += [Operand(task.value_of(name)) for name in names]
     pointers = [f"in{place}" for place in range(len(operands))]
     scratch = ["scratch"] if offered.scratch else []
+    library, source = needed(), text.replace("LAYER", symbol).encode()
     body = ExternBody(
         f"{_declared(symbol, len(pointers), bool(scratch))};\n"
         f"{symbol}({', '.join([*pointers, *scratch, 'out'])});\n",
         scratch_bytes=offered.scratch,
         stack_bytes=_STACK_BYTES,
-        foreign=_foreign(f"{symbol}.c", text.replace("LAYER", symbol)),
+        foreign=replace(library, files=(*library.files, (f"{symbol}.c", source))),
         prepare=f"{symbol}_prepare",
     )
     loops = nest.generate(task)
@@ -105,23 +91,6 @@ def _write(task: Task, name: str, known: Recognised, offered: Offer) -> Implemen
 def _declared(symbol: str, inputs: int, scratch: bool) -> str:
     kinds = ["const float *"] * inputs + ["void *"] * scratch + ["float *"]
     return f"extern void {symbol}({', '.join(kinds)})"
-
-
-@cache
-def _support() -> tuple[tuple[str, bytes], ...]:
-    folder = files("weft.kernels") / "data"
-    return tuple((name, (folder / name).read_bytes()) for name in
-                 ("weft_onednn.c", "weft_onednn.h"))  # fmt: skip
-
-
-def _foreign(name: str, text: str) -> Foreign:
-    root = root_of()
-    folder = library_in(root).parent
-    return Foreign(
-        (*_support(), (name, text.encode())),
-        (f"-I{root / 'include'}",),
-        (f"-L{folder}", f"-Wl,-rpath,{folder}", "-ldnnl", "-ldl", "-pthread"),
-    )
 
 
 def layer_text(asked: Asked, offered: Offer) -> str:
@@ -190,3 +159,19 @@ def _after(each: After) -> str:
             f".steps = {_numbers(each.tensor.steps)}",
         ]
     return f"{{{', '.join(parts)}}}"
+
+
+GENERATOR = Generator(
+    NAME,
+    "Convolution and products of matrices by oneDNN, where it is asked for with --libraries; "
+    "only measurement (weft tune) puts it in the place of Weft's own.",
+    (
+        "f32 convolution over all channels with constant filters, or product with a "
+        "constant matrix, channels or columns fastest in the output, followed by "
+        "nothing but biases, residuals, a ReLU or a clip",
+        "one thread",
+        "oneDNN has more than plain loops for its shape and layout",
+    ),
+    propose,
+    library=needed,
+)

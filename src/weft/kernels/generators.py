@@ -1,0 +1,71 @@
+"""The table of generators: Weft's own, then those of plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.errors import UserError, nearest
+from weft.kernels import (
+    attention_choice,
+    maps,
+    nest,
+    packed,
+    rows,
+    tensorized_choice,
+    tiled_choice,
+    winograd_choice,
+)
+from weft.kernels.generator import Generator
+from weft.plugins import Kind, Table, Unusable
+
+
+def _accept(name: str, part: object) -> Generator:
+    if not isinstance(part, Generator):
+        raise Unusable(
+            f"it must be a Generator of weft.kernels.generator, but is {type(part).__name__}"
+        )
+    if part.name != name:
+        raise Unusable(f"the entry point must have the generator's name, which is {part.name}")
+    return part
+
+
+GENERATORS: Table[Generator] = Table(
+    Kind.GENERATORS,
+    {
+        each.name: each
+        for each in (
+            winograd_choice.GENERATOR,
+            attention_choice.GENERATOR,
+            maps.GENERATOR,
+            packed.GENERATOR,
+            tensorized_choice.GENERATOR,
+            tiled_choice.GENERATOR,
+            rows.GENERATOR,
+            nest.GENERATOR,
+        )
+    },
+    _accept,
+)
+"""Best first, where costs are equal or unknown."""
+
+
+def checked_libraries(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of generators whose libraries can be used, each once.
+
+    Raises:
+        UserError: there is no such generator, or its library is not installed.
+    """
+    names = (names,) if isinstance(names, str) else names
+    for name in names:
+        generator = GENERATORS.get(name)
+        if generator is None or generator.library is None:
+            known = [each.name for each in GENERATORS.values() if each.library]
+            fix = GENERATORS.why_missing(name) or nearest(name, known, 1)
+            raise UserError(
+                "a library must be one that an installed plugin calls: "
+                f"{', '.join(known) or 'there is none'}",
+                got=name,
+                fix=fix or "`weft plugin list` lists the plugins.",
+            )
+        generator.library()
+    return tuple(sorted(set(names)))
