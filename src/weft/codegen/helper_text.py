@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
+from weft.codegen.uses import called_helpers
 from weft.templates import filled, texts
-
-_CALLED = re.compile(r"\bweft_(?:\w+(?=\()|bits\b)")
 
 
 def helper_text(file: str, name: str, /, **words: object) -> str | None:
@@ -17,4 +14,4 @@ def helper_text(file: str, name: str, /, **words: object) -> str | None:
 
 def called(name: str, text: str) -> tuple[str, ...]:
     """The helpers that the text of a helper calls, in the order in which it does."""
-    return tuple(each for each in dict.fromkeys(_CALLED.findall(text)) if each != name)
+    return tuple(each for each in called_helpers(text) if each != name)

@@ -39,11 +39,23 @@ def together(pieces: Iterable[Uses]) -> Uses:
 
 def words(text: str) -> frozenset[str]:
     """The names in C that was given as text; those of mathematical functions if they are called."""
+    return frozenset(
+        word for word, after in _pairs(text) if word != "(" and (after == "(" or word not in MATH)
+    )
+
+
+def called_helpers(text: str) -> tuple[str, ...]:
+    """The helpers that C given as text calls, in order; one is a set of unions, not a function."""
+    found = (
+        word
+        for word, after in _pairs(text)
+        if word == "weft_bits" or (after == "(" and word.startswith("weft_"))
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    """Names and opening parentheses outside of comments, each with what follows it."""
     first, *rest = text.split("/*")
     code = " ".join([first, *(piece.partition("*/")[2] for piece in rest)])
-    found = [*code.translate(_BLANKS).split(), ""]
-    return frozenset(
-        word
-        for word, after in pairwise(found)
-        if word != "(" and (after == "(" or word not in MATH)
-    )
+    return pairwise([*code.translate(_BLANKS).split(), ""])
