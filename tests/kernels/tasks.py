@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from weft.plan.strides import View
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.table import target
 
+T = TypeVar("T")
+
 
 def offers(propose: Propose, task: Task) -> tuple[Alternative, ...]:
     """The alternatives of a generator; none where it refuses."""
@@ -38,6 +41,12 @@ def refusal(propose: Propose, task: Task) -> str:
     """Why a generator offers nothing; empty if it offers something."""
     found = propose(task)
     return found.reason if isinstance(found, Refusal) else ""
+
+
+def found_by(analysis: Callable[[Task], T | Refusal], task: Task) -> T | None:
+    """What an analysis finds of a task; ``None`` where it refuses."""
+    result = analysis(task)
+    return None if isinstance(result, Refusal) else result
 
 
 def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.kernels.tasks import tasks_of
+from tests.kernels.tasks import found_by, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
-from weft.kernels.convolution import Convolution, recognise
+from weft.kernels.convolution import Convolution, square_convolution
 
 
 def recognised(
@@ -23,7 +25,7 @@ def recognised(
     assert isinstance(groups, int)
     weight = net.constant(outputs, channels // groups, *kernel)
     task = tasks_of(net, net.op("Relu", net.op("Conv", x, weight, **attributes)))[0]
-    return recognise(task)
+    return found_by(square_convolution, task)
 
 
 @pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1), (2, 2, 0, 0)])
@@ -64,7 +66,7 @@ def test_other_windows_and_strides(
 def test_batches_are_outer_axes() -> None:
     net = Net()
     x = net.input(3, 4, 6, 6)
-    found = recognise(tasks_of(net, net.conv(x, 8))[0])
+    found = found_by(square_convolution, tasks_of(net, net.conv(x, 8))[0])
     assert found is not None
     assert [axis.extent for axis in found.outer] == [3]
 
@@ -88,7 +90,7 @@ def test_batches_are_outer_axes() -> None:
         {"image": (5, 5, 5), "kernel": (3, 3, 3), "pads": (1,) * 6},
     ],
 )
-def test_others_are_not(options: dict[str, int]) -> None:
+def test_others_are_not(options: dict[str, Any]) -> None:
     assert recognised(**options) is None
 
 
@@ -96,14 +98,14 @@ def test_weights_that_are_not_known_are_not_transformed() -> None:
     net = Net()
     x, weight = net.input(1, 4, 6, 6), net.input(8, 4, 3, 3)
     made = net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1))
-    assert all(recognise(task) is None for task in tasks_of(net, made))
+    assert all(found_by(square_convolution, task) is None for task in tasks_of(net, made))
 
 
 def test_doubles_are_not_transformed() -> None:
     net = Net()
     x, weight = net.input(1, 4, 6, 6, dtype=DType.F64), net.constant(8, 4, 3, 3, dtype=DType.F64)
     made = net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1))
-    assert all(recognise(task) is None for task in tasks_of(net, made))
+    assert all(found_by(square_convolution, task) is None for task in tasks_of(net, made))
 
 
 def test_pools_and_products_are_not_convolutions() -> None:
@@ -111,4 +113,4 @@ def test_pools_and_products_are_not_convolutions() -> None:
     x = net.conv(net.input(1, 4, 6, 6), 8, 1)
     made = [net.op(op, x, kernel=(3, 3), pads=(1,) * 4) for op in ("MaxPool", "AveragePool")]
     made.append(net.dense(net.input(5, 6), 7))
-    assert not any(map(recognise, tasks_of(net, *made)))
+    assert not any(found_by(square_convolution, each) for each in tasks_of(net, *made))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
 from tests.turns import in_turn
 from weft.kernels import tiled
+from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
-from weft.kernels.parts import Parts, take_apart
 from weft.kernels.table import alternatives, generate
 from weft.kernels.task import Task
 from weft.kernels.tiled import Form, Order
@@ -44,8 +44,8 @@ def is_reduce(node: Expr) -> bool:
     return isinstance(node, Reduce)
 
 
-def parts_of(task: Task) -> Parts:
-    found = take_apart(task)
+def parts_of(task: Task) -> Contraction:
+    found = found_by(contraction_of, task)
     assert found is not None
     return found
 
@@ -178,7 +178,7 @@ def test_one_filter(machine: str, channels: int, kernel: int) -> None:
 
 def test_one_filter_has_a_lane_of_its_own() -> None:
     task = task_of(32, 1, 9, kernel=3)
-    assert take_apart(task) is None
+    assert found_by(contraction_of, task) is None
     wider = single_lane(task)
     assert wider is not None
     assert parts_of(wider).lanes == Axis("only", 1)

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
 from tests.targets.made import cached
 from weft.kernels import tiled
-from weft.kernels.parts import take_apart
+from weft.kernels.contraction import contraction_of
 from weft.kernels.task import Task
 from weft.kernels.tiled import Form
 from weft.loops.nodes import Const, For, Kernel, Prefetch, Stmt
@@ -42,7 +42,7 @@ def stem(
 
 
 def reduces(task: Task) -> bool:
-    parts = take_apart(task)
+    parts = found_by(contraction_of, task)
     return parts is not None and parts.reduce is not None
 
 

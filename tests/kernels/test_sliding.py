@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
 from weft.kernels import tiled
-from weft.kernels.parts import take_apart
+from weft.kernels.contraction import contraction_of
 from weft.kernels.sliding import Slide
 from weft.loops.nodes import Reduce
 from weft.loops.walk import walk
@@ -31,7 +31,7 @@ def last_window(tasks):
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2), (3, 2), (4, 1)])
 def test_a_window_is_known_by_its_stride_and_dilation(stride: int, dilation: int) -> None:
     task = last_window(depthwise(20, (13, 13), 3, stride=stride, dilation=dilation))
-    parts = take_apart(task)
+    parts = found_by(contraction_of, task)
     assert parts is not None
     assert parts.slide is not None
     assert (parts.slide.stride, parts.slide.dilation) == (stride, dilation)
@@ -42,13 +42,13 @@ def test_products_of_lanes_and_positions_do_not_slide() -> None:
     net = Net()
     x = net.op("Relu", net.conv(net.input(1, 3, 9, 9), 8, 1))
     for task in tasks_of(net, net.conv(x, 16, 3, pad=1), machine="x86-avx512"):
-        parts = take_apart(task)
+        parts = found_by(contraction_of, task)
         assert parts is not None
         assert parts.slide is None
 
 
 def test_rows_longer_than_the_registers_do_not_slide() -> None:
-    parts = take_apart(last_window(depthwise(16, (30, 30), 11)))
+    parts = found_by(contraction_of, last_window(depthwise(16, (30, 30), 11)))
     assert parts is not None
     assert parts.slide is None
 
@@ -89,7 +89,7 @@ def test_poolings_slide_too() -> None:
     x = net.op("Relu", net.conv(net.input(1, 3, 12, 12), 16, 1))
     pool = net.op("MaxPool", x, kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     task = last_window(tasks_of(net, pool, machine="x86-avx2"))
-    parts = take_apart(task)
+    parts = found_by(contraction_of, task)
     assert parts is not None
     assert parts.slide is not None
     made = tiled.generate(task)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import tiled
+from weft.kernels.contraction import contraction_of
 from weft.kernels.guards import Guard
-from weft.kernels.parts import take_apart
 from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
 from weft.loops.affine import Affine
 from weft.loops.nodes import For, Kind, Var
@@ -106,7 +106,7 @@ def test_too_many_tiles_are_not_all_listed():
 
 
 def parts_of(net: Net, output: str, machine: str):
-    parts = take_apart(tasks_of(net, output, machine=machine)[-1])
+    parts = found_by(contraction_of, tasks_of(net, output, machine=machine)[-1])
     assert parts is not None
     return parts
 
@@ -182,7 +182,7 @@ def test_the_tile_is_an_axis_that_shares_no_operand_with_the_lanes():
     x = net.conv(net.input(1, 3, 6, 7), 16, 1)
     made = net.op("GlobalAveragePool", net.conv(x, 32, groups=2))
     (_, task, _) = tasks_of(net, made)
-    parts = take_apart(task)
+    parts = found_by(contraction_of, task)
     assert parts is not None
     assert parts.tile is not None
     assert parts.lanes is not None

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
+from tests.kernels.tasks import computed, found_by, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from tests.targets.made import cached
 from weft.dtypes import DType
 from weft.kernels import nest, winograd_choice
-from weft.kernels.convolution import Convolution, recognise
+from weft.kernels.convolution import Convolution, square_convolution
 from weft.kernels.table import alternatives, generate
 from weft.kernels.task import Task
 from weft.kernels.tiled import usual_form
@@ -42,7 +42,7 @@ def task_of(
 
 
 def convolution(channels: int, outputs: int, size: int, **options: Any) -> Convolution:
-    found = recognise(task_of(channels, outputs, size, **options))
+    found = found_by(square_convolution, task_of(channels, outputs, size, **options))
     assert found is not None
     return found
 
@@ -82,7 +82,7 @@ def test_what_is_no_convolution_is_declined() -> None:
 
 def test_it_must_win_by_a_margin() -> None:
     task = task_of(128, 128, 28)
-    conv = recognise(task)
+    conv = found_by(square_convolution, task)
     assert conv is not None
     for outputs in winograd_choice.OUTPUTS:
         tiles = tiles_at_once(conv, outputs)
@@ -106,7 +106,7 @@ def test_the_direct_sum_costs_its_multiplications_inside_the_image() -> None:
     net = Net()
     x, weight = net.input(1, 8, 6, 6), net.constant(16, 8, 3, 3)
     tasks = tasks_of(net, net.op("Conv", x, weight, kernel=(3, 3)), machine="x86-avx2")
-    (conv,) = filter(None, map(recognise, tasks))
+    (conv,) = filter(None, (found_by(square_convolution, each) for each in tasks))
     assert reduction(conv.parts) == 9 * 8
     inside = (4 * 3 + 2 * 2) ** 2
     assert reduction(convolution(8, 16, 6).parts) == pytest.approx(inside * 8 / 36)

@@ -27,7 +27,7 @@ from weft.runtime.library import Library, build
 from weft.targets.table import host
 from weft_onednn.calls import GENERATOR
 from weft_onednn.library import VARIABLE, layout_name, onednn
-from weft_onednn.shape import Recognised, recognise
+from weft_onednn.shape import Recognized, recognize
 
 MINE = ("onednn",)
 
@@ -244,8 +244,8 @@ def task_of(machine: str = "x86-avx512", **options: int) -> Task:
 
 
 def test_a_convolution_is_recognised_with_all_that_it_has() -> None:
-    found = recognise(task_of(kernel=3, stride=2, dilation=2, pad=1))
-    assert isinstance(found, Recognised)
+    found = recognize(task_of(kernel=3, stride=2, dilation=2, pad=1))
+    assert isinstance(found, Recognized)
     asked = found.asked
     assert asked.source.dims == (1, 16, 9, 11)
     assert asked.filter == (32, 16, 3, 3)
@@ -257,7 +257,7 @@ def test_a_convolution_is_recognised_with_all_that_it_has() -> None:
 
 
 def refusals(net: Net, value: str) -> set[str]:
-    found = [recognise(task) for task in tasks_of(net, value, machine="x86-avx512")]
+    found = [recognize(task) for task in tasks_of(net, value, machine="x86-avx512")]
     return {each.reason for each in found if isinstance(each, Refusal)}
 
 

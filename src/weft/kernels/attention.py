@@ -28,8 +28,8 @@ from weft.kernels import vector_rows
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.attention_panels import Chunk, Panels
 from weft.kernels.cell import Cell, replaced
+from weft.kernels.contraction import Contraction
 from weft.kernels.loops_of_rows import nested, with_locals
-from weft.kernels.parts import Parts
 from weft.kernels.passes import Held, Pass, Rows, take_apart
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, even_tiles, tile_shape
@@ -204,12 +204,12 @@ class Writer:
             output=scores,
         )
         weight = KEYS if self.packs else None
-        parts = Parts(inner, reduce, reduce.value, (), wide, spot, (), weight)
+        parts = Contraction(inner, reduce, reduce.value, (), wide, spot, (), weight)
         yield from self.tiles(parts, self.keys, chunk.pieces, integer(0), spot.extent)
 
     def tiles(
         self,
-        parts: Parts,
+        parts: Contraction,
         panels: Panels,
         pieces: Sequence[tuple[int, Expr, Block]],
         origin: Expr | None,
@@ -332,7 +332,7 @@ class Writer:
         values = shaped(VALUES, found.key, found.column)
         inner = replace(inner, inputs=(*inner.inputs, scores, values))
         name = VALUES if self.packs else None
-        parts = Parts(inner, reduce, reduce.value, (), found.column, row, (), name)
+        parts = Contraction(inner, reduce, reduce.value, (), found.column, row, (), name)
         pieces = [(n, integer(0), block) for n, block in enumerate(self.values.blocks)]
         yield from self.tiles(parts, self.values, pieces, first, scores.shape[0])
 
@@ -353,6 +353,6 @@ def register_tile(task: Task, found: Attention, rows: int) -> tuple[int, int]:
     )
     reduce = Reduce("sum", (Axis("point", found.width.extent),), value)
     inner = replace(task, compute=Compute((spot, wide), reduce))
-    parts = Parts(inner, reduce, value, (), wide, spot, (), None)
+    parts = Contraction(inner, reduce, value, (), wide, spot, (), None)
     positions, vectors = tile_shape(parts, lanes)
     return positions, min(2, vectors) if task.target.fused else vectors

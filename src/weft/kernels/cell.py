@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from weft.kernels.arithmetic import integer, plus, times
+from weft.kernels.contraction import Contraction
 from weft.kernels.image_rows import next_rows
-from weft.kernels.parts import Parts
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
 from weft.loops.definition import COMBINE, neutral
@@ -47,7 +47,7 @@ class Cell:
         spans: first and one past the last of reduction axes that are not summed whole.
     """
 
-    parts: Parts
+    parts: Contraction
     block: Block
     first: Expr
     number: Expr

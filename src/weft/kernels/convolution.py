@@ -1,16 +1,14 @@
-"""Convolutions by a square window, recognised in a task."""
+"""Convolutions by a square window, recognized in a contraction."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.dtypes import DType
-from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import most_outputs
-from weft.loops.affine import affine
-from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
+from weft.loops.nodes import Axis, Buffer, Load, Var
 from weft.loops.walk import free_vars
 
 
@@ -29,7 +27,7 @@ class Convolution:
         stride: steps from one output to the next.
     """
 
-    parts: Parts
+    parts: Contraction
     rows: Axis
     columns: Axis
     channel: Axis
@@ -58,108 +56,58 @@ class Convolution:
         return tuple(axis for axis in axes if axis not in inside)
 
 
-def recognise(task: Task) -> Convolution | None:
-    """The convolution that a task is, if these loops can compute it."""
-    found = convolution_or_why(task)
-    return found if isinstance(found, Convolution) else None
+NOT_SQUARE = Refusal("it is no convolution of an image by a square window over all channels")
 
 
-NOT_SQUARE = "it is no convolution of an image by a square window over all channels"
+def square_convolution(task: Task) -> Convolution | Refusal:
+    """The convolution by a square window that a task is, or why it is none."""
+    return task.fact(_recognized)
 
 
-def convolution_or_why(task: Task) -> Convolution | Refusal:
-    """The convolution that a task is, or why these loops cannot compute it."""
-    parts = parts_or_why(task)
+def _recognized(task: Task) -> Convolution | Refusal:
+    parts = contraction_of(task)
     if isinstance(parts, Refusal):
         return parts
     if parts.reduce is None or parts.lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant filters, output channels fastest")
-    axes = {axis.var: axis for axis in parts.reduce.axes}
-    image = image_of(parts)
-    if image is None or parts.reduce.op != "sum" or len(axes) != 3:
-        return Refusal(NOT_SQUARE)
-    found = [_slide(part, axes) for part in image.index]
-    slides = [(place, *slide) for place, slide in enumerate(found) if slide]
-    channels = [
-        (place, axes[part.name])
-        for place, part in enumerate(image.index)
-        if isinstance(part, Var) and part.name in axes
+    image, channels = parts.image, parts.channels()
+    if image is None or parts.reduce.op != "sum" or len(parts.reduce.axes) != 3:
+        return NOT_SQUARE
+    slides = [
+        (place, each, each.tap)
+        for place, each in enumerate(parts.windows)
+        if each and each.tap and each.dilation == 1
     ]
     if len(slides) != 2 or len(channels) != 1:
-        return Refusal(NOT_SQUARE)
-    (first, tap_y, y, stride, before_y), (second, tap_x, x, stride_x, before_x) = slides
-    size = axes[tap_y].extent
+        return NOT_SQUARE
+    (first, down, tap_y), (second, across, tap_x) = slides
+    size, stride = down.taps, down.stride
     channel_place, channel = channels[0]
-    out = {axis.var: axis for axis in task.compute.axes}
-    weight = parts.weight_index()
-    wanted = [Var(tap_y), Var(tap_x), Var(channel.var)]
-    fixed = [part for place, part in enumerate(image.index) if not found[place]]
-    if axes[tap_x].extent != size or stride_x != stride:
+    if across.taps != size or across.stride != stride:
         return Refusal(
-            f"its window is {size}x{axes[tap_x].extent} by strides {stride} and {stride_x}"
+            f"its window is {size}x{across.taps} by strides {stride} and {across.stride}"
         )
     if stride >= min(size, 3) or most_outputs(size, stride) < 2:
         # Hardly an input that outputs share, or so many points that rounding is poor.
         return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
-    if (
-        sorted(map(str, weight)) != sorted(map(str, [*wanted, Var(parts.lanes.var)]))
-        or any({y, x, parts.lanes.var} & free_vars(part) for part in fixed)
-        or y not in out
-        or x not in out
-    ):
-        return Refusal(NOT_SQUARE)
-    taps = (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2]))
-    whole = Convolution(
+    weight = parts.weight_index()
+    wanted = [Var(tap_y.var), Var(tap_x.var), Var(channel.var)]
+    fixed = [part for place, part in enumerate(image.index) if place not in (first, second)]
+    moving = {down.out.var, across.out.var, parts.lanes.var}
+    read = sorted(map(str, [*wanted, Var(parts.lanes.var)]))
+    if sorted(map(str, weight)) != read or any(moving & free_vars(part) for part in fixed):
+        return NOT_SQUARE
+    if not parts.guarded_by_borders((down, across)):
+        return Refusal("its conditions are not those of an image's borders")
+    return Convolution(
         parts,
-        out[y],
-        out[x],
+        down.out,
+        across.out,
         channel,
         image,
         (first, second, channel_place),
-        (before_y, before_x),
-        taps,
+        (down.before, across.before),
+        (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2])),
         size,
         stride,
     )
-    if not _guards_are_borders(whole, (tap_y, tap_x)):
-        return Refusal("its conditions are not those of an image's borders")
-    return whole
-
-
-def image_of(parts: Parts) -> Load | None:
-    """The load of the input in ``input * filter``."""
-    match parts.value:
-        case Binary("mul", Load() as lhs, Load() as rhs):
-            pair = (lhs, rhs) if rhs.buffer == parts.weight else (rhs, lhs)
-            same = pair[0].buffer == parts.weight or pair[1].buffer != parts.weight
-            return None if same or pair[0].dtype is not DType.F32 else pair[0]
-        case _:
-            return None
-
-
-def _slide(part: Expr, taps: dict[str, Axis]) -> tuple[str, str, int, int] | None:
-    """Tap, output axis, stride and reach of ``stride * axis + tap - reach``."""
-    form = affine(part)
-    steps = {atom.name: step for atom, step in form.terms.items() if isinstance(atom, Var)}
-    inside = [name for name in steps if name in taps]
-    if len(steps) != 2 or len(form.terms) != 2 or len(inside) != 1 or steps[inside[0]] != 1:
-        return None
-    axis = next(name for name in steps if name != inside[0])
-    return None if steps[axis] < 1 else (inside[0], axis, steps[axis], -form.const)
-
-
-def _guards_are_borders(conv: Convolution, taps: tuple[str, str]) -> bool:
-    """Whether the guards hold exactly where the window lies on the input."""
-    for tap, axis, place, before in zip(
-        taps, (conv.rows, conv.columns), conv.places[:2], conv.before, strict=True
-    ):
-        guards = [guard for guard in conv.parts.guards if guard.tap == tap]
-        if not all(guard.is_along(axis.var) for guard in guards):
-            return False
-        extent = conv.source.shape[place]
-        for out in range(axis.extent):
-            for step in range(conv.size):
-                inside = 0 <= out * conv.stride + step - before < extent
-                if inside != all(guard.holds(out, step) for guard in guards):
-                    return False
-    return all(guard.tap in taps for guard in conv.parts.guards)

@@ -24,7 +24,7 @@ from math import prod
 from weft.dtypes import DType
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell
-from weft.kernels.parts import Parts
+from weft.kernels.contraction import Contraction
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.kernels.tiling import Block
 from weft.loops.affine import affine
@@ -55,7 +55,7 @@ from weft.loops.walk import (
 )
 
 
-def deep_axis(parts: Parts) -> Axis | None:
+def deep_axis(parts: Contraction) -> Axis | None:
     """The reduction axis along which vectors can hold several parts, if there is one.
 
     It is the innermost one, and all that is read along it lies side by side.
@@ -76,7 +76,7 @@ def deep_axis(parts: Parts) -> Axis | None:
     return axis if _lies_along(parts, value, axis.var) else None
 
 
-def _lies_along(parts: Parts, value: Expr, axis: str) -> bool:
+def _lies_along(parts: Contraction, value: Expr, axis: str) -> bool:
     """Whether all operands but the weight are read by neighbours along an axis, in all lanes."""
     assert parts.lanes is not None
     buffers = {buffer.name: buffer for buffer in parts.task.inputs}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.kernels.arithmetic import integer, plus
-from weft.kernels.parts import Parts
+from weft.kernels.contraction import Contraction
 from weft.loops.affine import Affine, affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Kind, Load, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute
@@ -42,7 +42,7 @@ class _Image:
     stride: int
 
 
-def next_rows(parts: Parts, origin: Expr | None, size: int, vectors: int) -> tuple[Stmt, ...]:
+def next_rows(parts: Contraction, origin: Expr | None, size: int, vectors: int) -> tuple[Stmt, ...]:
     """Hints for the tile below one of so many positions and vectors."""
     if origin is None or parts.tile is None or not parts.task.target.caches:
         return ()
@@ -63,12 +63,12 @@ def next_rows(parts: Parts, origin: Expr | None, size: int, vectors: int) -> tup
     return body
 
 
-def _steps(parts: Parts) -> int:
+def _steps(parts: Contraction) -> int:
     assert parts.reduce is not None
     return prod(axis.extent for axis in parts.reduce.axes)
 
 
-def _image(parts: Parts) -> _Image | None:
+def _image(parts: Contraction) -> _Image | None:
     """The image, if one is read by a window whose rows and channels are streams apart."""
     if parts.reduce is None or parts.value is None or parts.lanes is None or parts.tile is None:
         return None
@@ -89,7 +89,7 @@ def _image(parts: Parts) -> _Image | None:
 
 
 def _along(
-    parts: Parts,
+    parts: Contraction,
     load: Load,
     buffer: Buffer,
     row: Axis,
@@ -114,7 +114,7 @@ def _along(
     return _Image(load, buffer, row, rows[0], step, taps[0], fresh, column, stride)
 
 
-def _loops(parts: Parts, image: _Image) -> Iterator[tuple[str, range]]:
+def _loops(parts: Contraction, image: _Image) -> Iterator[tuple[str, range]]:
     """Reduction axes that lead to other streams."""
     assert parts.reduce is not None
     for axis in parts.reduce.axes:
@@ -128,7 +128,7 @@ def _loops(parts: Parts, image: _Image) -> Iterator[tuple[str, range]]:
             yield axis.var, range(axis.extent)
 
 
-def _hint(parts: Parts, image: _Image, origin: Expr, offset: int) -> Stmt:
+def _hint(parts: Contraction, image: _Image, origin: Expr, offset: int) -> Stmt:
     """For the line that is so many elements into what a tile reads of a row."""
     assert parts.reduce is not None
     assert parts.tile is not None

@@ -18,7 +18,7 @@ BYTES = frozenset({DType.I8, DType.U8})
 
 
 @dataclass(frozen=True)
-class Contraction:
+class IntegerContraction:
     """A sum of products of an activation by what constants alone decide.
 
     Attributes:
@@ -41,8 +41,12 @@ class Contraction:
     whole: Expr
 
 
-def contraction_or_why(task: Task) -> Contraction | Refusal:
-    """The contraction that a task is, or why these loops cannot compute it."""
+def integer_contraction(task: Task) -> IntegerContraction | Refusal:
+    """The contraction of bytes that a task is, or why it is none."""
+    return task.fact(_recognized)
+
+
+def _recognized(task: Task) -> IntegerContraction | Refusal:
     if not any(buffer.dtype in BYTES for buffer in task.inputs):
         return Refusal("what it sums is not made of bytes")
     found = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
@@ -69,7 +73,7 @@ def contraction_or_why(task: Task) -> Contraction | Refusal:
     weights = folded(weight, (channel, *reduce.axes), constants).reshape(shape)
     whole, added = _with_bias(task, reduce, channel)
     bias = np.zeros(channel.extent, np.int32) if added is None else added
-    return Contraction(task, reduce, activation, channel, positions, weights, bias, whole)
+    return IntegerContraction(task, reduce, activation, channel, positions, weights, bias, whole)
 
 
 def constants_of(task: Task) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from weft.kernels.packed import Product, product_or_why
+from weft.kernels.packed import Product, product_of
 from weft.kernels.task import Task
 from weft.loops.nodes import (
     Axis,
@@ -40,7 +40,7 @@ def layer_key(task: Task) -> str:
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
     ]
-    product = product_or_why(task)
+    product = product_of(task)
     if isinstance(product, Product):
         # Weights decide whether they fit fewer bits, and how many do not.
         lines.append(f"fewer bits but {product.window.most}")

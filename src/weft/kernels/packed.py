@@ -30,8 +30,8 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell
+from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
-from weft.kernels.parts import Parts, parts_or_why
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, slender
@@ -90,7 +90,7 @@ class Product:
         window: of the weights' exponents.
     """
 
-    parts: Parts
+    parts: Contraction
     axis: Axis
     scale: Expr
     window: Window
@@ -98,7 +98,7 @@ class Product:
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """Vectors of weights in fewer bits."""
-    product = product_or_why(task)
+    product = product_of(task)
     if isinstance(product, Refusal):
         return product
     sums = Sums("packed") if product.window.most else Sums("tiled", (1,))
@@ -115,12 +115,16 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     )
 
 
-def product_or_why(task: Task) -> Product | Refusal:
+def product_of(task: Task) -> Product | Refusal:
     """The product that a task is, or why these loops do not compute it."""
+    return task.fact(_recognized)
+
+
+def _recognized(task: Task) -> Product | Refusal:
     target = task.target
     if not target.caches or target.lanes(DType.F32) == 1 or not target.fused:
         return Refusal("the target lacks caches, vectors, or what multiplies and adds at once")
-    parts = parts_or_why(task)
+    parts = contraction_of(task)
     if isinstance(parts, Refusal):
         return parts
     found = _plain(parts)
@@ -146,7 +150,7 @@ def product_or_why(task: Task) -> Product | Refusal:
     return Product(parts, axis, scale, window)
 
 
-def _plain(parts: Parts) -> tuple[Axis, Expr, int] | None:
+def _plain(parts: Contraction) -> tuple[Axis, Expr, int] | None:
     """The sum's axis, what weights are multiplied by, and the dimension of the lanes."""
     reduce, lanes, value = parts.reduce, parts.lanes, parts.value
     if reduce is None or lanes is None or parts.weight is None or parts.tile or parts.guards:

@@ -183,12 +183,16 @@ def step_of(load: Load, var: str, steps: Sequence[int]) -> int | None:
 
 def take_apart(task: Task) -> Rows | None:
     """The rows of a task, or ``None`` where its reductions do not run over a common one."""
-    found = rows_or_why(task)
+    found = rows_of(task)
     return found if isinstance(found, Rows) else None
 
 
-def rows_or_why(task: Task) -> Rows | Refusal:
-    """The rows of a task, or why it has none."""
+def rows_of(task: Task) -> Rows | Refusal:
+    """The rows of a task, or why it has none; analyzed once for each task."""
+    return task.fact(_analyzed)
+
+
+def _analyzed(task: Task) -> Rows | Refusal:
     reduces = _reductions(task.compute.value)
     names = frozenset(axis.var for axis in task.compute.axes)
     if not reduces:

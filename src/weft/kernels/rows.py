@@ -13,7 +13,7 @@ from functools import partial
 from weft.kernels import lane_rows, vector_rows
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.generator import Generator
-from weft.kernels.passes import Rows, rows_or_why
+from weft.kernels.passes import Rows, rows_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import Kernel, Stmt
@@ -23,7 +23,7 @@ from weft.plan.implementation import Implementation, Operand
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """These loops, where they apply and gain something."""
-    rows = rows_or_why(task)
+    rows = rows_of(task)
     if isinstance(rows, Refusal):
         return rows
     if not _gains(rows):

@@ -60,12 +60,12 @@ def sorted_by_cost(proposed: Proposed) -> tuple[Alternative, ...]:
     return tuple(sorted(chain.from_iterable(offers), key=lambda each: each.cost))
 
 
-def _listed(generator: Generator, task: Task, known: Known) -> Offer:
+def _listed(generator: Generator, task: Task, alone: Task, known: Known) -> Offer:
     """What one of Weft's own generators proposes."""
     if not generator.any_threads:
         return generator.propose(task)
     if generator.name not in known:
-        known[generator.name] = generator.propose(replace(task, threads=1))
+        known[generator.name] = generator.propose(alone)
     return known[generator.name]
 
 
@@ -99,7 +99,9 @@ def proposals(task: Task, known: Known | None = None) -> Proposed:
             were not known are added.
     """
     known = {} if known is None else known
-    found = [(name, _listed(each, task, known)) for name, each in GENERATORS.builtin.items()]
+    # One task for all who are asked as for one thread: what it is, is analyzed once.
+    alone = replace(task, threads=1) if task.threads > 1 else task
+    found = [(name, _listed(each, task, alone, known)) for name, each in GENERATORS.builtin.items()]
     taken = {one.name for _, each in found if not isinstance(each, Refusal) for one in each}
     for each in GENERATORS.loaded:
         if each.part.library is not None and each.part.name not in task.libraries:

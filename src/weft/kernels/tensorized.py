@@ -27,7 +27,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.folding import foldable, folded, interval
-from weft.kernels.integers import Contraction, constants_of
+from weft.kernels.integers import IntegerContraction, constants_of
 from weft.kernels.nest import parallel
 from weft.kernels.requantize import ROUNDING, requantized
 from weft.loops.instruction import Instruction, instruction
@@ -94,7 +94,7 @@ class Shape:
         return f"{self.row.name}-{self.tile}x{self.block}"
 
 
-def fits(found: Contraction, row: Instruction) -> int | None:
+def fits(found: IntegerContraction, row: Instruction) -> int | None:
     """What is added to activations so that they are of the instruction's type; ``None``: nothing.
 
     The weights must be of its type as they are.
@@ -113,7 +113,7 @@ def fits(found: Contraction, row: Instruction) -> int | None:
     return shift if high + shift <= last else None
 
 
-def generate(found: Contraction, shape: Shape) -> Implementation:
+def generate(found: IntegerContraction, shape: Shape) -> Implementation:
     """The kernel of a contraction."""
     loops = _Loops(found, shape)
     body: list[Stmt] = []
@@ -125,7 +125,7 @@ def generate(found: Contraction, shape: Shape) -> Implementation:
     return Implementation(kernel, (*loops.values, *loops.operands()), shape.name)
 
 
-def _tiles(found: Contraction, tile: int) -> Iterator[tuple[int, int, int]]:
+def _tiles(found: IntegerContraction, tile: int) -> Iterator[tuple[int, int, int]]:
     """Ranges of the last axis of positions, each of whole tiles."""
     extent = found.positions[-1].extent if found.positions else 1
     whole = extent // tile * tile
@@ -138,7 +138,7 @@ def _tiles(found: Contraction, tile: int) -> Iterator[tuple[int, int, int]]:
 class _Loops:
     """Loops of one contraction for one instruction."""
 
-    def __init__(self, found: Contraction, shape: Shape) -> None:
+    def __init__(self, found: IntegerContraction, shape: Shape) -> None:
         self.found, self.shape = found, shape
         task = found.task
         _, self.lhs, self.rhs = shape.row.meaning.params

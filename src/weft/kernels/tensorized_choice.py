@@ -8,14 +8,14 @@ from math import prod
 
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.generator import Generator
-from weft.kernels.integers import Contraction, contraction_or_why
+from weft.kernels.integers import IntegerContraction, integer_contraction
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tensorized import Shape, fits, generate
 from weft.loops.instruction import instructions
 
 
-def shapes_of(found: Contraction) -> Iterator[Shape]:
+def shapes_of(found: IntegerContraction) -> Iterator[Shape]:
     """Instructions and tiles for a contraction."""
     target = found.task.target
     extent = found.positions[-1].extent if found.positions else 1
@@ -32,7 +32,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """The alternatives of this generator."""
     if not task.target.features:
         return Refusal(f"{task.target.name} has no instructions for it")
-    found = contraction_or_why(task)
+    found = integer_contraction(task)
     if isinstance(found, Refusal):
         return found
     offered = {shape.name: shape for shape in shapes_of(found)}
@@ -46,7 +46,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     )
 
 
-def cost(found: Contraction, shape: Shape) -> float:
+def cost(found: IntegerContraction, shape: Shape) -> float:
     """About how many cycles it takes."""
     positions = prod(axis.extent for axis in found.positions)
     channels, depth = found.weights.shape

@@ -27,9 +27,10 @@ from typing import TypeAlias
 
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
+from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.deep import Deep, deep_axis, deep_blocks, vectors_of
-from weft.kernels.parts import Parts, take_apart
 from weft.kernels.prefetch import following, prefetches
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, Kind, Stmt, Var
@@ -93,7 +94,7 @@ _Weight: TypeAlias = tuple[str, str]
 class _Writer:
     """Writes the loops of one task."""
 
-    parts: Parts
+    parts: Contraction
     form: Form
     params: list[Buffer] = field(default_factory=list[Buffer])
     operands: list[Operand] = field(default_factory=list[Operand])
@@ -232,7 +233,7 @@ def _place(block: Block) -> tuple[Expr, Expr]:
     return plus(times(counter, block.width), block.start), counter
 
 
-def _tiles(parts: Parts, axis: Axis, positions: int) -> list[Tile]:
+def _tiles(parts: Contraction, axis: Axis, positions: int) -> list[Tile]:
     """Tiles of so many positions of an axis."""
     taps = {each.var: each.extent for each in parts.reduce.axes} if parts.reduce else {}
     return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES)
@@ -254,7 +255,7 @@ def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
     return For("block", integer(0), integer(block.count), body, Kind.PARALLEL)
 
 
-def lane_count(parts: Parts) -> int:
+def lane_count(parts: Contraction) -> int:
     """Elements of a vector of accumulators."""
     if parts.lanes is None:
         return 1
@@ -263,7 +264,7 @@ def lane_count(parts: Parts) -> int:
     return target.lanes(dtype)
 
 
-def form_blocks(parts: Parts, form: Form) -> list[Block]:
+def form_blocks(parts: Contraction, form: Form) -> list[Block]:
     """The blocks of lanes of a form."""
     if parts.lanes is None:
         return [Block(0, 1, (1,))]
@@ -274,7 +275,7 @@ def form_blocks(parts: Parts, form: Form) -> list[Block]:
     return slender(blocks_of(extent, lanes, form.vectors), form.vectors) + deep
 
 
-def positions_of(parts: Parts, form: Form, block: Block) -> int:
+def positions_of(parts: Contraction, form: Form, block: Block) -> int:
     """Positions of the tiles of a block: of deep vectors as many as registers hold."""
     if block.depth == 1 or parts.tile is None:
         return form.positions
@@ -283,7 +284,7 @@ def positions_of(parts: Parts, form: Form, block: Block) -> int:
     return -(-parts.tile.extent // -(-parts.tile.extent // most))
 
 
-def usual_form(parts: Parts) -> Form:
+def usual_form(parts: Contraction) -> Form:
     """How the loops are cut and ordered if nobody measured anything better."""
     positions, vectors = tile_shape(parts, lane_count(parts))
     # Large weights are streamed once; small ones stay in cache over all rows.
@@ -291,7 +292,7 @@ def usual_form(parts: Parts) -> Form:
     return Form(positions, vectors, order, fetches_ahead(parts, vectors))
 
 
-def fetches_ahead(parts: Parts, vectors: int) -> bool:
+def fetches_ahead(parts: Contraction, vectors: int) -> bool:
     """Whether the weights come from so far away that they are fetched ahead."""
     if not parts.weight:
         return False
@@ -306,12 +307,12 @@ def fetches_ahead(parts: Parts, vectors: int) -> bool:
     return prefetches(parts.task.target, slab, slab * block.count)
 
 
-def applies(parts: Parts) -> bool:
+def applies(parts: Contraction) -> bool:
     """Whether these loops can compute a task."""
     return parts.lanes is not None or parts.reduce is None
 
 
-def fits(parts: Parts, form: Form) -> bool:
+def fits(parts: Contraction, form: Form) -> bool:
     """Whether the tiles are few: with very wide padding their code would go on and on."""
     axis = parts.tile
     if axis is None:
@@ -329,13 +330,13 @@ def generate(task: Task, form: Form | None = None) -> Implementation | None:
         task: what to compute.
         form: how the loops are cut and ordered; by default as ``usual_form`` says.
     """
-    parts = take_apart(task)
-    if parts is None or not applies(parts):
+    parts = contraction_of(task)
+    if isinstance(parts, Refusal) or not applies(parts):
         return None
     return write(parts, form or usual_form(parts))
 
 
-def write(parts: Parts, form: Form) -> Implementation | None:
+def write(parts: Contraction, form: Form) -> Implementation | None:
     """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
     if not fits(parts, form):
         return None

@@ -16,10 +16,10 @@ from math import prod
 
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative, Sums
+from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.generator import Generator
 from weft.kernels.guards import Guard
-from weft.kernels.parts import Parts, parts_or_why, take_apart
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiled import (
@@ -42,7 +42,7 @@ MOST_TAPS = 64
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """The usual form and others, those that look best first."""
-    parts = parts_or_why(task)
+    parts = contraction_of(task)
     if isinstance(parts, Refusal):
         return _of_one_filter(task) or parts
     if not tiled.applies(parts):
@@ -65,7 +65,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     )
 
 
-def _alternative(parts: Parts, form: Form, cost: float) -> Alternative:
+def _alternative(parts: Contraction, form: Form, cost: float) -> Alternative:
     """A form; whatever its tiles, every lane adds in the order of the loops."""
     sums = Sums("tiled", (form.depth,))
     make, known = partial(tiled.write, parts, form), partial(tiled.fits, parts, form)
@@ -75,8 +75,8 @@ def _alternative(parts: Parts, form: Form, cost: float) -> Alternative:
 def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
     """Deep vectors for a sum that has no axis of filters."""
     wider = single_lane(task)
-    parts = take_apart(wider) if wider else None
-    if parts is None or not tiled.applies(parts):
+    parts = contraction_of(wider) if wider else None
+    if not isinstance(parts, Contraction) or not tiled.applies(parts):
         return ()
     costs = {form: cycles(parts, form) for form in deep_forms(parts)}
     return tuple(
@@ -87,7 +87,7 @@ def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
     )
 
 
-def forms(parts: Parts) -> Iterator[Form]:
+def forms(parts: Contraction) -> Iterator[Form]:
     """All forms worth trying."""
     usual = usual_form(parts)
     count = -(-parts.lane_extent // lane_count(parts))
@@ -105,7 +105,7 @@ def forms(parts: Parts) -> Iterator[Form]:
                 yield replace(form, order=Order.ROWS)
 
 
-def deep_forms(parts: Parts) -> Iterator[Form]:
+def deep_forms(parts: Contraction) -> Iterator[Form]:
     """Forms whose last vectors hold several parts of sums in lanes that would be idle."""
     axis, lanes = deep_axis(parts), lane_count(parts)
     if axis is None or (parts.tile is not None and not is_product(parts)):
@@ -129,7 +129,7 @@ def deep_forms(parts: Parts) -> Iterator[Form]:
                 yield replace(form, order=Order.TILES, ahead=False)
 
 
-def shapes(parts: Parts, count: int) -> list[tuple[int, int]]:
+def shapes(parts: Contraction, count: int) -> list[tuple[int, int]]:
     """Positions and vectors of register tiles whose accumulators fit the registers.
 
     Args:
@@ -153,12 +153,12 @@ def shapes(parts: Parts, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def cycles(parts: Parts, form: Form) -> float:
+def cycles(parts: Contraction, form: Form) -> float:
     """About how many cycles a form takes on one core."""
     return max(arithmetic(parts, form), traffic(parts, form))
 
 
-def products(parts: Parts, form: Form) -> float:
+def products(parts: Contraction, form: Form) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
     vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
@@ -170,7 +170,7 @@ def products(parts: Parts, form: Form) -> float:
     )
 
 
-def arithmetic(parts: Parts, form: Form) -> float:
+def arithmetic(parts: Contraction, form: Form) -> float:
     """Cycles for multiply-adds and loads from the first cache."""
     total = 0.0
     for block in form_blocks(parts, form):
@@ -180,7 +180,7 @@ def arithmetic(parts: Parts, form: Form) -> float:
     return total * prod(axis.extent for axis in parts.outer)
 
 
-def _tile(parts: Parts, block: Block, positions: int) -> float:
+def _tile(parts: Contraction, block: Block, positions: int) -> float:
     """Cycles of one register tile."""
     vectors = vectors_of(block, lane_count(parts))
     target = parts.task.target
@@ -199,7 +199,7 @@ def _tile(parts: Parts, block: Block, positions: int) -> float:
     return steps * step + ends
 
 
-def reduction(parts: Parts) -> float:
+def reduction(parts: Contraction) -> float:
     """Steps of the reduction for one output, of those taps that lie inside, on average."""
     assert parts.reduce is not None
     steps = 1.0
@@ -234,7 +234,7 @@ def _cut(extent: int, size: int) -> list[tuple[int, int]]:
     return [(size, whole), (rest, 1)] if rest else [(size, whole)]
 
 
-def traffic(parts: Parts, form: Form) -> float:
+def traffic(parts: Contraction, form: Form) -> float:
     """Cycles for what comes from beyond the first cache, again and again."""
     target = parts.task.target
     if not target.caches:
@@ -263,7 +263,7 @@ def _rate(size: float, target: Target) -> float:
     return target.near if size <= target.caches[-1] / 2 else target.far
 
 
-def _bytes(parts: Parts) -> tuple[float, float]:
+def _bytes(parts: Contraction) -> tuple[float, float]:
     """Of what the positions read, and of what the lanes read."""
     assert parts.value is not None
     used = {load.buffer for load in loads(parts.value)}

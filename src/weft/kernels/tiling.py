@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.kernels.contraction import Contraction
 from weft.kernels.guards import Guard
-from weft.kernels.parts import Parts
 from weft.loops.walk import free_vars, loads
 from weft.targets.target import Target
 
@@ -54,7 +54,7 @@ def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:
     return found
 
 
-def tile_shape(parts: Parts, lanes: int) -> tuple[int, int]:
+def tile_shape(parts: Contraction, lanes: int) -> tuple[int, int]:
     """Positions and vectors of a register tile for the target."""
     registers = parts.task.target.registers
     count = -(-parts.lanes.extent // lanes) if parts.lanes else 1
@@ -112,7 +112,7 @@ def _cycles(target: Target, positions: int, count: int, size: int, vectors: int)
     return total
 
 
-def is_product(parts: Parts) -> bool:
+def is_product(parts: Contraction) -> bool:
     """Whether lanes and positions come from different operands, so that a tile reuses both."""
     if parts.value is None or parts.lanes is None or parts.tile is None:
         return False

@@ -27,8 +27,8 @@ from math import prod
 from weft.dtypes import DType
 from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import LANE, Cell, replaced
+from weft.kernels.contraction import Contraction
 from weft.kernels.convolution import Convolution
-from weft.kernels.parts import Parts
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import Block, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
@@ -303,7 +303,7 @@ class _Writer:
             return body[0]
         return For("group", integer(0), integer(group.count), body, kind)
 
-    def product_parts(self, tiles: int, width: int) -> Parts:
+    def product_parts(self, tiles: int, width: int) -> Contraction:
         """``product[point][tile][lane] = sum over channels``, taken apart."""
         conv = self.conv
         assert conv.parts.lanes is not None
@@ -325,7 +325,7 @@ class _Writer:
             inputs=(data, weight),
             output=output,
         )
-        return Parts(task, reduce, value, (), lane, tile, (), "filter")
+        return Contraction(task, reduce, value, (), lane, tile, (), "filter")
 
     def multiply(self, group: Block, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
         """The matrix product of one point, for one group of output channels."""

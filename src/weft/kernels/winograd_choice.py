@@ -7,7 +7,7 @@ from functools import partial
 from weft.dtypes import DType
 from weft.kernels import winograd
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.convolution import Convolution, convolution_or_why, recognise
+from weft.kernels.convolution import Convolution, square_convolution
 from weft.kernels.generator import Generator
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
@@ -127,7 +127,7 @@ def _wanted(task: Task) -> Convolution | Refusal:
         return Refusal("it rounds more than the definition, and exact kernels were asked for")
     if not task.target.caches:
         return Refusal("the target has no caches, and its memory is short for the transforms")
-    return convolution_or_why(task)
+    return square_convolution(task)
 
 
 def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
@@ -136,8 +136,8 @@ def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
 
 def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
     """The kernel for ``outputs`` by ``outputs`` at once, ``tiles`` such tiles at a time."""
-    conv = recognise(task)
-    if conv is None or outputs > most_outputs(conv.size, conv.stride):
+    conv = square_convolution(task)
+    if isinstance(conv, Refusal) or outputs > most_outputs(conv.size, conv.stride):
         return None
     return _write(conv, outputs, tiles)
 

@@ -16,7 +16,7 @@ from weft.kernels.task import Task
 from weft.ops.record import ExternBody
 from weft.plan.implementation import Implementation, Operand, Outside
 from weft_onednn.library import Offer, needed, offer, onednn
-from weft_onednn.shape import After, Asked, Recognised, as_product, recognise
+from weft_onednn.shape import After, Asked, Recognized, as_product, recognize
 
 NAME = "onednn"
 PRODUCT = "onednn-product"
@@ -35,12 +35,12 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     )
 
 
-def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | Refusal:
+def _found(task: Task) -> dict[str, tuple[Recognized, Offer]] | Refusal:
     """What oneDNN offers, by the names of alternatives, or why there is nothing."""
     if task.threads > 1:
         # Measured, its threads and Weft's take the cores from one another.
         return Refusal("it is only asked for what runs on one thread")
-    convolution = recognise(task)
+    convolution = recognize(task)
     if isinstance(convolution, Refusal):
         return convolution
     if task.exact and any(each.kind != "add" for each in convolution.asked.after):
@@ -48,7 +48,7 @@ def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | Refusal:
             "oneDNN's ReLU and clip make numbers of what is none, and exact kernels were asked for"
         )
     library = onednn()
-    found: dict[str, tuple[Recognised, Offer]] = {}
+    found: dict[str, tuple[Recognized, Offer]] = {}
     refusal = Refusal("")
     for name, known in ((NAME, convolution), (PRODUCT, as_product(convolution))):
         if known is None:
@@ -61,7 +61,7 @@ def _found(task: Task) -> dict[str, tuple[Recognised, Offer]] | Refusal:
     return found or refusal
 
 
-def _write(task: Task, name: str, known: Recognised, offered: Offer) -> Implementation:
+def _write(task: Task, name: str, known: Recognized, offered: Offer) -> Implementation:
     """The call, beside the loops that say what it computes."""
     asked = known.asked
     text = layer_text(asked, offered)

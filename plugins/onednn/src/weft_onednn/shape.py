@@ -1,18 +1,16 @@
-"""Convolutions that oneDNN can compute, recognised in a task."""
+"""Convolutions that oneDNN can compute, recognized in a contraction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from weft.dtypes import DType
-from weft.kernels.convolution import image_of
-from weft.kernels.parts import Parts, parts_or_why
+from weft.kernels.contraction import Contraction, Window, contraction_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
 from weft.loops.walk import reduces
 from weft.plan.implementation import Blocking
@@ -80,7 +78,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognized:
     """A convolution in a task.
 
     Attributes:
@@ -104,50 +102,21 @@ class Recognised:
         return Blocking(self.seen, self.axes, self.asked.filter, tuple(order), tuple(blocks))
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """A dimension of the image that outputs, and perhaps a window, go along."""
-
-    size: int
-    step: int
-    out: Axis
-    tap: Axis | None
-    stride: int
-    dilation: int
-    before: int
-
-    @property
-    def taps(self) -> int:
-        return self.tap.extent if self.tap else 1
-
-    @property
-    def behind(self) -> int:
-        """Padding behind the image."""
-        last = (self.out.extent - 1) * self.stride + (self.taps - 1) * self.dilation
-        return last - self.before + 1 - self.size
-
-    @property
-    def whole(self) -> bool:
-        """Whether outputs are the image's, one by one."""
-        plain = self.tap is None and self.stride == 1 and self.before == 0
-        return plain and self.size == self.out.extent
+_NOTHING = Window(1, 0, Axis("", 1), None, 1, 1, 0)
 
 
-_NOTHING = _Side(1, 0, Axis("", 1), None, 1, 1, 0)
-
-
-def recognise(task: Task) -> Recognised | Refusal:
+def recognize(task: Task) -> Recognized | Refusal:
     """The convolution that a task is, or why oneDNN is not asked for it."""
-    parts = parts_or_why(task)
+    parts = contraction_of(task)
     if isinstance(parts, Refusal):
         return parts
-    image = image_of(parts)
+    image = parts.image
     if image is None or parts.reduce is None or parts.lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant filters, output channels fastest")
     buffers = {buffer.name: buffer for buffer in task.inputs}
     if parts.reduce.op != "sum" or any(each.dtype is not DType.F32 for each in task.inputs):
         return Refusal("it is no sum in f32")
-    found = _sides(parts, image, buffers[image.buffer])
+    found = _sides(parts, buffers[image.buffer])
     if isinstance(found, Refusal):
         return found
     channel, channel_step, batch, sides = found
@@ -180,10 +149,10 @@ def recognise(task: Task) -> Recognised | Refusal:
         task.threads,
     )
     seen = buffers[parts.weight].shape
-    return Recognised(asked, image.buffer, parts.weight, bias, added, seen, axes)
+    return Recognized(asked, image.buffer, parts.weight, bias, added, seen, axes)
 
 
-def as_product(known: Recognised) -> Recognised | None:
+def as_product(known: Recognized) -> Recognized | None:
     """A convolution of single pixels, which lie in one row, as a product of matrices."""
     asked = known.asked
     pixels = [axis for axis, size in enumerate(asked.source.dims) if axis != _CHANNELS and size > 1]
@@ -226,22 +195,15 @@ def _tensor(dims: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
 
 
 def _sides(
-    parts: Parts, image: Load, source: Buffer
-) -> tuple[Axis, int, _Side, tuple[_Side, ...]] | Refusal:
+    parts: Contraction, source: Buffer
+) -> tuple[Axis, int, Window, tuple[Window, ...]] | Refusal:
     """The axis of channels and its step, the batch, and rows and columns."""
-    assert parts.reduce is not None
-    taps = {axis.var: axis for axis in parts.reduce.axes}
-    outs = {axis.var: axis for axis in parts.task.compute.axes}
-    channels: list[tuple[int, Axis]] = []
-    sides: list[_Side] = []
-    for place, part in enumerate(image.index):
-        if isinstance(part, Var) and part.name in taps:
-            channels.append((source.steps[place], taps[part.name]))
-            continue
-        side = _side(part, source.shape[place], source.steps[place], taps, outs)
-        if side is None:
-            return Refusal("its window moves in a way that oneDNN cannot express")
-        sides.append(side)
+    channels = parts.channels()
+    places = {place for place, _ in channels}
+    found = [each for place, each in enumerate(parts.windows) if place not in places]
+    sides = [each for each in found if each is not None and each.before >= 0]
+    if len(sides) < len(found):
+        return Refusal("its window moves in a way that oneDNN cannot express")
     if len(channels) != 1:
         return Refusal("it is no convolution over one dimension of channels")
     sides.sort(key=lambda side: -side.step)
@@ -251,52 +213,16 @@ def _sides(
     if len(sides) > _SIDES:
         return Refusal("it has more than two spatial dimensions")
     sides = [_NOTHING] * (_SIDES - len(sides)) + sides
-    if not _borders(parts, sides):
-        return Refusal("its conditions are not those of an image's borders")
-    step, channel = channels[0]
-    return channel, step, batch, tuple(sides)
-
-
-def _side(
-    part: Expr, size: int, step: int, taps: Mapping[str, Axis], outs: Mapping[str, Axis]
-) -> _Side | None:
-    """``stride * out + dilation * tap - before``, with or without a tap."""
-    form = affine(part)
-    names = {atom.name: count for atom, count in form.terms.items() if isinstance(atom, Var)}
-    along = [name for name in names if name in outs]
-    window = [name for name in names if name in taps]
-    if (
-        len(names) != len(form.terms)
-        or len(along) != 1
-        or len(window) > 1
-        or form.const > 0
-        or min(names.values()) < 1
-    ):
-        return None
-    tap = taps[window[0]] if window else None
-    dilation = names[window[0]] if window else 1
-    out = outs[along[0]]
-    return _Side(size, step, out, tap, names[along[0]], dilation, -form.const)
-
-
-def _borders(parts: Parts, sides: Sequence[_Side]) -> bool:
-    """Whether the guards hold exactly where the windows lie on the image."""
-    named = {side.tap.var: side for side in sides if side.tap}
-    for guard in parts.guards:
-        if guard.tap not in named or not guard.is_along(named[guard.tap].out.var):
-            return False
-    for name, side in named.items():
-        guards = [guard for guard in parts.guards if guard.tap == name]
-        for out in range(side.out.extent):
-            for tap in range(side.taps):
-                at = out * side.stride + tap * side.dilation - side.before
-                if (0 <= at < side.size) != all(guard.holds(out, tap) for guard in guards):
-                    return False
     bare = (side for side in sides if not side.tap)
-    return all(side.before == 0 and side.behind <= 0 for side in bare)
+    if not parts.guarded_by_borders(sides) or any(side.before or side.behind > 0 for side in bare):
+        return Refusal("its conditions are not those of an image's borders")
+    ((place, channel),) = channels
+    return channel, source.steps[place], batch, tuple(sides)
 
 
-def _filter_axes(parts: Parts, channel: Axis, sides: Sequence[_Side]) -> tuple[int, ...] | None:
+def _filter_axes(
+    parts: Contraction, channel: Axis, sides: Sequence[Window]
+) -> tuple[int, ...] | None:
     """The filter's dimensions for output channels, input channels, rows and columns."""
     assert parts.lanes is not None
     assert parts.reduce is not None
@@ -320,7 +246,7 @@ _MORE = Refusal("what follows the sum is more than biases, residuals, a ReLU or 
 
 
 def _after(
-    task: Task, parts: Parts, order: Sequence[str]
+    task: Task, parts: Contraction, order: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[After, ...]] | Refusal:
     """The bias, the buffers that are added then, and what is done to the sums, in order."""
     assert parts.lanes is not None

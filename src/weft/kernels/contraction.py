@@ -1,10 +1,17 @@
-"""A task taken apart: its reduction, its guards and the roles of its axes."""
+"""The analysis of a contraction: its reduction, the roles of its axes, and its windows.
+
+A contraction reduces at most once: convolutions, matrix products, pooling, sums.  All generators
+of such loops, those of plugins too, read this one analysis, which is made once for a task.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
+from weft.dtypes import DType
 from weft.kernels.guards import Guard, unguarded
 from weft.kernels.refusal import Refusal
 from weft.kernels.sliding import Slide, slide
@@ -17,9 +24,65 @@ MAX_STATIC_TAPS = 16
 """Taps along the tiled axis that are written out; more are looped over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A dimension of an image that is read at ``stride * out + dilation * tap - before``.
+
+    Attributes:
+        size: of the dimension; step: elements from one place to the next.
+        out: the axis of outputs; tap: the reduction axis, if there is one.
+    """
+
+    size: int
+    step: int
+    out: Axis
+    tap: Axis | None
+    stride: int
+    dilation: int
+    before: int
+
+    @property
+    def taps(self) -> int:
+        """How many places an output reads."""
+        return self.tap.extent if self.tap else 1
+
+    @property
+    def behind(self) -> int:
+        """How far the last window reaches past the image."""
+        last = (self.out.extent - 1) * self.stride + (self.taps - 1) * self.dilation
+        return last - self.before + 1 - self.size
+
+    @property
+    def whole(self) -> bool:
+        """Whether outputs are the image's places, one by one."""
+        plain = self.tap is None and self.stride == 1 and self.before == 0
+        return plain and self.size == self.out.extent
+
+    def inside(self, out: int, tap: int) -> bool:
+        """Whether a tap of an output lies on the image."""
+        return 0 <= out * self.stride + tap * self.dilation - self.before < self.size
+
+
+def _window(
+    part: Expr, size: int, step: int, taps: Mapping[str, Axis], outs: Mapping[str, Axis]
+) -> Window | None:
+    """The window that an index moves, with or without a tap."""
+    form = affine(part)
+    factors = {atom.name: count for atom, count in form.terms.items() if isinstance(atom, Var)}
+    along = [name for name in factors if name in outs]
+    inside = [name for name in factors if name in taps]
+    plain = len(factors) == len(form.terms) == len(along) + len(inside)
+    if not plain or len(along) != 1 or len(inside) > 1 or min(factors.values()) < 1:
+        return None
+    tap = taps[inside[0]] if inside else None
+    dilation = factors[inside[0]] if inside else 1
+    out = outs[along[0]]
+    return Window(size, step, out, tap, factors[out.var], dilation, -form.const)
+
+
 @dataclass(frozen=True)
-class Parts:
-    """A task taken apart.
+class Contraction:
+    """A task with at most one reduction, taken apart.
 
     Attributes:
         reduce: the one reduction, if there is one; value: without its guards.
@@ -38,6 +101,61 @@ class Parts:
     outer: tuple[Axis, ...]
     weight: str | None
     slide: Slide | None = None
+
+    @cached_property
+    def image(self) -> Load | None:
+        """The load of the input in ``input * filter``, in ``f32``."""
+        match self.value:
+            case Binary("mul", Load() as lhs, Load() as rhs):
+                pair = (lhs, rhs) if rhs.buffer == self.weight else (rhs, lhs)
+                same = pair[0].buffer == self.weight or pair[1].buffer != self.weight
+                return None if same or pair[0].dtype is not DType.F32 else pair[0]
+            case _:
+                return None
+
+    @cached_property
+    def windows(self) -> tuple[Window | None, ...]:
+        """For each dimension of the image how outputs move along it, where that is by a window."""
+        if self.image is None or self.reduce is None:
+            return ()
+        name = self.image.buffer
+        buffer = next(each for each in self.task.inputs if each.name == name)
+        taps = {axis.var: axis for axis in self.reduce.axes}
+        outs = {axis.var: axis for axis in self.task.compute.axes}
+        return tuple(
+            _window(part, size, step, taps, outs)
+            for part, size, step in zip(self.image.index, buffer.shape, buffer.steps, strict=True)
+        )
+
+    def channels(self) -> list[tuple[int, Axis]]:
+        """The dimensions of the image that a reduction axis walks plainly, and these axes."""
+        if self.image is None or self.reduce is None:
+            return []
+        taps = {axis.var: axis for axis in self.reduce.axes}
+        index = enumerate(self.image.index)
+        return [
+            (place, taps[part.name])
+            for place, part in index
+            if isinstance(part, Var) and part.name in taps
+        ]
+
+    def guarded_by_borders(self, windows: Sequence[Window]) -> bool:
+        """Whether all guards hold exactly where windows lie on the image.
+
+        Args:
+            windows: those with a tap; each guard must be of one of them.
+        """
+        named = {window.tap.var: window for window in windows if window.tap}
+        for guard in self.guards:
+            if guard.tap not in named or not guard.is_along(named[guard.tap].out.var):
+                return False
+        for name, window in named.items():
+            guards = [guard for guard in self.guards if guard.tap == name]
+            for out in range(window.out.extent):
+                for tap in range(window.taps):
+                    if window.inside(out, tap) != all(guard.holds(out, tap) for guard in guards):
+                        return False
+        return True
 
     @property
     def tile_guards(self) -> tuple[Guard, ...]:
@@ -105,14 +223,12 @@ class Parts:
         return map_expr(value, swap)
 
 
-def take_apart(task: Task) -> Parts | None:
-    """The parts of a task that these loops can compute, or ``None``."""
-    found = parts_or_why(task)
-    return found if isinstance(found, Parts) else None
+def contraction_of(task: Task) -> Contraction | Refusal:
+    """The contraction that a task is, or why it is none; analyzed once for each task."""
+    return task.fact(_analyzed)
 
 
-def parts_or_why(task: Task) -> Parts | Refusal:
-    """The parts of a task, or why these loops cannot compute it."""
+def _analyzed(task: Task) -> Contraction | Refusal:
     reductions = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
     if len(reductions) > 1:
         return Refusal(f"it has {len(reductions)} reductions")
@@ -145,7 +261,7 @@ def parts_or_why(task: Task) -> Parts | Refusal:
         value = _scaled_weights(value, tile.var)
     weight = _packable(task, value, lanes) if reduce else None
     move = slide(reduce, value, guards, lanes, tile) if reduce and value else None
-    return Parts(task, reduce, value, guards, lanes, tile, outer, weight, move)
+    return Contraction(task, reduce, value, guards, lanes, tile, outer, weight, move)
 
 
 def _scaled_weights(value: Expr, tile: str) -> Expr:
