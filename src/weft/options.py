@@ -36,6 +36,8 @@ PlanSource: TypeAlias = Plan | PlanText | str | Path
 Inputs: TypeAlias = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 """Arrays for the inputs of a network, in order or by name."""
 Tune: TypeAlias = bool | Literal["cached"]
+Parameters: TypeAlias = str | Sequence[str]
+"""``runtime`` for all weights, or names of constants; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,9 @@ class Options:
         tune_seconds: for how long networks run while tuning; building them comes on top.
         plan: the plan to build in place of a new one; see ``Net.plan_from``.  Target, threads,
             ``exact``, ``plain`` and libraries are the plan's.
+        parameters: weights that are given at run time: ``runtime`` for all of them, or their names.
+            What is built depends on the architecture only, so that further checkpoints need no
+            compiler; ``CompiledNet.load`` replaces them.
         flavour: dialect of C: ``c89``, ``c99`` or ``gnu``; the target's if not given.
         ram: limit in bytes for arena, stack, state, inputs and outputs.
         flash: limit in bytes for code and constants.
@@ -93,6 +98,7 @@ class Options:
     tune: Tune = False
     tune_seconds: float = TUNE_SECONDS
     plan: PlanSource | None = None
+    parameters: Parameters = ()
     flavour: str = ""
     ram: int | None = None
     flash: int | None = None
@@ -118,6 +124,12 @@ class Options:
             flavour_named(self.flavour)
         if self.weights not in ("arrays", "blob"):
             raise UserError("weights are written as arrays or blob", got=repr(self.weights))
+        if isinstance(self.parameters, str):
+            names = (self.parameters,) if self.parameters else ()
+            object.__setattr__(self, "parameters", names)
+        if self.weights == "blob" and self.parameters:
+            fix = "Leave weights out: what is constant besides is written as arrays."
+            raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
         if self.parts < 0:
             rule = "parts must not be negative; 0 is one for each function"
             raise UserError(rule, got=str(self.parts))
@@ -144,6 +156,7 @@ class Options:
             self.flavour,
             self.ram,
             self.flash,
+            tuple(self.parameters),
         )
 
     def of_plan(self, plan: PlanText, *names: str) -> Options:
@@ -158,7 +171,7 @@ class Options:
             UserError: an option contradicts the plan.
         """
         made = plan.constraints
-        names = ("exact", "plain", "libraries", *names)
+        names = ("exact", "plain", "libraries", "parameters", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
         own |= {"target": plan.target, "threads": plan.threads}
         tune = self.tune if made.tuned else False
@@ -203,6 +216,7 @@ class CompileKeywords(TuneKeywords, total=False):
     tune: Tune
     tune_seconds: float
     plan: PlanSource | None
+    parameters: Parameters
 
 
 class CompareKeywords(TypedDict, total=False):
@@ -223,6 +237,7 @@ class PlanKeywords(TypedDict, total=False):
     choices: Mapping[str, str] | None
     tune: Tune
     plan: PlanSource | None
+    parameters: Parameters
     flavour: str
     ram: int | None
     flash: int | None

@@ -10,12 +10,11 @@ import numpy as np
 
 from weft.api.given import machine_of, text_of
 from weft.api.network import Network, bound
-from weft.api.planned import made_plan
+from weft.api.planned import lowered, made_plan
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.export.golden import sample_inputs
 from weft.options import Options
-from weft.plan.lower import lower
 from weft.plan.plan import Plan
 from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
@@ -72,6 +71,7 @@ class Build:
             "plain": asked.plain,
             "tuned": asked.tune,
             "planned": asked.plan,
+            "parameters at run time": asked.parameters,
         }
         return ", ".join([*parts, *(word for word, on in words.items() if on), *asked.libraries])
 
@@ -84,13 +84,13 @@ class Build:
         """
         asked = self.options
         parts = (self.machine, asked.threads, asked.exact, asked.plain, asked.tune)
-        parts += (digest_of(choices), asked.libraries, str(asked.plan or ""))
+        parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:
         """A network, built."""
         options = replace(self.options, target=self.machine, choices=choices or None, tune=False)
-        program = lower(made_plan(bound(net, options.batch), options))
+        program = lowered(made_plan(bound(net, options.batch), options))
         return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 
     def tune(
@@ -111,7 +111,7 @@ class Build:
             report: is told what happens.
         """
         static = bound(net, self.options.batch)
-        options = replace(self.options, target=self.machine, tune=False, plain=False)
+        options = replace(self.options, target=self.machine, tune=False, plain=False, parameters=())
 
         def plan(choices: Mapping[str, str]) -> Plan:
             return made_plan(static, replace(options, choices=choices))

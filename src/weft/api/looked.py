@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, Unpack, cast
 
@@ -165,7 +166,7 @@ def verify(
         The outputs, then what steps make in order of execution, as far as the
         oracle knows it.
     """
-    asked = chosen(PlanKeywords, options, keywords)
+    asked = replace(chosen(PlanKeywords, options, keywords), parameters=())
     net = bound(net)
     arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
     plan = made_plan(net, asked)

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self, Unpack
+from pathlib import Path
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 
 from weft.api import looked, network, planned
 from weft.api.building import build_here
 from weft.api.named import Outputs, call_inputs, call_outputs, named_outputs, outputs_type
-from weft.api.source import Source, note_built
+from weft.api.parameters import loaded, same_architecture, without_values
+from weft.api.source import Source, note_built, open_file
 from weft.api.streams import Stream, checked_states
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
@@ -227,7 +229,8 @@ class Net(Shown):
         choices = Choices().known(way.context) if asked.tune else Measured()
         # Neither what it takes to build the net nor the net built keeps what planning remembers.
         later = Net(self.origin, None, self.states)
-        key = way.key(self.identity, choices)
+        identity = without_values(self, way.options.parameters).identity
+        key = way.key(identity, choices)
         library = recalled(Cache(), key, lambda: way.library(later, choices))
         if library is None:
             if asked.tune is True:
@@ -236,13 +239,17 @@ class Net(Shown):
             library = way.library(Net(self.graph, None, self.states), choices)
             path = self.origin.path if isinstance(self.origin, Source) else ""
             made_for = MadeFor(path or self.graph.name, way.told())
-            remember(Cache(), way.key(self.identity, choices), library.built, made_for)
+            remember(Cache(), way.key(identity, choices), library.built, made_for)
             if isinstance(self.origin, Source):
                 note_built(self.origin, self.graph.name)
         same = replace(asked, tune=asked.tune and "cached", plan=way.options.plan)
         kind = _Streaming if self.states else CompiledNet
         again = partial(Net.compile, later, options=same)
-        return kind(later._bound_later(asked.batch), library, again)
+        preparing = library.built.preparing
+        if preparing is None:
+            return kind(later.bound_later(asked.batch), library, again)
+        library.load(loaded(self.graph, preparing.parameters, self.graph.constants))
+        return kind(later.bound_later(asked.batch), library, again, self)
 
     def tune(
         self,
@@ -272,7 +279,7 @@ class Net(Shown):
         net = Net(self.graph)
         return way.tune(net, known, seconds, network.arranged_inputs(net, inputs), report)
 
-    def _bound_later(self, batch: int) -> Net:
+    def bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""
         if isinstance(self.origin, Graph):
             return self.bound(batch)
@@ -299,11 +306,13 @@ class CompiledNet(Shown):
         net: what was built.
         library: the loaded code.
         again: builds it once more, from the cache: what a pickled one becomes.
+        source: what was compiled, its open dimension not bound yet, where weights can be loaded.
     """
 
     net: Net
     library: Library
     again: Callable[[], CompiledNet] = field(repr=False, compare=False)
+    source: Net | None = field(default=None, repr=False, compare=False)
 
     def __copy__(self) -> CompiledNet:
         return self
@@ -337,6 +346,44 @@ class CompiledNet(Shown):
         given: Any = inputs  # a cast would cost a tenth of a small network's call
         outputs = self.library(*given, out=out)  # pyright: ignore[reportUnknownArgumentType]
         return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
+
+    def load(self, weights: Mapping[str, ArrayLike] | Net | str | Path) -> None:
+        """Runs on other weights from now on; calls that run meanwhile finish on the old ones.
+
+        ``net`` is then the net with these weights, and a pickle has them.
+
+        Args:
+            weights: arrays by the names of the model's constants, another net of the same
+                architecture, or the file of one.
+
+        Raises:
+            UserError: the net was not compiled with ``parameters``, or names, types, shapes or
+                the architecture differ; all faults are listed, and the old weights stay.
+        """
+        source, preparing = self.source, self.library.built.preparing
+        if source is None or preparing is None:
+            fix = 'Compile it with parameters="runtime".'
+            raise UserError(f"the weights of {self.library.built.name} are constants", fix=fix)
+        if isinstance(weights, str | Path):
+            weights = Net(*open_file(Path(weights)))
+        ports = preparing.parameters
+        if isinstance(weights, Net):
+            arrays = loaded(source.graph, ports, weights.graph.constants)
+            same_architecture(source.graph, weights.graph, [port.name for port in ports])
+            made = replace(weights, states=source.states)
+        else:
+            arrays = loaded(source.graph, ports, weights)
+            given = {port.name: array for port, array in zip(ports, arrays, strict=True)}
+            graph = replace(source.graph, constants={**source.graph.constants, **given})
+            made = Net(graph, None, source.states)
+        self.library.load(arrays)
+        options: Options = cast(partial[CompiledNet], self.again).keywords["options"]
+        for name, value in (
+            ("net", made.bound_later(options.batch)),
+            ("again", partial(Net.compile, made, options=options)),
+            ("source", made),
+        ):
+            object.__setattr__(self, name, value)
 
     def stream(self, values: Mapping[str, ArrayLike] | None = None) -> Stream:
         """Another stream of inputs: it is called as the net is, and has a state of its own.

@@ -19,16 +19,19 @@ from weft.api.network import (
     free_inputs,
     reference,
 )
+from weft.api.parameters import without_values
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, nearest
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
+from weft.ir.graph import Graph
 from weft.kernels.chains import fuser, named_fuser
 from weft.kernels.nest import Everywhere
 from weft.kernels.offers import Layer, layers_of
 from weft.kernels.table import implementer, named_implementer
+from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.options import (
     Options,
@@ -46,9 +49,11 @@ from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import report, spans
 from weft.reporting import announce
+from weft.rewrite.recipes import tidy
 from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.targets.table import runs_here
+from weft.targets.table import target as find_target
 from weft.targets.target import Target
 
 RUNS = 4
@@ -94,7 +99,8 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     )
     fuse = None if plain else fuser(machine, threads=threads, exact=exact)
     announce("simplifying")
-    graph = expanded(net, machine, exact=exact, plain=plain).graph
+    without = without_values(net, options.parameters)
+    graph = expanded(without, machine, exact=exact, plain=plain).graph
     announce("planning")
     made = make(
         graph,
@@ -122,7 +128,8 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     text = text_of(source)
     machine, threads, asked = machine_of(text, target), text.threads, text.constraints
     announce("simplifying")
-    graph = expanded(net, machine, exact=asked.exact, plain=asked.plain).graph
+    without = without_values(net, asked.parameters)
+    graph = expanded(without, machine, exact=asked.exact, plain=asked.plain).graph
     fits(text, graph)
     decisions = Given(
         text.body,
@@ -186,7 +193,7 @@ def program(
         keywords: options.
     """
     made = chosen(PlanKeywords, options, keywords, target=target, name=name)
-    return lower(made_plan(net, made), made.name or net.graph.name)
+    return lowered(made_plan(net, made), made.name or net.graph.name)
 
 
 def source(
@@ -205,7 +212,7 @@ def source(
     """
     made = chosen(SourceKeywords, options, keywords, target=target)
     plan = made_plan(net, made)
-    return _source(plan, lower(plan, made.name or net.graph.name), made)
+    return _source(plan, lowered(plan, made.name or net.graph.name), made)
 
 
 def toolkit(
@@ -232,7 +239,8 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
     net = bound(net)
     plan = made_plan(net, options, "generic")
     machine = cast(Target, plan.target)
-    program = lower(plan, options.name or net.graph.name)
+    program = lowered(plan, options.name or net.graph.name)
+    first = program.preparation
     made = toolkits.Toolkit(
         files=_source(plan, program, options),
         report=report(plan),
@@ -242,6 +250,9 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
         target=machine.name,
         flags=machine.flags,
         also=tuple(options.also),
+        parameters=tuple(
+            net.graph.constants[each.name] for each in (first.parameters if first else ())
+        ),
     )
     return toolkits.built(made, options.compiler)
 
@@ -319,6 +330,20 @@ def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
     compiler = find_compiler()
     dialect = flavour_named(options.flavour or machine.flavour)
     return Choices().known(context_of(compiler, machine_flags(compiler, dialect, machine)))
+
+
+def lowered(plan: Plan, name: str = "") -> Program:
+    """The program of a plan, with that of its parameters for the same machine and threads."""
+
+    def planned_too(graph: Graph) -> Plan:
+        announce("planning the preparation")
+        target, threads = plan.target or find_target("generic"), plan.threads
+        choices = Everywhere() if plan.constraints.plain else None
+        implement = implementer(target, threads=threads, choices=choices)
+        made = make(tidy(expand(graph, OPS)), OPS, implement, threads)
+        return replace(made, target=plan.target)
+
+    return lower(plan, name, planned_too)
 
 
 def _source(plan: Plan, program: Program, options: Options) -> Files:

@@ -139,6 +139,10 @@ class Flag:
     convert: Callable[[Any], object] | None = None
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
 _DIALECTS = ", ".join(FLAVOURS)
 FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
     {
@@ -185,6 +189,11 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             "Store weights as constants in the source (arrays, the default) or in a binary "
             "file passed by the caller (blob).",
             type=click.Choice(["arrays", "blob"]),
+        ),
+        "parameters": Flag(
+            "Weights given at run time, all (runtime) or by name; a function prepares them.",
+            metavar="runtime|NAME,...",
+            convert=_names,
         ),
         "parts": Flag("Write one source file for each function.", "--split", on=0),
         "also": Flag(

@@ -17,7 +17,7 @@ from weft.codegen.interface import Interface, header_text, interface_of, stack_l
 from weft.codegen.layout import comment, includes, wrap_all
 from weft.codegen.literals import array_lines, array_names, storage_of
 from weft.codegen.naming import STORAGE, Names
-from weft.codegen.run import prepare_function, run_function
+from weft.codegen.run import Runs, open_function
 from weft.codegen.source import source_text
 from weft.codegen.stack import CallGraph, Stack, call_graph, estimate
 from weft.codegen.state import reset_function
@@ -116,9 +116,10 @@ class _Emission:
     def __init__(self, program: Program, flavour: Dialect, blob: bool, parts: int) -> None:
         self._program, self._flavour, self._parts = program, flavour, parts
         self._weights = _used_weights(program)
+        blob = blob and not (program.preparation and not self._weights)
         self._blob = pack(self._weights, program.alignment) if blob else None
         self._formals = {each.name: formals(each) for each in program.functions}
-        names = Names([f"{program.name}_{word}" for word in ("run", "prepare", "reset")])
+        names = Names([f"{program.name}_{word}" for word in ("run", "open", "prepare", "reset")])
         split = parts != 1
         prefix = f"{program.name}_" if split else ""
         linkage = "" if split else f"static {flavour.apart}"
@@ -203,7 +204,7 @@ class _Emission:
         return Uses(array_names(arrays, self._flavour))
 
     def _run(self) -> tuple[list[str], Uses]:
-        run, uses = run_function(
+        runs = Runs(
             self._program,
             self._interface,
             self._flavour,
@@ -212,10 +213,11 @@ class _Emission:
             self._formals,
             self._tasks,
         )
-        prepare = prepare_function(self._program, self._interface)
+        (run, uses), (prepare, more) = runs.run(), runs.prepare()
+        opened = open_function(self._program, self._interface)
         tasks = [line for task in self._tasks.values() for line in task.definition()]
         reset = reset_function(self._interface.reset, self._interface.prefix)
-        return [*tasks, *reset, *prepare, *run], uses
+        return [*tasks, *reset, *opened, *prepare, *run], together([uses, more])
 
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:
@@ -251,7 +253,7 @@ def _used_weights(program: Program) -> dict[str, np.ndarray]:
     """The weights that some call reads, in the program's order."""
     read = {
         address.name
-        for call, _ in walk_calls(program.steps)
+        for call, _ in walk_calls(program.all_steps)
         for address in call.arguments
         if address.region is Region.WEIGHTS
     }

@@ -21,7 +21,7 @@ def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
         program: the program.
         taken: names of files that are generated.
     """
-    called = {call.function for call, _ in walk_calls(program.steps)}
+    called = {call.function for call, _ in walk_calls(program.all_steps)}
     files: dict[str, bytes] = {}
     flags: dict[str, None] = {}
     link: dict[str, None] = {}
@@ -42,7 +42,7 @@ def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
 
 def preparations(program: Program) -> tuple[str, ...]:
     """Functions of libraries that must have returned 0 before the program runs."""
-    called = {call.function for call, _ in walk_calls(program.steps)}
+    called = {call.function for call, _ in walk_calls(program.all_steps)}
     found = [
         function.prepare
         for function in program.functions

@@ -167,7 +167,7 @@ def tasks_of(
         names: hands out the names of tasks.
     """
     found: dict[TaskKey, Task] = {}
-    for call, _ in walk_calls(program.steps):
+    for call, _ in walk_calls(program.all_steps):
         key = task_key(call)
         if max(call.parts) < 2 or key in found:
             continue

@@ -35,10 +35,12 @@ class Interface:
         arena: the parameter for the scratch memory.
         weights: the parameter for the weights, empty if they are in the source.
         threads: the parameter for the caller's threads, empty if one is all it runs on.
-        prepare: the function that prepares libraries, empty if none is called.
+        open: the function that prepares libraries, empty if none is called.
         arrays: C names of the weight arrays by name.
         state: the parameter for the state, empty if there is none.
         reset: the function that clears the state, empty if there is none.
+        prepare: the function that makes weights of parameters, empty if there are none.
+        prepared: the parameter for those weights; parameters: that for the parameters.
     """
 
     function: str
@@ -48,10 +50,13 @@ class Interface:
     arena: str
     weights: str
     threads: str
-    prepare: str
+    open: str
     arrays: dict[str, str]
     state: str = ""
     reset: str = ""
+    prepare: str = ""
+    prepared: str = ""
+    parameters: str = ""
 
     @property
     def ports(self) -> tuple[PortName, ...]:
@@ -63,12 +68,15 @@ def interface_of(
     program: Program, blob: Blob | None, functions: Collection[str], weights: Sequence[str]
 ) -> Interface:
     """Picks the public names, each unlike all others."""
-    prepare = f"{program.name}_prepare" if preparations(program) else ""
+    opened = f"{program.name}_open" if preparations(program) else ""
     reset = f"{program.name}_reset" if program.states else ""
-    names = Names([*functions, f"{program.name}_run", prepare, reset])
+    prepare = f"{program.name}_prepare" if program.preparation else ""
+    names = Names([*functions, f"{program.name}_run", opened, prepare, reset])
     arena = names.fresh("arena")
     state = names.fresh("state") if program.states else ""
     data = names.fresh("weights") if blob is not None else ""
+    prepared = names.fresh("prepared") if prepare else ""
+    parameters = names.fresh("parameters") if prepare else ""
     threads = names.fresh("threads") if program.threads > 1 else ""
     inputs = tuple(PortName(port, names.fresh(port.name)) for port in program.inputs)
     outputs = tuple(PortName(port, names.fresh(port.name)) for port in program.outputs)
@@ -81,10 +89,13 @@ def interface_of(
         arena,
         data,
         threads,
-        prepare,
+        opened,
         arrays,
         state,
         reset,
+        prepare,
+        prepared,
+        parameters,
     )
 
 
@@ -97,9 +108,52 @@ def run_parameters(interface: Interface) -> list[tuple[str, str]]:
         found.append(("void *", interface.state))
     if interface.weights:
         found.append(("const void *", interface.weights))
+    if interface.prepared:
+        found.append(("const void *", interface.prepared))
     if interface.threads:
         found.append(("const weft_threads *", interface.threads))
     return found
+
+
+def prepare_constants(program: Program) -> list[tuple[str, int, str]]:
+    """Names, values and explanations of the constants of the preparation."""
+    first, prefix = program.preparation, program.name.upper()
+    if first is None:
+        return []
+    return [
+        (f"{prefix}_PARAMETERS", len(first.parameters), "number of parameters"),
+        (f"{prefix}_PREPARED_BYTES", first.bytes, "size of the prepared weights"),
+        (f"{prefix}_PREPARE_ARENA_BYTES", first.arena_bytes, "scratch memory to prepare them"),
+    ]
+
+
+def prepare_signature(interface: Interface) -> str:
+    """The declaration of the function that prepares weights, without a semicolon."""
+    found = [f"const void *const *{interface.parameters}", f"void *{interface.arena}"]
+    if interface.weights:
+        found.append(f"const void *{interface.weights}")
+    found.append(f"void *{interface.prepared}")
+    if interface.threads:
+        found.append(f"const weft_threads *{interface.threads}")
+    return f"int {interface.prepare}({', '.join(found)})"
+
+
+def prepare_declaration(program: Program, interface: Interface) -> list[str]:
+    """The declaration of that function and the table of the parameters."""
+    first, prefix = program.preparation, interface.prefix
+    if first is None:
+        return []
+    lines = [
+        "Makes of the parameters the weights that runs read: packed, transformed, and with what",
+        "the network multiplies and adds to them. Runs with earlier weights may go on meanwhile.",
+        f"  {interface.parameters}: {prefix}_PARAMETERS arrays, row-major, in this order:",
+        *(f"    {place}: {_shown(port)}" for place, port in enumerate(first.parameters)),
+        f"  {interface.arena}: {prefix}_PREPARE_ARENA_BYTES of scratch memory, aligned to "
+        f"{prefix}_ARENA_ALIGNMENT" + (" (may be null)" if first.arena_bytes == 0 else ""),
+        f"  {interface.prepared}: {prefix}_PREPARED_BYTES that are written, aligned likewise",
+        f"Returns 0, {prefix}_NULL_POINTER or {prefix}_MISALIGNED.",
+    ]
+    return [*comment(lines), *wrap_all([f"{prepare_signature(interface)};"]), ""]
 
 
 def run_signature(interface: Interface) -> str:
@@ -129,7 +183,8 @@ def header_text(
         *([""] if interface.threads else []),
         *constants,
         "",
-        *(_prepare_declaration(interface) if interface.prepare else []),
+        *(_open_declaration(interface) if interface.open else []),
+        *prepare_declaration(program, interface),
         *(reset_declaration(interface.reset, interface.prefix) if interface.reset else []),
         *comment(_documentation(program, interface)),
         *signature,
@@ -152,6 +207,7 @@ def _constants(
         (f"{prefix}_ARENA_ALIGNMENT", program.alignment, "of the scratch memory, in bytes"),
     ]
     rows += state_constants(program)
+    rows += prepare_constants(program)
     if blob is not None:
         rows.append((f"{prefix}_WEIGHTS_BYTES", blob.size, "size of the weights"))
     if interface.threads:
@@ -161,7 +217,7 @@ def _constants(
         f"#define {prefix}_NULL_POINTER (-1) /* an argument is a null pointer */",
         f"#define {prefix}_MISALIGNED (-2) /* an argument is not aligned as it must be */",
     ]
-    if interface.prepare:
+    if interface.open:
         lines.append(
             f"#define {prefix}_UNPREPARED (-3) /* a library refuses what is asked of it */"
         )
@@ -190,7 +246,7 @@ def stack_lines(interface: Interface, stack: Stack) -> list[str]:
     ]
 
 
-def _prepare_declaration(interface: Interface) -> list[str]:
+def _open_declaration(interface: Interface) -> list[str]:
     return [
         *comment(
             [
@@ -198,7 +254,7 @@ def _prepare_declaration(interface: Interface) -> list[str]:
                 f"otherwise. Returns 0 or {interface.prefix}_UNPREPARED.",
             ]
         ),
-        f"int {interface.prepare}(void);",
+        f"int {interface.open}(void);",
         "",
     ]
 
@@ -226,13 +282,18 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
             f"  {interface.weights}: {prefix}_WEIGHTS_BYTES, the content of {program.name}.bin, "
             f"aligned to {prefix}_ARENA_ALIGNMENT"
         )
+    if interface.prepared:
+        lines.append(
+            f"  {interface.prepared}: {prefix}_PREPARED_BYTES that {interface.prepare} wrote, "
+            f"aligned to {prefix}_ARENA_ALIGNMENT"
+        )
     if interface.threads:
         lines.append(
             f"  {interface.threads}: threads to run on, or null for the caller's alone; "
             "results are the same"
         )
     codes = [f"{prefix}_NULL_POINTER", f"{prefix}_MISALIGNED"]
-    codes += [f"{prefix}_UNPREPARED"] if interface.prepare else []
+    codes += [f"{prefix}_UNPREPARED"] if interface.open else []
     lines += [
         "Arrays are packed, row-major, and must not overlap. Calls with different arenas"
         + (" and states" if interface.state else "")

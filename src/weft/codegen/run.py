@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from weft.codegen.blob import Blob
-from weft.codegen.calls import Base, Formal, argument, describe
+from weft.codegen.calls import Base, Formal, argument, describe, walk_calls
 from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import Task, TaskKey, task_key
-from weft.codegen.interface import Interface, PortName, run_signature
+from weft.codegen.interface import Interface, PortName, prepare_signature, run_signature
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.literals import storage_of
 from weft.codegen.naming import STORAGE, Names
@@ -19,7 +20,7 @@ from weft.codegen.uses import Uses
 from weft.errors import InternalError
 from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
-from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
+from weft.plan.program import Address, CallStep, Preparation, Program, Region, Repeat, Step
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
 """Bytes of inputs that are worth a loop and that fit a core's second cache."""
@@ -40,8 +41,31 @@ class _Calls:
     data: str
     arguments: str
     kept: str
+    made: str
+    preparing: bool = False
     used: set[str] = field(default_factory=set[str])
     """Variables and types that the calls written so far use."""
+
+    @cached_property
+    def parameters(self) -> dict[str, int]:
+        """The place of each parameter."""
+        first = self.program.preparation
+        return {port.name: place for place, port in enumerate(first.parameters if first else ())}
+
+    def pointers(self) -> list[str]:
+        """Declarations of the pointers that the calls written so far use."""
+        given, const = self.interface, "" if self.preparing else "const "
+        lines: list[str] = []
+        for name, value, kind in (
+            (self.memory, given.arena, ""),
+            (self.kept, given.state, ""),
+            (self.data, given.weights, "const "),
+            (self.made, given.prepared, const),
+        ):
+            if value and name in self.used:
+                bytes = f"{kind}unsigned char *"
+                lines.append(f"    {bytes}const {name} = ({bytes}){value};")
+        return lines
 
     def base(self, address: Address) -> Base:
         """The pointer that an address is counted from."""
@@ -52,6 +76,12 @@ class _Calls:
             case Region.STATE:
                 self.used.add(self.kept)
                 return Base(self.kept, "unsigned char", const=False)
+            case Region.PREPARED:
+                self.used.add(self.made)
+                return Base(self.made, "unsigned char", const=not self.preparing)
+            case Region.INPUT if self.preparing:
+                place = self.parameters[address.name]
+                return Base(f"{self.interface.parameters}[{place}]", "void", const=True)
             case Region.WEIGHTS if self.blob is not None:
                 self.used.add(self.data)
                 shift = self.blob.offsets[address.name]
@@ -72,65 +102,84 @@ def _port_base(ports: Sequence[PortName], name: str, const: bool) -> Base:
     raise InternalError(f"an address names the port {name}, which the program has not")
 
 
-def run_function(
-    program: Program,
-    interface: Interface,
-    flavour: Dialect,
-    blob: Blob | None,
-    names: Mapping[str, str],
-    formals: Mapping[str, tuple[Formal, ...]],
-    tasks: Mapping[TaskKey, Task],
-) -> tuple[list[str], Uses]:
-    """The definition of the run function, and what it and the tasks use."""
-    taken = Names(
-        [
-            *(each.name for each in interface.ports),
-            *interface.arrays.values(),
-            *names.values(),
-            interface.arena,
-            interface.weights,
-            interface.threads,
-            interface.state,
-            *(name for task in tasks.values() for name in (task.name, task.struct)),
-        ]
-    )
-    memory, data = taken.fresh("memory"), taken.fresh("data")
-    arguments, kept = taken.fresh("arguments"), taken.fresh("kept")
-    calls = _Calls(
-        program, interface, flavour, blob, names, formals, tasks, memory, data, arguments, kept
-    )
-    variables = {var: taken.fresh(var) for var in _repeat_variables(program.steps)}
-    body = _steps(calls, program.steps, variables, 1)
-    lines = [*wrap_all([run_signature(interface)]), "{"]
-    if memory in calls.used:
-        lines.append(f"    unsigned char *const {memory} = (unsigned char *){interface.arena};")
-    if interface.state and kept in calls.used:
-        lines.append(f"    unsigned char *const {kept} = (unsigned char *){interface.state};")
-    if interface.weights and data in calls.used:
-        lines.append(
-            f"    const unsigned char *const {data} = (const unsigned char *){interface.weights};"
+@dataclass(frozen=True)
+class Runs:
+    """What the functions that run steps are written with.
+
+    Attributes:
+        program: what is run; interface: its public names; flavour: of the C.
+        blob: the weights if they are no arrays in the sources.
+        names: C names of functions; formals: their parameters; tasks: what threads call.
+    """
+
+    program: Program
+    interface: Interface
+    flavour: Dialect
+    blob: Blob | None
+    names: Mapping[str, str]
+    formals: Mapping[str, tuple[Formal, ...]]
+    tasks: Mapping[TaskKey, Task]
+
+    def run(self) -> tuple[list[str], Uses]:
+        """The definition of the run function, and what it and the tasks use."""
+        interface, program = self.interface, self.program
+        checks = _checks(program, interface, self.blob)
+        if interface.open:
+            checks += _guard(f"{interface.open}() != 0", f"{interface.prefix}_UNPREPARED")
+        return self._written(run_signature(interface), program.steps, checks)
+
+    def prepare(self) -> tuple[list[str], Uses]:
+        """The definition of the function that prepares weights, if there is one."""
+        first, interface = self.program.preparation, self.interface
+        if first is None:
+            return [], Uses()
+        checks = _prepare_checks(self.program, first, interface, self.blob)
+        lines, uses = self._written(prepare_signature(interface), first.steps, checks, True)
+        return [*lines, ""], uses
+
+    def _written(
+        self, signature: str, steps: Sequence[Step], checks: list[str], preparing: bool = False
+    ) -> tuple[list[str], Uses]:
+        interface, flavour, tasks = self.interface, self.flavour, self.tasks
+        taken = Names(
+            [
+                *(each.name for each in interface.ports),
+                *interface.arrays.values(),
+                *self.names.values(),
+                *(interface.arena, interface.weights, interface.threads, interface.state),
+                *(interface.prepared, interface.parameters, *_CHECKED),
+                *(name for task in tasks.values() for name in (task.name, task.struct)),
+            ]
         )
-    if not flavour.loop_declarations and variables:
-        lines.append(f"    int {', '.join(variables.values())};")
-    if interface.threads and not tasks:
-        lines.append(f"    (void){interface.threads};")
-    lines += _checks(program, interface, blob)
-    if interface.prepare:
-        lines += _guard(f"{interface.prepare}() != 0", f"{interface.prefix}_UNPREPARED")
-    fetches = _fetches(calls, program.steps)
-    lines += [*fetches, *body, "    return 0;", "}"]
-    shown = [each.port.dtype for each in interface.ports]
-    shown += [each.dtype for task in tasks.values() for each in task.formals]
-    helpers = (*(["weft_fork"] if tasks else []), *(["weft_fetch"] if fetches else []))
-    return lines, Uses(frozenset(calls.used).union(STORAGE[dtype] for dtype in shown), helpers)
+        memory, data, arguments, kept, made = map(
+            taken.fresh, ("memory", "data", "arguments", "kept", "made")
+        )
+        calls = _Calls(
+            self.program, interface, flavour, self.blob, self.names, self.formals, tasks,
+            memory, data, arguments, kept, made, preparing,
+        )  # fmt: skip
+        variables = {var: taken.fresh(var) for var in _repeat_variables(steps)}
+        body = _steps(calls, steps, variables, 1)
+        fetches = [] if preparing else _fetches(calls, steps)
+        lines = [*wrap_all([signature]), "{", *calls.pointers()]
+        if not flavour.loop_declarations and variables:
+            lines.append(f"    int {', '.join(variables.values())};")
+        cut = any(max(call.parts) > 1 for call, _ in walk_calls(steps))
+        unused = [f"    (void){interface.threads};"] if interface.threads and not cut else []
+        lines += [*checks, *unused, *fetches, *body, "    return 0;", "}"]
+        shown = [each.port.dtype for each in interface.ports]
+        shown += [each.dtype for task in tasks.values() for each in task.formals]
+        helpers = (*(["weft_fork"] if cut else []), *(["weft_fetch"] if fetches else []))
+        used = frozenset(calls.used).union(STORAGE[dtype] for dtype in shown)
+        return lines, Uses(used, helpers)
 
 
-def prepare_function(program: Program, interface: Interface) -> list[str]:
+def open_function(program: Program, interface: Interface) -> list[str]:
     """The definition of the function that prepares libraries, if there are any."""
     names = preparations(program)
     if not names:
         return []
-    lines = [f"int {interface.prepare}(void)", "{"]
+    lines = [f"int {interface.open}(void)", "{"]
     lines += [f"    extern int {name}(void);" for name in names]
     lines += _guard(
         " || ".join(f"{name}() != 0" for name in names), f"{interface.prefix}_UNPREPARED"
@@ -161,6 +210,9 @@ def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[s
     if interface.state:
         pointers.append(interface.state)
         aligned.append((interface.state, alignment))
+    if interface.prepared:
+        pointers.append(interface.prepared)
+        aligned.append((interface.prepared, alignment))
     if interface.weights:
         if blob is not None and blob.size:
             pointers.append(interface.weights)
@@ -176,6 +228,43 @@ def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[s
         test = " || ".join(f"(size_t){name} % {unit} != 0u" for name, unit in aligned)
         lines += _guard(test, f"{interface.prefix}_MISALIGNED")
     return lines
+
+
+_CHECKED = ("sizes", "i")
+
+
+def _prepare_checks(
+    program: Program, first: Preparation, interface: Interface, blob: Blob | None
+) -> list[str]:
+    """The checks of the arguments of a preparation, after the declarations that they need."""
+    prefix, given = interface.prefix, interface.parameters
+    pointers = [given, interface.prepared]
+    aligned = [interface.prepared]
+    if first.arena_bytes:
+        pointers.append(interface.arena)
+        aligned.append(interface.arena)
+    if interface.weights and blob is not None and blob.size:
+        pointers.append(interface.weights)
+        aligned.append(interface.weights)
+    unused = [each for each in (interface.arena, interface.weights) if each not in ("", *pointers)]
+    test = " || ".join(f"{each} == NULL" for each in pointers)
+    alignment = f"(size_t){prefix}_ARENA_ALIGNMENT"
+    wrong = " || ".join(f"(size_t){each} % {alignment} != 0u" for each in aligned)
+    sizes = ", ".join(str(port.dtype.bytes) for port in first.parameters)
+    return [
+        *wrap_all([f"    static const unsigned char sizes[] = {{{sizes}}};"]),
+        "    size_t i;",
+        *(f"    (void){each};" for each in unused),
+        *_guard(test, f"{prefix}_NULL_POINTER"),
+        *_guard(wrong, f"{prefix}_MISALIGNED"),
+        f"    for (i = 0u; i < (size_t){prefix}_PARAMETERS; ++i) {{",
+        *(f"    {line}" for line in _guard(f"{given}[i] == NULL", f"{prefix}_NULL_POINTER")),
+        *(
+            f"    {line}"
+            for line in _guard(f"(size_t){given}[i] % sizes[i] != 0u", f"{prefix}_MISALIGNED")
+        ),
+        "    }",
+    ]
 
 
 def _guard(test: str, code: str) -> list[str]:

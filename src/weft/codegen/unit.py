@@ -60,9 +60,9 @@ def units_of(
         linkage: what stands before the return type.
     """
     functions = {function.name: function for function in program.functions}
-    called = {call.function for call, _ in walk_calls(program.steps)}
-    cut = {call.function for call, _ in walk_calls(program.steps) if max(call.parts) > 1}
-    aliased = aliased_parameters(functions, program.steps)
+    called = {call.function for call, _ in walk_calls(program.all_steps)}
+    cut = {call.function for call, _ in walk_calls(program.all_steps) if max(call.parts) > 1}
+    aliased = aliased_parameters(functions, program.all_steps)
     comments = dict(program.function_comments)
     return [
         unit_of(

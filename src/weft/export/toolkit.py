@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.atomic import replacing_folder, write_files
+from weft.codegen.blob import Blob, pack
 from weft.codegen.emit import Files
 from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
@@ -27,6 +28,7 @@ from weft.export.golden import Golden, Vector
 from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
+from weft.plan.plan import ALIGNMENT
 from weft.plan.report import Report, Row, Span, size, summary
 from weft.plan.solver import solver_name
 from weft.runtime.threads import pool_texts
@@ -68,6 +70,7 @@ class Toolkit(Shown):
         flags: compiler flags of the target.
         build: how its Makefile builds it, and what that was found to take.
         also: exports (see ``weft.export.exports``) whose files are written, too.
+        parameters: what the self-test prepares weights of, if they are given at run time.
     """
 
     files: Files
@@ -79,6 +82,7 @@ class Toolkit(Shown):
     flags: Sequence[str] = ()
     build: Build = Build()
     also: Sequence[str] = ()
+    parameters: tuple[np.ndarray, ...] = ()
 
     @property
     def flash_bytes(self) -> int:
@@ -143,6 +147,9 @@ def _fill(toolkit: Toolkit, folder: Path) -> list[str]:
         names += write_files(folder, [(name, content)])
     if files.blob is not None:
         names += write_files(folder, [(f"{files.name}.bin", files.blob.pieces())])
+    if toolkit.parameters:
+        held = _held(toolkit)
+        names += write_files(folder, [(f"{files.name}_parameters.bin", held.pieces())])
     return sorted(names)
 
 
@@ -183,6 +190,12 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
         yield from written(name, toolkit, made)
 
 
+def _held(toolkit: Toolkit) -> Blob:
+    """The parameters in the order in which they are prepared, each aligned."""
+    arrays = {str(place): array for place, array in enumerate(toolkit.parameters)}
+    return pack(arrays, ALIGNMENT)
+
+
 def facts(toolkit: Toolkit) -> dict[str, Any]:
     """What templates may speak of."""
     files, report, golden = toolkit.files, toolkit.report, toolkit.golden
@@ -205,7 +218,12 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "inputs": _ports(files, golden, outputs=False),
         "outputs": _ports(files, golden, outputs=True),
         "blob_bytes": files.blob.size if files.blob is not None else 0,
-        "blob": files.blob is not None,
+        # What the self-test hands on besides golden data: weights that it reads or prepares.
+        "blob": files.blob is not None or bool(files.interface.prepare),
+        "prepare": files.interface.prepare,
+        "held_bytes": _held(toolkit).size,
+        "held_at": ", ".join(map(str, _held(toolkit).offsets.values())),
+        "data": f"{files.name}{'_parameters' if files.interface.prepare else ''}.bin",
         "halves": any(
             port["dtype"] in ("f16", "bf16") for port in _ports(files, golden, outputs=True)
         ),

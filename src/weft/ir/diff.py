@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
-from weft.ir.graph import Graph, Node, same_array
-from weft.ir.printer import digest, show_node
+from weft.ir.graph import Graph, Node
+from weft.ir.printer import show_node
+from weft.ir.unknown import digest, same_array
 from weft.screen import Screen, Shown, several
 
 _CONTEXT = 2

@@ -18,6 +18,7 @@ import numpy as np
 
 from weft.ir.history import Entry
 from weft.ir.types import TensorType
+from weft.ir.unknown import is_known, same_array
 from weft.screen import Screen, Shown, several, some
 
 
@@ -79,21 +80,9 @@ class Node:
 def _unpickled(*parts: Any) -> Graph:
     graph = Graph(*parts)
     for array in graph.constants.values():
-        array.flags.writeable = False
+        if is_known(array):
+            array.flags.writeable = False
     return graph
-
-
-def same_array(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether two arrays have one element type, one shape and the same bytes."""
-    if left is right:
-        return True
-    if left.dtype != right.dtype or left.shape != right.shape:
-        return False
-    return np.array_equal(_bytes(left), _bytes(right))
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +101,7 @@ class Graph(Shown):
         outputs: names of the values that a caller gets, in order.
         nodes: the nodes, in topological order.
         types: the type of every value.
-        constants: read-only arrays, by value name.
+        constants: read-only arrays, by value name; ``Unknown`` ones stand for parameters.
         history: one entry for each edit, rewrite and recipe that made this graph.
     """
 

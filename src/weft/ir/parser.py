@@ -30,8 +30,9 @@ from weft.errors import UserError
 from weft.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin
 from weft.ir.history import Entry
 from weft.ir.lexer import STRING, Tokens
-from weft.ir.printer import digest, scoped
+from weft.ir.printer import scoped
 from weft.ir.types import Dim, Symbol, TensorType
+from weft.ir.unknown import digest
 from weft.ir.verify import violations
 
 AttributeClass: TypeAlias = Callable[[str], type]

@@ -16,6 +16,7 @@ from weft.dtypes import DType
 from weft.errors import InternalError, UserError
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.types import Symbol, TensorType
+from weft.ir.unknown import digest, is_known
 from weft.ir.verify import bodies
 
 INLINE_ELEMENTS = 8
@@ -45,13 +46,6 @@ def show_node(node: Node, graph: Graph) -> str:
 def show_attributes(record: Any, *, defaults: bool = False) -> str:
     """The attributes of a node in the text format, ``kernel=(3, 3), group=2``."""
     return _fields(record, defaults, "")
-
-
-def digest(array: np.ndarray) -> str:
-    """A short hash of an array's element type, shape and bytes."""
-    found = blake2b(f"{array.dtype.name}{list(array.shape)}".encode(), digest_size=8)
-    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
 
 
 def architecture(graph: Graph) -> str:
@@ -155,7 +149,7 @@ def _labels(names: Iterable[str]) -> Iterator[str]:
 
 def _inline(array: np.ndarray) -> str | None:
     """The elements of a small array, if their text gives the same bytes back."""
-    if array.size > INLINE_ELEMENTS:
+    if array.size > INLINE_ELEMENTS or not is_known(array):
         return None
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, not news
         if np.isnan(array.astype(np.float64)).any():

@@ -7,6 +7,7 @@ elements are printed.
 from __future__ import annotations
 
 from weft.ir.parser import AttributeClass, parse
-from weft.ir.printer import digest, references, show
+from weft.ir.printer import references, show
+from weft.ir.unknown import digest
 
 __all__ = ["AttributeClass", "digest", "parse", "references", "show"]

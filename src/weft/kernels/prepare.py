@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.ir.types import TensorType
+from weft.ir.unknown import is_known
 from weft.kernels.split import split_axes
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.definition import Compute
@@ -83,7 +84,11 @@ def prepare(
         output,
         frozenset(names[value] for value in names if value in constants),
         target,
-        arrays={names[value]: constants[value] for value in names if value in constants},
+        arrays={
+            names[value]: constants[value]
+            for value in names
+            if value in constants and is_known(constants[value])
+        },
     )
     task = _simple(_named_apart(_drop_taps(task)))
     task = _drop_dimensions(_simple(split_axes(task)))

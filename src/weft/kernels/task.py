@@ -36,7 +36,7 @@ class Task:
         threads: that may run parts of the kernel at once.
         exact: whether the sums must be those of the definition but for their order.
         libraries: names of the generators with a library that are asked, too.
-        arrays: the constants themselves, in their own shapes.
+        arrays: the constants themselves but for parameters, in their own shapes.
     """
 
     name: str

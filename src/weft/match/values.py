@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ir.unknown import is_known
 from weft.match.conditions import Subject, input_places, output_places
 from weft.match.program import (
     ANYWHERE,
@@ -151,7 +152,7 @@ def at_restart(site: Site, step: RestartStep, config: Config) -> list[Config]:
 
 
 def is_number(array: np.ndarray | None, number: float) -> bool:
-    """Whether a constant is this number, as its own type rounds it."""
-    if array is None or array.size != 1:
+    """Whether a constant is known to be this number, as its own type rounds it."""
+    if array is None or array.size != 1 or not is_known(array):
         return False
     return bool(array.reshape(-1)[0] == np.asarray(number).astype(array.dtype))

@@ -13,6 +13,7 @@ from weft.errors import UserError, nearest
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.naming import numbered
 from weft.ir.types import TensorType
+from weft.ir.unknown import is_known
 from weft.ops.record import Call, Op
 
 
@@ -70,10 +71,10 @@ class GraphBuilder:
     def constant(self, array: np.ndarray, name: str = "constant") -> str:
         """Add a constant; the array is shared, not copied, and made read-only."""
         name = self.fresh(name)
-        array = np.asarray(array)
-        view = array.view()
-        view.flags.writeable = False
-        self.constants[name] = view
+        if is_known(array):
+            array = np.asarray(array).view()
+            array.flags.writeable = False
+        self.constants[name] = array
         self.types[name] = TensorType(DType.of(array.dtype), tuple(array.shape))
         return name
 

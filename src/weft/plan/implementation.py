@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.ir.types import TensorType
+from weft.ir.unknown import contiguous
 from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
 from weft.plan.choice import KernelChoice
@@ -55,11 +56,11 @@ class Packing:
             part = np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
         blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
         if self.depth == 1:
-            return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+            return contiguous(np.moveaxis(blocks, 1, -1))
         whole = blocks[..., : blocks.shape[-1] // self.depth * self.depth]
         cut = whole.reshape(*whole.shape[:-1], -1, self.depth)
         sides = np.moveaxis(cut, 1, -2)
-        return np.ascontiguousarray(sides.reshape(*sides.shape[:-2], -1))
+        return contiguous(sides.reshape(*sides.shape[:-2], -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class Blocking:
             parts += [extent // prod(cut), *cut]
         moves = [outside[axis] for axis in self.order]
         moves += [inside[axis].pop(0) for axis, _ in self.blocks]
-        return np.ascontiguousarray(moved.reshape(parts).transpose(moves))
+        return contiguous(moved.reshape(parts).transpose(moves))
 
 
 @dataclass(frozen=True, slots=True)

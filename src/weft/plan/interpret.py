@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
 from weft.errors import InternalError
 from weft.loops.interpret import run as run_kernel
 from weft.loops.nodes import Buffer, Kernel
-from weft.plan.program import Address, CallStep, Program, Region, Repeat, Step
+from weft.plan.program import Address, CallStep, Preparation, Program, Region, Repeat, Step
 
 POISON = 0xA5
 """What fresh memory is filled with."""
@@ -22,7 +23,11 @@ POISON = 0xA5
 
 class _Machine:
     def __init__(
-        self, program: Program, inputs: Mapping[str, np.ndarray], state: np.ndarray | None
+        self,
+        program: Program,
+        inputs: Mapping[str, np.ndarray],
+        state: np.ndarray | None,
+        parameters: Mapping[str, np.ndarray],
     ) -> None:
         self.functions = {function.name: function for function in program.functions}
         self.memory: dict[tuple[Region, str], np.ndarray] = {
@@ -33,11 +38,22 @@ class _Machine:
         self.memory[Region.STATE, ""] = state
         for name, array in program.weights.items():
             self.memory[Region.WEIGHTS, name] = _bytes(array)
+        if program.preparation is not None:
+            self.prepare(program.preparation, parameters)
         for port in program.inputs:
             self.memory[Region.INPUT, port.name] = _bytes(inputs[port.name])
         for port in program.outputs:
             size = prod(port.shape) * port.dtype.bytes
             self.memory[Region.OUTPUT, port.name] = np.full(size, POISON, np.uint8)
+
+    def prepare(self, first: Preparation, parameters: Mapping[str, np.ndarray]) -> None:
+        self.memory[Region.PREPARED, ""] = np.full(first.bytes, POISON, np.uint8)
+        for port in first.parameters:
+            self.memory[Region.INPUT, port.name] = _bytes(parameters[port.name])
+        arena = self.memory[Region.ARENA, ""]
+        self.memory[Region.ARENA, ""] = np.full(first.arena_bytes, POISON, np.uint8)
+        self.run(first.steps, {})
+        self.memory[Region.ARENA, ""] = arena
 
     def window(self, buffer: Buffer, address: Address, loops: Mapping[str, int]) -> np.ndarray:
         offset = address.offset + sum(
@@ -78,7 +94,10 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def run(
-    program: Program, inputs: Mapping[str, np.ndarray], state: np.ndarray | None = None
+    program: Program,
+    inputs: Mapping[str, np.ndarray],
+    state: np.ndarray | None = None,
+    parameters: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
     """The outputs of a program without extern functions, by port name.
 
@@ -86,8 +105,9 @@ def run(
         program: what to run.
         inputs: by port name.
         state: bytes that are handed from run to run, changed in place; zeros if not given.
+        parameters: by name, where they are given at run time.
     """
-    machine = _Machine(program, inputs, state)
+    machine = _Machine(program, inputs, state, parameters)
     machine.run(program.steps, {})
     return {
         port.name: machine.memory[Region.OUTPUT, port.name]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.errors import InternalError
-from weft.ir.graph import Node
+from weft.errors import InternalError, UserError
+from weft.ir.graph import Graph, Node
 from weft.ir.printer import show_attributes
 from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
+from weft.ir.unknown import Array, digest, is_known
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_expr, map_stmts, rename_buffers
 from weft.ops.record import ExternBody
+from weft.ops.recorded import graph_of
 from weft.plan.group import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
 from weft.plan.make import function_name, words
@@ -32,6 +35,7 @@ from weft.plan.program import (
     Function,
     Parameter,
     Port,
+    Preparation,
     Program,
     Region,
     Repeat,
@@ -47,6 +51,7 @@ from weft.targets.target import DESKTOP, Costs
 SHOWN_LAYERS = 6
 """Layers that the comment of a function names."""
 NO_NAMES: Mapping[str, str] = {}
+PlanOf: TypeAlias = Callable[[Graph], Plan]
 
 
 def renamed(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
@@ -103,6 +108,9 @@ class _Lowering:
         default_factory=dict[tuple[int, Packed | None], str]
     )
     arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    prepared: dict[str, Array] = field(default_factory=dict[str, Array])
+    places: dict[str, Address] = field(default_factory=dict[str, Address])
+    prepared_bytes: int = 0
     loops: int = 0
 
     def unique(self, wish: str) -> str:
@@ -145,8 +153,10 @@ class _Lowering:
         for name, uses in self.comments.items():
             yield name, tuple(line for use in uses.items() for line in _use(*use))
 
-    def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> str:
-        """The name of a weight, equal ones shared."""
+    def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> Address:
+        """Where a weight lies, equal ones shared."""
+        if not is_known(array):
+            return self.prepare(value, packing.apply(array) if packing else array)
         key = (id(array), packing)
         found = self.weight_names.get(key)
         if found is None:
@@ -154,7 +164,34 @@ class _Lowering:
             self.weight_names[key] = found
             self.arrays.append(array)  # its identity is a key, so it must stay alive
             self.weights[found] = packing.apply(array) if packing else np.ascontiguousarray(array)
-        return found
+        return Address(Region.WEIGHTS, found)
+
+    def prepare(self, value: str, packed: np.ndarray) -> Address:
+        """Where a weight lies that the second program makes."""
+        key = digest(packed)
+        if key not in self.places:
+            self.prepared[self.unique(identifier(value))] = packed
+            self.places[key] = Address(Region.PREPARED, "", self.prepared_bytes)
+            self.prepared_bytes += aligned(packed.nbytes, ALIGNMENT)
+        return self.places[key]
+
+    def preparation(self, name: str, planned: PlanOf | None) -> Preparation | None:
+        """The second program, if there are parameters."""
+        if not self.prepared:
+            return None
+        if planned is None:
+            raise UserError(
+                "a plan with parameters at run time is compiled or exported",
+                got=f"the plan of {name} alone, whose weights nothing prepares",
+                fix="Plan it without parameters.",
+            )
+        plan = planned(graph_of(self.prepared, f"{name}_prepare"))
+        graph = plan.graph
+        ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
+        ports |= dict(zip(graph.outputs, self.places.values(), strict=True))
+        steps = _Scope(plan, self, ports, 0).steps()
+        parameters = _ports(graph.inputs, plan.types)
+        return Preparation(parameters, self.prepared_bytes, steps, plan.arena_bytes)
 
     def variable(self) -> str:
         """A loop variable of its own."""
@@ -225,8 +262,8 @@ class _Scope:
                 return Address(Region.STATE, "", self.plan.state_offsets[root.value] + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                name = self.lowering.weight(self.shown(root.value), array, None)
-                return Address(Region.WEIGHTS, name, offset)
+                place = self.lowering.weight(self.shown(root.value), array, None)
+                return replace(place, offset=place.offset + offset)
             case _:
                 port = self.ports[root.value]
                 return replace(port, offset=port.offset + offset)
@@ -272,8 +309,7 @@ class _Scope:
         if operand.packing is None:
             return self.address(operand.value)
         array = self.plan.graph.constants[operand.value]
-        name = self.lowering.weight(self.shown(operand.value), array, operand.packing)
-        return Address(Region.WEIGHTS, name)
+        return self.lowering.weight(self.shown(operand.value), array, operand.packing)
 
     def outside_step(self, place: int, group: Group, called: Outside) -> CallStep:
         """The call of a library for a group."""
@@ -421,20 +457,23 @@ def provenance(group: Group, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def lower(plan: Plan, name: str = "") -> Program:
+def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program:
     """The program of a plan.
 
     Args:
         plan: what to lower; calls that are worth it are cut for its threads.
         name: of the program, if not the graph's.
+        prepared: plans the graph that makes of parameters what the kernels read.
     """
     lowering = _Lowering(plan.target.costs if plan.target else DESKTOP)
     graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
+    name = identifier(name or graph.name)
     steps = _Scope(plan, lowering, ports, 0).steps()
+    preparation = lowering.preparation(name, prepared)
     return Program(
-        name=identifier(name or graph.name),
+        name=name,
         inputs=_ports([each for each in graph.inputs if each not in plan.states], plan.types),
         outputs=_ports([each for each in graph.outputs if each not in handed], plan.types),
         functions=tuple(lowering.functions.values()),
@@ -448,6 +487,7 @@ def lower(plan: Plan, name: str = "") -> Program:
             State(port, plan.states[port.name], plan.state_offsets[port.name])
             for port in _ports(list(plan.states), plan.types)
         ),
+        preparation=preparation,
     )
 
 

@@ -27,6 +27,7 @@ class Region(Enum):
     ARENA = "arena"
     WEIGHTS = "weights"
     STATE = "state"
+    PREPARED = "prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,23 @@ class State:
         return prod(self.port.shape) * self.port.dtype.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The second program: makes of parameters what runs read.
+
+    Attributes:
+        parameters: in the order in which the caller gives them.
+        bytes: that it writes, of the region ``PREPARED``.
+        steps: the calls, in order; parameters are inputs.
+        arena_bytes: size of its own scratch memory.
+    """
+
+    parameters: tuple[Port, ...]
+    bytes: int
+    steps: tuple[Step, ...]
+    arena_bytes: int
+
+
 @dataclass(frozen=True, repr=False)
 class Program(Shown):
     """What is generated as one C library.
@@ -159,6 +177,7 @@ class Program(Shown):
         alignment: of the arena and of every buffer in it, in bytes.
         threads: how many may be used at once; with one, nothing is cut into parts.
         states: what is handed from run to run; neither among the inputs nor the outputs.
+        preparation: what runs before, where parameters are given at run time.
     """
 
     name: str
@@ -173,6 +192,12 @@ class Program(Shown):
     title: tuple[str, ...] = ()
     threads: int = 1
     states: tuple[State, ...] = ()
+    preparation: Preparation | None = None
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps of the preparation, then those of a run."""
+        return (*(self.preparation.steps if self.preparation else ()), *self.steps)
 
     @property
     def state_bytes(self) -> int:

@@ -18,6 +18,7 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import fresh
 from weft.ir.types import TensorType
+from weft.ir.unknown import is_known
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Const, Expr, Load, Var
@@ -162,7 +163,7 @@ class _Builder:
         def literal(node: Expr) -> Expr:
             if isinstance(node, Load):
                 array = constants.get(node.buffer)
-                if array is not None and array.size == 1:
+                if array is not None and array.size == 1 and is_known(array):
                     return Const(array.reshape(()).item(), node.dtype)
             return node
 

@@ -60,6 +60,7 @@ class Constraints:
         flavour: of the C; the target's own if empty.
         ram: bytes that arena, stack, inputs and outputs must fit into; flash: bytes that code
             and constants must fit into; ``None`` where there is no limit.
+        parameters: constants that are given at run time; ``runtime`` for all weights.
     """
 
     exact: bool = False
@@ -69,6 +70,7 @@ class Constraints:
     flavour: str = ""
     ram: int | None = None
     flash: int | None = None
+    parameters: tuple[str, ...] = ()
 
 
 NO_CONSTRAINTS = Constraints()

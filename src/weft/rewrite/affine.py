@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.ir.types import TensorType
+from weft.ir.unknown import all_finite, contiguous, is_known
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes
@@ -40,8 +41,8 @@ class Affine:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of it are finite numbers."""
-        return all(each is None or np.isfinite(each).all() for each in (self.factor, self.shift))
+        """Whether all of it are finite numbers; of parameters that is taken for granted."""
+        return all(each is None or all_finite(each) for each in (self.factor, self.shift))
 
 
 def per_channel(array: np.ndarray, type: TensorType, axis: int) -> np.ndarray | None:
@@ -59,7 +60,7 @@ def per_channel(array: np.ndarray, type: TensorType, axis: int) -> np.ndarray | 
         return None
     if shape[axis] not in (1, channels):
         return None
-    return np.array(np.broadcast_to(array.reshape(-1).astype(np.float64), (channels,)))
+    return contiguous(np.broadcast_to(array.reshape(-1).astype(np.float64), (channels,)))
 
 
 def batch_norm(match: Match, node: str, *names: str) -> Affine:
@@ -164,7 +165,7 @@ def _bias_problem(match: Match, shifted: bool) -> str | None:
 
 
 def _overflows(w: np.ndarray, factor: np.ndarray | None) -> bool:
-    if factor is None or not w.size:
+    if factor is None or not w.size or not (is_known(w) and is_known(factor)):
         return False
     largest = float(np.abs(w).max()) * float(np.abs(factor).max())
     limits = cast(Any, ml_dtypes.finfo)(w.dtype)
@@ -218,7 +219,7 @@ def _layer(
     keep_bias: bool = False,
 ) -> str:
     node, dtype = match.node("c"), match.type("c").dtype.numpy
-    inputs = [x, builder.constant(np.ascontiguousarray(w, dtype), match["w"])]
+    inputs = [x, builder.constant(contiguous(w, dtype), match["w"])]
     op, attributes = node.op, node.attributes
     if keep_bias:
         inputs += [value for value in node.inputs[2:] if value]

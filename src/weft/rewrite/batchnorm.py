@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.rewrite.affine import (
@@ -43,8 +41,9 @@ def _split(match: Match, builder: GraphBuilder) -> str:
     affine, type = batch_norm(match, "y", *_NAMES), match.type("x")
     shape = (-1, *[1] * (len(type.shape) - 2))
     factor, shift = (
-        builder.constant(np.asarray(each).astype(type.dtype.numpy).reshape(shape), name)
+        builder.constant(each.astype(type.dtype.numpy).reshape(shape), name)
         for each, name in ((affine.factor, match["scale"]), (affine.shift, match["shift"]))
+        if each is not None
     )
     return builder.op("Add", builder.op("Mul", match["x"], factor), shift)
 

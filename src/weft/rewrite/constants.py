@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace as changed
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.ir.edit import prune
-from weft.ir.graph import Graph, Node, noted, same_array
+from weft.ir.graph import Graph, Node, noted
 from weft.ir.types import TensorType
+from weft.ir.unknown import Recorded, Unknown, as_array, digest, is_known, same_array
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate_node
@@ -39,6 +41,7 @@ IMPURE = frozenset(
     }
 )
 """Ops whose uses must neither be folded nor shared."""
+_SHAPES = frozenset({"Shape", "Size"})
 
 
 # --- folding --------------------------------------------------------------------------------
@@ -51,6 +54,8 @@ def _not_foldable(match: Match) -> str | None:
         return ""
     if node.op in IMPURE or isinstance(OPS[node.op].compute, Control):
         return ""
+    if node.op in _SHAPES and not all(is_known(constants[value]) for value in given):
+        return ""  # the shape is known: ``fold-shape``
     if _is_quantized_operand(match):
         return "integer kernels want the quantized constant"
     if _numbers_a_palette(match):
@@ -104,12 +109,31 @@ def _numbers_a_palette(match: Match) -> bool:
 
 def _fold(match: Match, builder: GraphBuilder) -> tuple[str, ...]:
     node = match.root
+    operands = [match.view.constants[value] if value else None for value in node.inputs]
+    if not all(map(is_known, operands)):
+        return _record(match, builder, operands)
     found = evaluate_node(node, OPS[node.op], match.view.types, match.view.constants)
     # Copies: a view would keep the array alive that it was cut from.
     return tuple(
         builder.constant(np.array(found[value], order="C"), value) if value else ""
         for value in node.outputs
     )
+
+
+def _record(
+    match: Match, builder: GraphBuilder, operands: Sequence[np.ndarray | None]
+) -> tuple[str, ...]:
+    """What is computed of parameters is computed when they are given."""
+    node, made = match.root, list[str]()
+    origin = Recorded(node.op, tuple(operands), node.attributes, len(node.outputs))
+    for place, value in enumerate(node.outputs):
+        type = match.view.types.get(value)
+        if type is None:
+            made.append("")
+            continue
+        array = Unknown(type.dtype.numpy, type.dims, origin, place)
+        made.append(builder.constant(as_array(array), value))
+    return tuple(made)
 
 
 def _known_shape(match: Match) -> str | None:
@@ -184,6 +208,8 @@ def share_constants(graph: Graph) -> Graph:
 
 def _sample(array: np.ndarray) -> bytes:
     """A few bytes that tell most arrays apart, so that few are compared whole."""
+    if not is_known(array):
+        return digest(array).encode()
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     places = range(0, array.size, max(1, array.size // 8))
     return b"".join(flat[place].tobytes() for place in places)

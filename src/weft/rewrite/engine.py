@@ -12,6 +12,7 @@ from weft.errors import InternalError, UserError, WeftError, is_weft, placed
 from weft.ir.graph import Graph, Node, Origin, noted
 from weft.ir.history import Entry
 from weft.ir.text import show
+from weft.ir.unknown import ValueUnknown
 from weft.match.rules import matches_at
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
@@ -238,7 +239,10 @@ class _Run:
         """Replace the root, or say why not."""
         origin = _origin(match, rule)
         step = Step(self.state, match, origin)
-        reason = step.finish(_results(rule, match, self.state.builder), rule)
+        try:
+            reason = step.finish(_results(rule, match, self.state.builder), rule)
+        except ValueUnknown as unknown:
+            reason = step.withdraw(str(unknown))
         if reason is None:
             root = match.root
             value = next(each for each in root.outputs if each)
@@ -267,6 +271,8 @@ def _reason(rule: Rule, match: Match) -> str | None:
             "it must return None to let the rule apply, or a sentence that says why not; "
             f"it returned {reason!r}"
         )
+    except ValueUnknown as unknown:
+        return str(unknown)
     except Exception as error:
         if is_weft(rule.where):
             raise
@@ -284,6 +290,8 @@ def _results(rule: Rule, match: Match, builder: GraphBuilder) -> tuple[str, ...]
                 f"it must return the name of a value, or a tuple of names; it returned {results!r}"
             )
         return cast(tuple[str, ...], given)
+    except ValueUnknown:
+        raise
     except Exception as error:
         if is_weft(rule.after) and not isinstance(error, UserError):
             raise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from weft.ir.unknown import all_finite
 from weft.match.view import Match
 from weft.ops.accumulate import accumulator
 from weft.ops.build import GraphBuilder
@@ -143,7 +146,7 @@ def _shift_problem(match: Match) -> str | None:
         return "a constant is not one number per channel"
     if layer_problem(match, Affine(None, term), at_input=True) is None:
         return ""  # the bias takes the term
-    if not np.isfinite(_shift(match)).all():
+    if not all_finite(_shift(match)):
         return "the term divided by the factor is not a finite number"
     return layer_problem(match, Affine(factor, None), at_input=True)
 
@@ -178,7 +181,7 @@ def _grows(match: Match) -> str | None:
     inner, outer = match.array("j"), match.array("k")
     if not match.type("y").dtype.is_float:
         return ""
-    size = np.broadcast(inner, outer).size
+    size = prod(np.broadcast_shapes(inner.shape, outer.shape))
     if size > max(inner.size, outer.size):
         return "together the constants would be larger"
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.ir.unknown import contiguous
 from weft.match.view import Match
 from weft.ops.axis_relations import is_elementwise
 from weft.ops.build import GraphBuilder
@@ -60,7 +61,7 @@ def _channels_last(match: Match, builder: GraphBuilder) -> str:
     perm = (0, *range(2, len(image.shape)), 1)
     last = builder.op("Transpose", match["x"], attributes=TransposeAttributes(perm))
     rows = builder.op("Reshape", last, attributes=ReshapeAttributes(match.type("v").dims))
-    weights = builder.constant(np.ascontiguousarray(moved.T if columns else moved), match["w"])
+    weights = builder.constant(contiguous(moved.T if columns else moved), match["w"])
     rest = root.inputs[2:]
     return builder.op(root.op, rows, weights, *rest, attributes=root.attributes)
 

@@ -17,6 +17,7 @@ import numpy as np
 from weft.ir.edit import prune
 from weft.ir.graph import NO_ATTRIBUTES, Graph, Node, Origin
 from weft.ir.naming import fresh, type_of
+from weft.ir.unknown import contiguous, is_known
 from weft.ops.axis_relations import is_elementwise
 from weft.ops.channels_last import LAST, to_first, to_last
 from weft.ops.evaluate import call_of
@@ -124,8 +125,9 @@ class _Work:
         return name
 
     def constant(self, name: str, array: np.ndarray) -> str:
-        array = np.ascontiguousarray(array)
-        array.flags.writeable = False
+        array = contiguous(array)
+        if is_known(array):
+            array.flags.writeable = False
         self.constants[name] = array
         self.types[name] = type_of(array, name)
         return name

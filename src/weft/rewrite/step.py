@@ -42,8 +42,7 @@ class Step:
         for output, result in wanted.items():
             if output in self.state.outputs and not self._can_take_name(result, wanted):
                 if self.root.op == "Identity":
-                    self._withdraw(new_constants)
-                    return f"graph output {output} needs a node that makes it"
+                    return self.withdraw(f"graph output {output} needs a node that makes it")
                 wanted[output] = self.state.builder.op("Identity", result)
         self._commit(wanted, new_constants)
         return None
@@ -75,13 +74,16 @@ class Step:
     def _is_new(self, value: str) -> bool:
         return any(value in node.outputs for node in self.state.builder.nodes)
 
-    def _withdraw(self, new_constants: Sequence[str]) -> None:
+    def withdraw(self, reason: str) -> str:
+        """Take back what the rule added; the reason."""
+        new_constants = self._new_constants()
         for node in self.state.builder.nodes:
             for value in node.outputs:
                 self.state.types.pop(value, None)
         for name in new_constants:
             del self.state.constants[name]
             del self.state.types[name]
+        return reason
 
     def _commit(self, wanted: dict[str, str], new_constants: Sequence[str]) -> None:
         state = self.state

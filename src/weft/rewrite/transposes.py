@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.ir.unknown import contiguous
 from weft.match.view import Match
 from weft.ops import activation, arithmetic, logic
 from weft.ops.build import GraphBuilder
@@ -75,7 +76,7 @@ def _below_constant(match: Match, builder: GraphBuilder) -> str:
     moved = match["k"]
     if k.size > 1:
         whole = k.reshape((1,) * (len(perm) - k.ndim) + k.shape)
-        back = np.ascontiguousarray(whole.transpose(np.argsort(perm)))
+        back = contiguous(whole.transpose(np.argsort(perm)))
         moved = builder.constant(back, match["k"])
     elif k.ndim:
         moved = builder.constant(k.reshape(()), match["k"])

@@ -18,6 +18,7 @@ import numpy as np
 from weft.codegen.flavours import Dialect
 from weft.ir.graph import Graph
 from weft.ir.text import references, show
+from weft.ir.unknown import is_known
 from weft.ops.native import identity
 from weft.ops.table import KERNELS
 from weft.plugins.discover import found, generation
@@ -66,7 +67,8 @@ def digest_graph(graph: Graph) -> str:
     """A hash of a graph and its weights; how it came about plays no part."""
     graph = replace(graph, history=())
     weights = references(graph)
-    arrays = (np.ascontiguousarray(weights[name]).reshape(-1) for name in sorted(weights))
+    known = [weights[name] for name in sorted(weights) if is_known(weights[name])]
+    arrays = (np.ascontiguousarray(array).reshape(-1) for array in known)
     text = show(graph, defaults=True).encode("utf-8", "surrogatepass")
     return digest_all([memoryview(text), *(array.view(np.uint8).data for array in arrays)])
 

@@ -35,7 +35,7 @@ from weft.runtime.compiler import (
     require_vectors,
 )
 from weft.runtime.memory import Memory, content
-from weft.runtime.record import Built, forget, recall
+from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
@@ -84,6 +84,7 @@ def build(
         lambda target: _compile(files, compiler, arguments, target),
     )
     announce("packing weights")
+    first = program.preparation
     weights = _weights(files, cache)
     built = Built(
         program.name,
@@ -95,8 +96,10 @@ def build(
         path,
         files.blob is not None,
         weights,
-        files.interface.prepare,
+        files.interface.open,
         program.states,
+        first
+        and Preparing(files.interface.prepare, first.parameters, first.bytes, first.arena_bytes),
     )
     if weights is None:
         return Library(built, lambda: (program, files))
@@ -203,6 +206,14 @@ def _weights(files: Files, cache: Cache) -> Path | None:
     )
 
 
+class _Fixed(list[int]):
+    """Addresses, with the memory that one of them is of."""
+
+    def __init__(self, memory: Memory | None) -> None:
+        super().__init__()
+        self.memory = memory
+
+
 class _Arenas(threading.local):
     """Each thread's scratch memory."""
 
@@ -226,22 +237,20 @@ class Library:
         self.built = built
         self._make = make
         self._weights = content(built.weights) if built.weights else None
-        self._fixed: list[int] = []
-        if built.takes_weights:
-            self._fixed.append(self._weights.address if self._weights else 0)
         self._threads: Threads | None = None
         if built.threads > 1:
             self._threads = shared_pool().threads(built.threads)
-            self._fixed.append(ctypes.addressof(self._threads))
+        self._fixed = self._with(None)
         try:
             loaded = ctypes.CDLL(str(built.library))
             function = loaded[built.function]
-            prepare = loaded[built.prepare] if built.prepare else None
+            opened = loaded[built.open] if built.open else None
+            self._prepare = loaded[built.preparing.function] if built.preparing else None
         except (OSError, AttributeError) as error:
             raise InternalError(
                 f"the built library {built.library} cannot be loaded: {error}"
             ) from error
-        if prepare is not None and prepare() != 0:
+        if opened is not None and opened() != 0:
             raise InternalError(
                 f"{built.name} cannot be prepared: a library refuses what it offered before"
             )
@@ -257,6 +266,40 @@ class Library:
         self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
         ports = [*self._inputs, *self._outputs]
         self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
+
+    def _with(self, prepared: Memory | None) -> _Fixed:
+        """The last arguments of every call, on some weights."""
+        built, fixed = self.built, _Fixed(prepared)
+        if built.takes_weights:
+            fixed.append(self._weights.address if self._weights else 0)
+        if built.preparing is not None:
+            fixed.append(prepared.address if prepared else 0)
+        if self._threads is not None:
+            fixed.append(ctypes.addressof(self._threads))
+        return fixed
+
+    def load(self, parameters: Sequence[np.ndarray]) -> None:
+        """Makes the weights of other parameters; calls that begin after it run on them.
+
+        Args:
+            parameters: packed arrays of the types of ``built.preparing.parameters``, in order.
+        """
+        first = self.built.preparing
+        if first is None or self._prepare is None:
+            raise InternalError(f"{self.built.name} has no parameters")
+        made = Memory(max(1, first.bytes))
+        fixed = self._with(made)
+        addresses = (ctypes.c_void_p * len(parameters))(
+            *(array.ctypes.data for array in parameters)
+        )
+        arena = Memory(max(1, first.arena_bytes))
+        given = [ctypes.addressof(addresses), arena.address, *fixed]
+        self._prepare.argtypes = [ctypes.c_void_p] * len(given)
+        code = self._prepare(*given)
+        if code != 0:
+            raise InternalError(f"{first.function} returned {code} ({_FAILURES.get(code)})")
+        # One assignment: a call that runs meanwhile keeps the memory that it began with.
+        self._fixed = fixed
 
     def __reduce__(self) -> tuple[object, ...]:
         raise UserError(
@@ -328,11 +371,12 @@ class Library:
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
         if out is not None:
             self._refuse_overlaps(addresses)
+        fixed = self._fixed  # also keeps the weights of this call
         if self._state is not None:
             addresses += self._arenas.address or self._arena(), (state or self._state).address
-            code = self._function(*addresses, *self._fixed)
+            code = self._function(*addresses, *fixed)
         else:
-            code = self._function(*addresses, self._arenas.address or self._arena(), *self._fixed)
+            code = self._function(*addresses, self._arenas.address or self._arena(), *fixed)
         if code != 0:
             raise self._failure(code, (*inputs, *outputs))
         return outputs

@@ -24,6 +24,22 @@ KNOWN = ".file"
 
 
 @dataclass(frozen=True)
+class Preparing:
+    """What makes weights of parameters.
+
+    Attributes:
+        function: its name.
+        parameters: in the order in which they are given.
+        bytes: that it writes; arena_bytes: scratch memory that it needs.
+    """
+
+    function: str
+    parameters: tuple[Port, ...]
+    bytes: int
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
 class Built:
     """A built network on disk.
 
@@ -35,8 +51,9 @@ class Built:
         library: the shared library.
         takes_weights: whether the run function is given its weights.
         weights: the file of them; ``None`` if there are none.
-        prepare: the function that prepares libraries, if any are called.
+        open: the function that prepares libraries, if any are called.
         states: what is handed from run to run.
+        preparing: what makes weights of parameters that are given at run time.
     """
 
     name: str
@@ -48,8 +65,9 @@ class Built:
     library: Path
     takes_weights: bool
     weights: Path | None
-    prepare: str = ""
+    open: str = ""
     states: tuple[State, ...] = ()
+    preparing: Preparing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,7 @@ def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = No
         "library": built.library.name,
         "takes_weights": built.takes_weights,
         "weights": built.weights.name if built.weights else "",
-        "prepare": built.prepare,
+        "open": built.open,
         "states": [
             [port, each.output, each.offset]
             for port, each in zip(
@@ -102,6 +120,9 @@ def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = No
             )
         ],
     }
+    if built.preparing is not None:
+        parameters = _plain(built.preparing.parameters)
+        data["preparing"] = {**asdict(built.preparing), "parameters": parameters}
     write_record(cache, _name(key), data)
 
 
@@ -128,11 +149,12 @@ def recall(cache: Cache, key: str) -> Built | None:
         library,
         data["takes_weights"],
         weights,
-        data.get("prepare", ""),
+        data.get("open", ""),
         tuple(
             State(_ports([port])[0], output, offset)
             for port, output, offset in data.get("states", ())
         ),
+        _preparing(data["preparing"]) if "preparing" in data else None,
     )
 
 
@@ -155,6 +177,11 @@ def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
             if name and one not in found.setdefault(name, []):
                 found[name].append(one)
     return found
+
+
+def _preparing(data: dict[str, Any]) -> Preparing:
+    ports = _ports(data["parameters"])
+    return Preparing(data["function"], ports, data["bytes"], data["arena_bytes"])
 
 
 def _name(key: str) -> str:

@@ -55,7 +55,7 @@ def test_a_library_that_refuses_stops_the_network() -> None:
 
 def test_the_header_says_so() -> None:
     files = emit(program(0))
-    assert "int net_prepare(void);" in files.header[1]
+    assert "int net_open(void);" in files.header[1]
     assert "#define NET_UNPREPARED (-3)" in files.header[1]
     assert "NET_MISALIGNED or NET_UNPREPARED" in files.header[1]
     assert files.sources[0][1].count("extern int outside_prepare(void);") == 1

@@ -1,0 +1,61 @@
+"""Packings: recorded on arrays without elements they are what they do to arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.ir.unknown import Unknown, as_array
+from weft.ops.evaluate import evaluate
+from weft.ops.recorded import graph_of
+from weft.ops.table import OPS
+from weft.plan.implementation import Blocking, FilterTransform, Packing
+
+SIZES = st.integers(1, 5)
+
+
+@st.composite
+def packings(draw: st.DrawFn, shape: tuple[int, ...] = ()) -> Packing:
+    shape = shape or tuple(draw(st.lists(SIZES, min_size=2, max_size=4)))
+    axis = draw(st.integers(0, len(shape) - 1))
+    order = tuple(draw(st.permutations([each for each in range(len(shape)) if each != axis])))
+    start = draw(st.integers(0, shape[axis] - 1))
+    depth = draw(st.integers(1, shape[order[-1]]))
+    blocks, width = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    return Packing(shape, axis, order, start, blocks, width, depth)
+
+
+@st.composite
+def transforms(draw: st.DrawFn) -> FilterTransform:
+    channels, lanes, points = draw(SIZES), draw(SIZES), draw(st.integers(2, 4))
+    shape = (lanes, channels, 3, 3)
+    rows = st.lists(st.sampled_from([0.0, 1.0, -0.5, 0.25]), min_size=3, max_size=3)
+    matrix = tuple(tuple(draw(rows)) for _ in range(points))
+    packing = draw(packings((points * points, channels, lanes)))
+    return FilterTransform(shape, (2, 3, 1, 0), matrix, packing)
+
+
+@st.composite
+def blockings(draw: st.DrawFn) -> Blocking:
+    shape = tuple(draw(st.lists(SIZES, min_size=2, max_size=3)))
+    axes = tuple(draw(st.permutations(range(len(shape)))))
+    moved = tuple(shape[axis] for axis in axes)
+    order = tuple(draw(st.permutations(range(len(shape)))))
+    cut = st.tuples(st.integers(0, len(shape) - 1), st.integers(1, 3))
+    return Blocking(shape, axes, moved, order, tuple(draw(st.lists(cut, max_size=3))))
+
+
+@given(st.one_of(packings(), transforms(), blockings()))
+def test_a_recorded_packing_makes_the_same_bits(packing: Any) -> None:
+    shape = packing.seen if isinstance(packing, Blocking) else packing.shape
+    array = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    wanted = packing.apply(array.reshape(-1))
+    recorded = packing.apply(as_array(Unknown(array.dtype, (array.size,), "w")))
+    assert (recorded.dtype, recorded.shape) == (wanted.dtype, wanted.shape)
+    (made,) = evaluate(
+        graph_of({"packed": recorded}, "pack"), {"w": array.reshape(-1)}, OPS
+    ).values()
+    np.testing.assert_array_equal(made, wanted)
