@@ -98,6 +98,12 @@ def _unquoted(text: str, line: int) -> str:
 class _Builder(Transformer[Token, Any]):
     """Makes the parts of a plan out of what the grammar finds."""
 
+    def parts(self, found: list[Any]) -> list[Any]:
+        """What is no more than its parts."""
+        return found
+
+    entry = arena = writes = values = kernel = scratch = parts
+
     # --- tokens ---------------------------------------------------------------------------
 
     def COUNT(self, token: Token) -> int:
@@ -139,7 +145,7 @@ class _Builder(Transformer[Token, Any]):
                 raise refused(f"the constraint {key} has another type", literal.text, 0)
         return Constraints(**{key: literal.value for key, literal in given.items()})
 
-    def entries(self, found: list[tuple[Token, _Literal]]) -> dict[str, _Literal]:
+    def entries(self, found: list[list[Any]]) -> dict[str, _Literal]:
         """Attributes, each once."""
         made: dict[str, _Literal] = {}
         for name, literal in found:
@@ -147,10 +153,6 @@ class _Builder(Transformer[Token, Any]):
                 raise refused("an attribute stands once", str(name), name.line or 0)
             made[str(name)] = literal
         return made
-
-    def entry(self, found: list[Any]) -> tuple[Token, _Literal]:
-        """One attribute."""
-        return found[0], found[1]
 
     # --- literals -------------------------------------------------------------------------
 
@@ -219,9 +221,6 @@ class _Builder(Transformer[Token, Any]):
             raise refused(f"an arena has {MOST_ARENA:,} bytes at the most", str(size), 0)
         return BodyText(values, steps, size, bound, method, values[0].line if values else 0)
 
-    def arena(self, found: list[Any]) -> list[Any]:
-        return found
-
     def step(self, found: list[Any]) -> StepText:
         writes, ops, reads, (kernel, reason), in_place, scratch, *parts = found
         bodies = [each.body for each in parts if isinstance(each, _Nested)]
@@ -256,22 +255,11 @@ class _Builder(Transformer[Token, Any]):
             raise refused(f"bodies nest at most {MOST_DEPTH} deep", "a deeper one", 0)
         return _Nested(found[0])
 
-    def writes(self, found: list[Token]) -> list[Token]:
-        return found
-
-    values = writes
-
     def ops(self, found: list[str]) -> tuple[str, ...]:
         return tuple(found)
 
-    def kernel(self, found: list[Any]) -> list[Any]:
-        return found
-
     def in_place(self, found: list[Token]) -> str:
         return str(found[0])
-
-    def scratch(self, found: list[int]) -> list[int]:
-        return found
 
     def refusal(self, found: list[Any]) -> Answer:
         return Answer(found[0], _unquoted(str(found[1]), found[1].line or 0), ())
