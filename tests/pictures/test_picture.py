@@ -11,7 +11,7 @@ import pytest
 from weft.api import load
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import FAMILIES, OPS
@@ -27,7 +27,7 @@ def block(name: str = "block", prefix: str = "") -> Graph:
     """Two nodes and a sum with what came in."""
     builder = GraphBuilder(OPS, name)
     x = builder.input(f"{prefix}x", TensorType(DType.F32, (1, 8, 6, 6)))
-    half = builder.constant(np.float32(0.5), f"{prefix}half")
+    half = builder.constant(np.array(0.5, np.float32), f"{prefix}half")
     scaled = builder.op("Mul", x, half, name=f"{prefix}scale", output=f"{prefix}scaled")
     made = builder.op("Relu", scaled, name=f"{prefix}act", output=f"{prefix}made")
     total = builder.op("Add", made, x, name=f"{prefix}sum", output=f"{prefix}total")
@@ -44,9 +44,10 @@ def texts(picture: str) -> list[str]:
 
 def test_every_family_has_a_colour_once():
     assert sorted(each for families in KINDS.values() for each in families) == sorted(FAMILIES)
-    assert {kind_of(op) for op in OPS} | {"input", "output"} == set(FILLS)
-    assert kind_of("Conv") == "convolution"
-    assert kind_of("NoSuchOp") == OTHER
+    kinds = {kind_of(Node("n", op, (), ("y",)), {}) for op in OPS}
+    assert kinds | {"input", "output"} == set(FILLS)
+    assert kind_of(Node("n", "Conv", (), ("y",)), {}) == "convolution"
+    assert kind_of(Node("n", "NoSuchOp", (), ("y",)), {}) == OTHER
 
 
 def test_every_node_and_value_is_there():
@@ -72,7 +73,7 @@ def test_the_kinds_are_the_legend():
 def test_marks_are_frames_with_a_legend():
     picture = draw(block(), highlight={"first": ["act", "scale"], "second": ["act"]})
     frames = [
-        (each.find(f"{SVG}title").text, each.attrib["stroke"], float(each.attrib["width"]))
+        (each.findtext(f"{SVG}title"), each.attrib["stroke"], float(each.attrib["width"]))
         for each in parsed(picture).iter(f"{SVG}rect")
         if each.attrib.get("stroke-width") == "3" and each.find(f"{SVG}title") is not None
     ]

@@ -12,6 +12,8 @@ from weft.ir.graph import Graph
 from weft.ir.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
+from weft.pictures import draw
+from weft.pictures.families import kind_of
 from weft.recipes import apply
 from weft.surgery.resize import with_shapes
 
@@ -113,6 +115,11 @@ def test_its_batch_is_changed(graph: Graph) -> None:
     x = np.random.default_rng(0).normal(size=(3, 3, 9, 4)).astype(np.float32)
     alone = [evaluate(graph, {"x": x[n : n + 1]}, OPS)["y"] for n in range(3)]
     np.testing.assert_allclose(outputs(many), np.concatenate(alone), rtol=1e-5)
+
+
+def test_it_is_drawn_as_what_it_does(graph: Graph) -> None:
+    assert kind_of(graph.by_name["c"], graph.types) == "convolution"
+    assert "Columns" in draw(graph)
 
 
 def test_what_it_cannot_do_is_refused(install: Install) -> None:

@@ -9,12 +9,14 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.compress.coupling import Labelling, label
+from weft.compress.coupling_layers import RULES
 from weft.compress.coupling_relations import coupled, head_axes
 from weft.compress.slots import Birth
 from weft.errors import UserError
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ir.naming import fresh
-from weft.ops.evaluate import evaluate_node
+from weft.ops.axis_relations import is_layer
+from weft.ops.evaluate import call_of, evaluate_node
 from weft.ops.table import OPS
 
 
@@ -79,7 +81,7 @@ def _unshared(graph: Graph) -> tuple[Graph, dict[str, str]]:
     for place, node in enumerate(nodes):
         inputs = list(node.inputs)
         for position, value in enumerate(inputs):
-            if value not in graph.constants or _is_weight(node.op, position):
+            if value not in graph.constants or _is_weight(graph, node, value):
                 continue
             if value in seen:
                 inputs[position] = fresh(value, names)
@@ -98,12 +100,10 @@ def _unshared(graph: Graph) -> tuple[Graph, dict[str, str]]:
     return unshared, copies
 
 
-_WEIGHTED = {"Conv": (1,), "ConvTranspose": (1,), "Gemm": (0, 1), "MatMul": (0, 1), "Gather": (0,)}
-_RECURRENT = dict.fromkeys(("LSTM", "GRU", "RNN"), (1, 2))
-
-
-def _is_weight(op: str, position: int) -> bool:
-    return position in {**_WEIGHTED, **_RECURRENT}.get(op, ())
+def _is_weight(graph: Graph, node: Node, value: str) -> bool:
+    """Whether a constant is a matrix (or more) of a layer, or a table that rows are picked from."""
+    layer = node.op in RULES or node.op == "Gather" or is_layer(call_of(node, graph.types))
+    return layer and len(graph.types[value].shape) > 1
 
 
 def _families(labelling: Labelling, roots: np.ndarray) -> list[Family]:

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from weft.ops.table import FAMILIES
+from weft.ir.graph import Node
+from weft.ir.types import TensorType
+from weft.ops.axis_relations import is_elementwise, is_layer, moves, sums
+from weft.ops.evaluate import call_of
+from weft.ops.record import Call
+from weft.ops.table import FAMILIES, OPS
 
 OTHER: Final = "other"
 INPUT: Final = "input"
@@ -29,7 +34,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "signal": ("signal", "generation", "rotary", "loss"),
     }
 )
-"""The families of the op table, a few to a colour; ops of no family are ``other``."""
+"""The families of the op table, a few to a colour; ops of plugins have that of what they do."""
 
 # Tints on which black text reads well; neighbours in a network are far apart in hue.
 FILLS: Mapping[str, str] = MappingProxyType(
@@ -61,6 +66,17 @@ _KIND_OF: Mapping[str, str] = {
 }
 
 
-def kind_of(op: str) -> str:
-    """What a node of an op is coloured by."""
-    return _KIND_OF.get(op, OTHER)
+def kind_of(node: Node, types: Mapping[str, TensorType]) -> str:
+    """What a node is coloured by: the family of its op, or what the op of a plugin does."""
+    known = _KIND_OF.get(node.op)
+    return known or (_derived(call_of(node, types)) if node.op in OPS else OTHER)
+
+
+def _derived(call: Call) -> str:
+    if is_layer(call):
+        return "convolution" if len(call.type(0).shape) > 2 else "matrix product"
+    if is_elementwise(call):
+        return "activation" if len(call.inputs) == 1 else "arithmetic"
+    if moves(call):
+        return "shape"
+    return "reduction" if sums(call) else OTHER

@@ -198,7 +198,9 @@ def _node_box(node: Node, graph: Graph, names: Mapping[str, str]) -> Box:
         _constants_line(node, graph),
     )
     heading = cut(node.op, _MOST_LETTERS)
-    return Box(node.name, kind_of(node.op), heading, tuple(each for each in lines if each), node)
+    return Box(
+        node.name, kind_of(node, graph.types), heading, tuple(each for each in lines if each), node
+    )
 
 
 def _port_box(value: str, kind: str, graph: Graph, names: Mapping[str, str]) -> Box:

@@ -21,15 +21,13 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr, Load, Var
 from weft.loops.walk import free_vars, index, loads, map_expr
+from weft.ops.definitions import definition, expansion
 from weft.ops.evaluate import call_of
-from weft.ops.expand import expand
-from weft.ops.record import Control, Define, Expand, Extern
+from weft.ops.record import Call, Control, Extern
 from weft.ops.table import OPS
 
 VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops that leave the elements in their order."""
-_BESIDE = frozenset({"BitCast", "CumProd", "CumSum", "TopKIndices"})
-"""Ops with a C body that work along their ``axis``, or element by element without one."""
 
 
 class Place(NamedTuple):
@@ -85,15 +83,13 @@ def carried(at: At) -> dict[str, Place]:
         return {}
     if at.node.op in VIEWS:
         return _viewed(at)
-    match OPS[at.node.op].compute:
-        case Define(function):
-            return _defined(at, function(call_of(at.node, at.types)))
-        case Expand():
-            return _expanded(at)
-        case Control():
-            return _scanned(at)
-        case Extern():
-            return _beside(at)
+    call = call_of(at.node, at.types)
+    computes, graph = definition(call), expansion(call)
+    if computes is not None:
+        return _defined(at, computes)
+    if graph is not None:
+        return _expanded(at, graph)
+    return _scanned(at) if isinstance(OPS[at.node.op].compute, Control) else _beside(at, call)
 
 
 # --- definitions ----------------------------------------------------------------------------
@@ -183,18 +179,16 @@ def placed(shape: Sequence[int], behind: int, batch: int) -> Place | None:
     return None
 
 
-def _expanded(at: At) -> dict[str, Place]:
-    node = at.node
-    inputs = node.reads
-    outputs = tuple(value for value in node.outputs if value)
-    known = {value: at.types[value] for value in (*inputs, *outputs)}
-    whole = Graph(node.op.lower(), inputs, outputs, (node,), known)
-    given = {value: at.places[value] for value in inputs if value in at.places}
+def _expanded(at: At, graph: Graph) -> dict[str, Place]:
+    inputs = [(f"in{n}", value) for n, value in enumerate(at.node.inputs)]
+    places = {name: at.places[value] for name, value in inputs if value in at.places}
+    alike = {name for name, value in inputs if value in at.alike}
     try:
-        found = _of_graph(expand(whole, OPS), at.batch, given, at.alike)
+        found = _of_graph(graph, at.batch, places, alike)
     except UserError as error:
         raise at.refuse(error.rule.rpartition(": ")[2]) from None
-    return {value: found[value] for value in outputs if value in found}
+    made = {value: found.get(f"out{n}") for n, value in enumerate(at.node.outputs) if value}
+    return {value: place for value, place in made.items() if place is not None}
 
 
 def _of_graph(
@@ -253,12 +247,14 @@ def _shifted(place: Place, by: int) -> Place:
     return Place(place.axis + by, place.inner)
 
 
-def _beside(at: At) -> dict[str, Place]:
+def _beside(at: At, call: Call) -> dict[str, Place]:
     first, *others = at.node.inputs
-    if at.node.op not in _BESIDE or any(value in at.places for value in others):
+    compute = OPS[at.node.op].compute
+    apart = isinstance(compute, Extern) and compute.along_axis
+    if not apart or any(value in at.places for value in others):
         raise at.refuse("it cannot be told whether it keeps members of the batch apart")
     place = at.places[first]
-    axis: int | None = getattr(at.node.attributes, "axis", None)
+    axis: int | None = getattr(call.attributes, "axis", None)
     if axis is not None and axis % len(at.types[first].shape) == place.axis:
         raise at.refuse("members of the batch would meet")
     return {at.node.outputs[0]: place}
