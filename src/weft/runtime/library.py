@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.errors import InternalError, UserError
-from weft.ir.buffers import ArrayLike, as_array
+from weft.ir.buffers import ArrayLike
 from weft.ops.record import Foreign
 from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
@@ -35,6 +34,7 @@ from weft.runtime.compiler import (
     require_vectors,
 )
 from weft.runtime.memory import Memory, content
+from weft.runtime.ports import Ports, refuse_overlaps
 from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
@@ -262,10 +262,8 @@ class Library:
         function.restype = ctypes.c_int
         self._function = function
         self._arenas = _Arenas()
-        self._inputs = [(port.dtype.numpy, port.shape) for port in built.inputs]
-        self._outputs = [(port.dtype.numpy, port.shape) for port in built.outputs]
-        ports = [*self._inputs, *self._outputs]
-        self._bytes = [dtype.itemsize * prod(shape) for dtype, shape in ports]
+        self._inputs = Ports(built.name, "input", built.inputs)
+        self._outputs = Ports(built.name, "output", built.outputs)
 
     def _with(self, prepared: Memory | None) -> _Fixed:
         """The last arguments of every call, on some weights."""
@@ -358,19 +356,11 @@ class Library:
         Returns:
             The outputs, in order.
         """
-        inputs = self._arrays(inputs, self._inputs, self.built.inputs, "input")
-        if out is None:
-            outputs = tuple([np.empty(shape, dtype) for dtype, shape in self._outputs])
-        else:
-            outputs = self._arrays(tuple(out), self._outputs, self.built.outputs, "output")
-            self._check(outputs, self._outputs, self.built.outputs, "output")
-            for port, array in zip(self.built.outputs, outputs, strict=True):
-                if not array.flags.writeable:
-                    raise UserError(f"output {port.name} must be a writeable array")
-        self._check(inputs, self._inputs, self.built.inputs, "input")
-        addresses = [array.ctypes.data for array in (*inputs, *outputs)]
+        arrays = self._inputs.arrays(inputs)
+        outputs = self._outputs.new() if out is None else self._outputs.arrays(tuple(out))
+        addresses = [array.ctypes.data for array in (*arrays, *outputs)]
         if out is not None:
-            self._refuse_overlaps(addresses)
+            refuse_overlaps(self._inputs, self._outputs, addresses)
         fixed = self._fixed  # also keeps the weights of this call
         if self._state is not None:
             addresses += self._arenas.address or self._arena(), (state or self._state).address
@@ -378,7 +368,7 @@ class Library:
         else:
             code = self._function(*addresses, self._arenas.address or self._arena(), *fixed)
         if code != 0:
-            raise self._failure(code, (*inputs, *outputs))
+            raise self._failure(code, (*arrays, *outputs))
         return outputs
 
     def entry(
@@ -394,71 +384,6 @@ class Library:
         function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         state = [self._state.address] if self._state is not None else []
         return function, [*addresses, arena, *state, *self._fixed]
-
-    def _refuse_overlaps(self, addresses: Sequence[int]) -> None:
-        """Refuses outputs over the memory of inputs or of one another: they would be spoilt."""
-        ports = (*self.built.inputs, *self.built.outputs)
-        first = len(self.built.inputs)
-        for n in range(first, len(ports)):
-            start, end = addresses[n], addresses[n] + self._bytes[n]
-            for other in range(n):
-                if addresses[other] < end and start < addresses[other] + self._bytes[other]:
-                    word = "input" if other < first else "output"
-                    raise UserError(
-                        f"output {ports[n].name} must have memory of its own",
-                        got=f"memory that it shares with {word} {ports[other].name}",
-                    )
-
-    def _arrays(
-        self,
-        given: tuple[ArrayLike, ...],
-        wanted: Sequence[tuple[np.dtype, tuple[int, ...]]],
-        ports: Sequence[Port],
-        word: str,
-    ) -> tuple[np.ndarray, ...]:
-        """What is given as arrays over the same memory."""
-        for each in given:
-            if type(each) is not np.ndarray:
-                break
-        else:  # by far the most calls, for which a cast would take long
-            arrays: Any = given
-            return arrays
-        if len(given) != len(wanted):
-            raise self._miscounted(len(given), ports, word)
-        return tuple(
-            as_array(
-                each, f"{word} {port.name}", dtype=dtype, shape=shape, writable=word == "output"
-            )
-            for each, (dtype, shape), port in zip(given, wanted, ports, strict=True)
-        )
-
-    def _miscounted(self, count: int, ports: Sequence[Port], word: str) -> UserError:
-        names = ", ".join(port.name for port in ports)
-        return UserError(
-            f"{self.built.name} has {len(ports)} {word}s: {names}", got=f"{count} arrays"
-        )
-
-    def _check(
-        self,
-        arrays: Sequence[np.ndarray],
-        wanted: Sequence[tuple[np.dtype, tuple[int, ...]]],
-        ports: Sequence[Port],
-        word: str,
-    ) -> None:
-        if len(arrays) != len(wanted):
-            raise self._miscounted(len(arrays), ports, word)
-        for array, (dtype, shape), port in zip(arrays, wanted, ports, strict=True):
-            if array.dtype != dtype or array.shape != shape:
-                raise UserError(
-                    f"{word} {port.name} must be {port.dtype.value}{list(shape)}",
-                    got=f"{array.dtype}{list(array.shape)}",
-                )
-            if not array.flags.c_contiguous:
-                raise UserError(
-                    f"{word} {port.name} must be packed in row-major order",
-                    got=f"strides {list(array.strides)}",
-                    fix="Pass it through numpy.ascontiguousarray.",
-                )
 
     def _arena(self) -> int:
         """This thread's scratch memory; whole pages, so aligned for any purpose."""
