@@ -14,7 +14,7 @@ from weft.cli.draw import svg_option
 from weft.cli.files import random_inputs
 from weft.cli.layers import built_as, runnable, show_layers, show_limits
 from weft.cli.model import Model, model_options
-from weft.cli.options import SECONDS, SEED, json_option, options, wide_option
+from weft.cli.options import SECONDS, json_option, options, seed_option, wide_option
 from weft.cli.output import State, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
@@ -59,7 +59,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @click.option(
     "--onnxruntime", "rival", is_flag=True, help="Also measure onnxruntime with one thread."
 )
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed of the random inputs.")
+@seed_option("Seed of the random inputs.")
 @options(
     "threads",
     "target",

@@ -10,7 +10,14 @@ import click
 from weft import campaigns
 from weft.cli.draw import svg_option
 from weft.cli.model import Model, model_options
-from weft.cli.options import ALL_CORES, SEED, json_option, options, wide_option
+from weft.cli.options import (
+    ALL_CORES,
+    json_option,
+    options,
+    samples_option,
+    seed_option,
+    wide_option,
+)
 from weft.cli.output import State, table, write_json
 from weft.cli.tune import watched
 from weft.errors import UserError
@@ -27,13 +34,8 @@ from weft.recipes import parse_steps
     type=click.IntRange(1),
     help="Trials for each combination of parameters [default: 100].",
 )
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed of the first trial.")
-@click.option(
-    "--data",
-    metavar="FILE|NAME",
-    help="Samples: .npz with an array for each input, and `labels` for accuracy; "
-    "or a data set (`weft datasets`) [default: a few random inputs].",
-)
+@seed_option("Seed of the first trial.")
+@samples_option
 @click.option("--per-layer", is_flag=True, help="Repeat the campaign for each tensor separately.")
 @svg_option("Plot the shares of changed predictions to this file.")
 @options("threads", threads=ALL_CORES)

@@ -11,7 +11,15 @@ import click
 from weft import api, variants
 from weft.cli.draw import svg_option
 from weft.cli.model import parse_shapes, shapes_option
-from weft.cli.options import SECONDS, json_option, options, quiet_option, was_given, wide_option
+from weft.cli.options import (
+    SECONDS,
+    json_option,
+    options,
+    quiet_option,
+    samples_option,
+    was_given,
+    wide_option,
+)
 from weft.cli.output import State, say, table, working, write_json
 from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
@@ -22,12 +30,7 @@ from weft.pictures.file import write_picture
 @click.command(short_help="Compare variants of a network by size, memory, time and accuracy.")
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
-@click.option(
-    "--data",
-    metavar="FILE|NAME",
-    help="Samples: .npz with an array for each input, and `labels` for accuracy; "
-    "or a data set (`weft datasets`).",
-)
+@samples_option
 @options("batch", "target", "threads", "exact")
 @click.option("--no-run", is_flag=True, help="Do not build or run: no latency, no accuracy.")
 @click.option(

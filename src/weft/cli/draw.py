@@ -10,9 +10,9 @@ import click
 
 from weft.cli.layers import profiled
 from weft.cli.model import Model, model_options
-from weft.cli.options import NEW_FILE, Function, json_option
+from weft.cli.options import NEW_FILE, Function, json_option, output_option
 from weft.cli.output import State, working, write_json
-from weft.cli.show import GRAPHS, IMPORTED, graphs
+from weft.cli.show import IMPORTED, graph_option, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ops.table import OPS
@@ -52,20 +52,8 @@ def svg_option(help: str) -> Callable[[Function], Function]:
 
 @click.command(short_help="Draw the graph after any pass.")
 @model_options
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=NEW_FILE,
-    help="The file: .svg, .png, .html (interactive), or .dot for Graphviz.",
-)
-@click.option(
-    "--after",
-    type=click.Choice(GRAPHS),
-    default=IMPORTED,
-    show_default=True,
-    help="The pass to use, as in `weft show`.",
-)
+@output_option("The file: .svg, .png, .html (interactive), or .dot for Graphviz.", required=True)
+@graph_option
 @click.option(
     "--width",
     type=click.IntRange(1),

@@ -9,7 +9,7 @@ import click
 
 from weft.cli.files import gather_inputs
 from weft.cli.model import Model, model_options, state_option, with_states
-from weft.cli.options import json_option, options
+from weft.cli.options import data_argument, json_option, options, output_option
 from weft.cli.output import State, working, write_json
 from weft.export import Toolkit
 from weft.options import Options
@@ -36,13 +36,11 @@ from weft.plan.report import size
     target="The machine (see `weft targets`) [default: generic, which is portable C99].",
     threads="Threads that a run can use [default: 1]; a pool of them is written too.",
 )
-@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
-@click.option(
-    "-o",
-    "--output",
+@data_argument
+@output_option(
+    "The folder: absent, empty, or an earlier toolkit, which is replaced.",
+    click.Path(file_okay=False, path_type=Path),
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder: absent, empty, or an earlier toolkit, which is replaced.",
 )
 @state_option
 @json_option

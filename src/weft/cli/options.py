@@ -58,6 +58,7 @@ SECONDS = Number(above=True)
 SEED = click.IntRange(0)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 # --- options of every command ---------------------------------------------------------------
@@ -110,6 +111,28 @@ wide_option = click.option(
     expose_value=False,
     callback=_set_wide,
     help="Write all columns and full names, even on a narrow terminal.",
+)
+
+
+def output_option(
+    help: str, type: click.ParamType[Any] = NEW_FILE, *, required: bool = False
+) -> Callable[[Function], Function]:
+    """``-o``: what a command writes."""
+    return click.option("-o", "--output", required=required, type=type, help=help)
+
+
+def seed_option(help: str) -> Callable[[Function], Function]:
+    """``--seed``, a number of at least 0."""
+    return click.option("--seed", default=0, type=SEED, show_default=True, help=help)
+
+
+data_argument = click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
+
+samples_option = click.option(
+    "--data",
+    metavar="FILE|NAME",
+    help="Samples: .npz with an array for each input, and `labels` for accuracy; "
+    "or a data set (`weft datasets`) [default: a few random inputs].",
 )
 
 

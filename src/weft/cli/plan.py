@@ -11,7 +11,7 @@ from weft.api.given import text_of
 from weft.atomic import write_text
 from weft.cli.draw import svg_option
 from weft.cli.model import Model, model_options
-from weft.cli.options import FILE, NEW_FILE, json_option, options, wide_option
+from weft.cli.options import FILE, json_option, options, output_option, wide_option
 from weft.cli.output import State, say, table, working, write_json, write_lines
 from weft.ir.short_names import names_of
 from weft.options import Options
@@ -70,12 +70,7 @@ def _at(place: Place) -> str:
     type=FILE,
     help="Print the differences from this plan.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=NEW_FILE,
-    help="Write the plan to this file.",
-)
+@output_option("Write the plan to this file.")
 @click.option(
     "--table", "tabular", is_flag=True, help="Print one row for each step, without reasons."
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from weft.cli.options import json_option, wide_option
+from weft.cli.options import json_option, output_option, wide_option
 from weft.cli.output import State, table, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
@@ -84,12 +84,7 @@ def list_plugins(state: State) -> None:
 @plugin.command(short_help="Create a working plugin with tests.")
 @click.argument("name")
 @click.option("--kind", required=True, type=click.Choice(tuple(SKELETONS)), help="Kind of plugin.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The folder, absent or empty [default: NAME].",
-)
+@output_option("The folder, absent or empty [default: NAME].", click.Path(path_type=Path))
 @json_option
 @click.pass_obj
 def new(state: State, name: str, kind: str, output: Path | None) -> None:

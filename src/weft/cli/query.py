@@ -11,15 +11,16 @@ import click
 
 from weft.cli.draw import format_of
 from weft.cli.model import Model, model_options
-from weft.cli.options import Number, json_option, wide_option
-from weft.cli.output import State, clean, working, write_json, write_lines
-from weft.cli.show import GRAPHS, IMPORTED, graphs
+from weft.cli.options import NEW_FILE, Number, json_option, wide_option
+from weft.cli.output import State, working, write_json, write_lines
+from weft.cli.show import GRAPHS, IMPORTED, graph_option, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.printer import show_node
 from weft.ir.short_names import names_of, shortened
 from weft.match.query import SECONDS, Matches, Overlaps, Query
 from weft.match.view import Match
+from weft.pictures.canvas import clean
 from weft.pictures.file import write_picture
 from weft.pictures.picture import draw
 
@@ -67,17 +68,11 @@ def _names(match: Match, names: Mapping[str, str]) -> str:
     show_default=True,
     help="Time limit for best.",
 )
-@click.option(
-    "--after",
-    type=click.Choice(GRAPHS),
-    default=IMPORTED,
-    show_default=True,
-    help="The pass to use, as in `weft show`.",
-)
+@graph_option
 @click.option(
     "--draw",
     "picture",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Draw the graph with highlighted matches: .svg, .png, .html or .dot.",
 )
 @wide_option

@@ -10,14 +10,15 @@ from pathlib import Path
 import click
 
 from weft.cli.model import Model, model_options
-from weft.cli.options import json_option, wide_option
-from weft.cli.output import State, clean, table, warn_failed, working, write_json
+from weft.cli.options import NEW_FILE, json_option, wide_option
+from weft.cli.output import State, table, warn_failed, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx import save as save_onnx
 from weft.frontends.source import NATIVE
 from weft.ir.diff import diff
 from weft.ir.graph import Graph
 from weft.ir.native import save as save_native
+from weft.pictures.canvas import clean
 from weft.recipes import ALL, apply, parse_steps, recipe_named
 from weft.rewrite.recipe import Recipe, described
 
@@ -72,7 +73,7 @@ def _describe(recipe: Recipe) -> None:
 @click.option(
     "-o",
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Where to write the graph: FILE.onnx or FILE.weft.",
 )
 @click.option("--diff", "compare", is_flag=True, help="Show removed and added nodes.")

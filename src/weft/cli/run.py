@@ -14,11 +14,12 @@ from weft.cli.model import Model, model_options
 from weft.cli.options import (
     ALL_CORES,
     FILE,
-    NEW_FILE,
-    SEED,
     Number,
+    data_argument,
     json_option,
     options,
+    output_option,
+    seed_option,
     was_given,
 )
 from weft.cli.output import State, working, write_json
@@ -69,9 +70,9 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 
 @click.command(short_help="Run a model on arrays or images.")
 @model_options
-@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
+@data_argument
 @click.option("--random", "chance", is_flag=True, help="Use random inputs instead of files.")
-@click.option("--seed", default=0, type=SEED, show_default=True, help="Seed for --random.")
+@seed_option("Seed for --random.")
 @click.option(
     "--scale",
     default=1 / 255,
@@ -92,12 +93,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     type=FILE,
     help="Class names, one a line.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=NEW_FILE,
-    help="Write the outputs to this .npz (or .npy, for one output).",
-)
+@output_option("Write the outputs to this .npz (or .npy, for one output).")
 @options("threads", "simd", "tune", "plan", "exact", "flavour", "libraries", threads=ALL_CORES)
 @json_option
 @click.pass_obj

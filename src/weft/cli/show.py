@@ -8,7 +8,7 @@ import click
 
 from weft.cli.model import Model, model_options
 from weft.cli.options import json_option, options, wide_option
-from weft.cli.output import State, clean, watched, working, write_json, write_lines
+from weft.cli.output import State, watched, working, write_json, write_lines
 from weft.errors import UserError
 from weft.ir.diff import diff
 from weft.ir.edit import prune
@@ -21,6 +21,7 @@ from weft.loops.text import show as show_kernel
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.options import Options
+from weft.pictures.canvas import clean
 from weft.rewrite.engine import rewrite
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipes import PIPELINE, pipeline, tidy
@@ -28,6 +29,15 @@ from weft.rewrite.recipes import PIPELINE, pipeline, tidy
 IMPORTED, EXPANDED, KERNELS, SOURCE = "import", "expand", "kernels", "c"
 GRAPHS = (IMPORTED, *(stage.name for stage in PIPELINE), EXPANDED)
 PASSES = (*GRAPHS, KERNELS, SOURCE)
+
+
+graph_option = click.option(
+    "--after",
+    type=click.Choice(GRAPHS),
+    default=IMPORTED,
+    show_default=True,
+    help="The pass to use, as in `weft show`.",
+)
 
 
 def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:

@@ -11,7 +11,15 @@ import numpy as np
 from weft.api import Oracle
 from weft.cli.files import gather_inputs, random_inputs
 from weft.cli.model import Model, model_options
-from weft.cli.options import FILE, SEED, Number, json_option, options, wide_option
+from weft.cli.options import (
+    FILE,
+    Number,
+    data_argument,
+    json_option,
+    options,
+    seed_option,
+    wide_option,
+)
 from weft.cli.output import Exit, State, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session, has_onnxruntime
@@ -80,14 +88,8 @@ def _report(state: State, against: str, tolerance: float, found: list[Difference
 
 @click.command(short_help="Compare every step with onnxruntime or the reference.")
 @model_options
-@click.argument("data", nargs=-1, metavar="[[NAME=]FILE]...")
-@click.option(
-    "--seed",
-    default=0,
-    type=SEED,
-    show_default=True,
-    help="Seed of random inputs for inputs without data.",
-)
+@data_argument
+@seed_option("Seed of random inputs for inputs without data.")
 @click.option(
     "--against",
     type=click.Choice(["auto", ORT, REFERENCE]),
