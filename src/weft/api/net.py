@@ -17,7 +17,8 @@ import numpy as np
 
 from weft.api import looked, network, planned
 from weft.api.building import build_here
-from weft.api.named import Outputs, call_inputs, call_outputs, named_outputs, outputs_type
+from weft.api.calls import Calls
+from weft.api.named import Outputs, named_outputs
 from weft.api.parameters import loaded, same_architecture, without_values
 from weft.api.source import Source, note_built, open_file
 from weft.api.streams import Stream, checked_states
@@ -37,7 +38,6 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.choices import Choices
 from weft.runtime.identity import digest_graph
 from weft.runtime.library import Library, recalled
-from weft.runtime.memory import Memory
 from weft.runtime.record import MadeFor, remember
 from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
@@ -340,12 +340,12 @@ class CompiledNet(Shown):
             named: inputs by their names: ``fast(image=x)``.
         """
         if named or (inputs and type(inputs[0]) is not np.ndarray):
-            inputs = self._in_order(inputs, named)
+            inputs = self._calls.inputs(inputs, named)
         if out is not None and type(out) is not tuple:
-            out = (out,) if type(out) is np.ndarray else self._written(out)
+            out = (out,) if type(out) is np.ndarray else self._calls.written(out)
         given: Any = inputs  # a cast would cost a tenth of a small network's call
         outputs = self.library(*given, out=out)  # pyright: ignore[reportUnknownArgumentType]
-        return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
+        return outputs[0] if len(outputs) == 1 else named_outputs(self._calls.outputs, outputs)
 
     def load(self, weights: Mapping[str, ArrayLike] | Net | str | Path) -> None:
         """Runs on other weights from now on; calls that run meanwhile finish on the old ones.
@@ -391,53 +391,20 @@ class CompiledNet(Shown):
         Args:
             values: that states begin with, by the inputs' names; zeros if not given.
         """
-        built = self.library.built
-        if not built.states:
-            raise UserError(
-                f"{built.name} has no state", fix='Declare it: net.with_state({"input": "output"}).'
-            )
-        made = Stream(built.name, built.states, self.library.new_state(), self._on_state)
-        if values is not None:
-            made.reset(values)
-        return made
+        return self._calls.stream(values)
 
     def reset(self, values: Mapping[str, ArrayLike] | None = None) -> None:
         """Starts the net's own stream anew; see ``Stream.reset``."""
-        self._own.reset(values)
+        self._calls.own.reset(values)
 
     @property
     def state(self) -> Mapping[str, np.ndarray]:
         """The state by the inputs' names: arrays over its memory, to read and to write."""
-        return self._own.state
+        return self._calls.own.state
 
     @cached_property
-    def _own(self) -> Stream:
-        return self.stream()
-
-    def _on_state(
-        self,
-        inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]],
-        out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None,
-        named: Mapping[str, ArrayLike],
-        state: Memory,
-    ) -> np.ndarray | Outputs:
-        """A call on some state."""
-        given = self._in_order(inputs, named) if inputs or named else ()
-        written = None if out is None else self._written(out)
-        outputs = self.library(*given, out=written, state=state)
-        return outputs[0] if len(outputs) == 1 else named_outputs(self._outputs, outputs)
-
-    @cached_property
-    def _in_order(self) -> partial[tuple[ArrayLike, ...]]:
-        return partial(call_inputs, self.library.built.name, self.library.built.inputs)
-
-    @cached_property
-    def _written(self) -> partial[Sequence[ArrayLike]]:
-        return partial(call_outputs, self.library.built.name, self.library.built.outputs)
-
-    @cached_property
-    def _outputs(self) -> type[Outputs]:
-        return outputs_type(tuple(port.name for port in self.library.outputs))
+    def _calls(self) -> Calls:
+        return Calls(self.library)
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -460,7 +427,7 @@ class _Streaming(CompiledNet):
 
     def __post_init__(self) -> None:
         # Made at the first call, it could be made by several threads.
-        self._own  # noqa: B018
+        self._calls.own  # noqa: B018
 
     def __call__(
         self,
@@ -469,4 +436,4 @@ class _Streaming(CompiledNet):
         out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None = None,
         **named: ArrayLike,
     ) -> np.ndarray | Outputs:
-        return self._own(*inputs, out=out, **named)
+        return self._calls.own(*inputs, out=out, **named)
