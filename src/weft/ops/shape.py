@@ -65,6 +65,9 @@ class ShapeAttributes(Attributes):
 
 # --- views --------------------------------------------------------------------------------
 
+VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+"""Ops that leave all elements in their row-major order."""
+
 
 def linear_index(shape: Sequence[int], point: Sequence[Expr]) -> Expr:
     """The number of a point of an array of this shape."""

@@ -24,8 +24,9 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute, substitute_load
 from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, reduces, walk
+from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
-from weft.plan.tensors import RESHAPES, Defined, Item, TensorProgram, is_point, moved_from
+from weft.plan.tensors import Defined, Item, TensorProgram, is_point, moved_from
 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
@@ -180,7 +181,7 @@ class _Grouping:
             buffer
             for buffer in dict.fromkeys(load.buffer for load in loads(expr))
             if buffer in self.drafts
-            and self.makers[buffer].node.op not in RESHAPES
+            and self.makers[buffer].node.op not in VIEWS
             and buffer not in self.program.graph.outputs
             and all(self.root_of(user) == value for user in self.users[buffer])
         ]
@@ -211,10 +212,10 @@ class _Grouping:
             return None
         roots: set[str] = set()
         for user in users:
-            if not isinstance(user, Defined) or user.node.op in RESHAPES:
+            if not isinstance(user, Defined) or user.node.op in VIEWS:
                 return None
             roots.add(self.root[user.value])
-        return roots.pop() if len(roots) == 1 and item.node.op not in RESHAPES else None
+        return roots.pop() if len(roots) == 1 and item.node.op not in VIEWS else None
 
     def may_join(self, item: Defined, draft: _Draft) -> bool:
         uses = list(_uses(draft.compute, item.value))

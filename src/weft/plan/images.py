@@ -6,15 +6,15 @@ from math import prod
 
 from weft.ir.graph import Graph
 from weft.loops.nodes import Var
+from weft.ops.shape import VIEWS
 from weft.plan.group import Group
-from weft.plan.tensors import RESHAPES
 
 SPATIAL = frozenset(
     "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
     "GlobalLpPool Resize GridSample QLinearConv ConvInteger".split()
 )
 """Ops over windows or points of an image, whose channels come second."""
-_AXIS_CHANGING = RESHAPES | {"Transpose", "MatMul", "Gemm", "Einsum"}
+_AXIS_CHANGING = frozenset({*VIEWS, "Transpose", "MatMul", "Gemm", "Einsum"})
 
 
 def images_of(graph: Graph) -> set[str]:

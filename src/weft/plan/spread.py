@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from weft.ir.types import TensorType
+from weft.ops.shape import VIEWS
 from weft.plan.group import Group, contraction
-from weft.plan.tensors import RESHAPES, Assembled, Opaque, TensorProgram, moved_from
+from weft.plan.tensors import Assembled, Opaque, TensorProgram, moved_from
 
 LINE = 64
 """Bytes of a line of a cache, and of a gap."""
@@ -69,7 +70,7 @@ def _packed(program: TensorProgram, groups: Mapping[str, Group]) -> set[str]:
 
 def _flattens(group: Group, types: Mapping[str, TensorType]) -> bool:
     """Whether a group only reshapes, and does not keep the rows."""
-    if len(group.members) > 1 or group.nodes[0].op not in RESHAPES:
+    if len(group.members) > 1 or group.nodes[0].op not in VIEWS:
         return False
     return any(types[source].dims[-1:] != group.type.dims[-1:] for source in group.reads)
 
@@ -79,7 +80,7 @@ def _viewed(group: Group) -> Iterator[str]:
     load = moved_from(group.compute)
     if load is not None:
         yield load.buffer
-    elif len(group.members) == 1 and group.nodes[0].op in RESHAPES:
+    elif len(group.members) == 1 and group.nodes[0].op in VIEWS:
         yield from group.reads
 
 

@@ -21,13 +21,13 @@ from weft.ir.types import TensorType
 from weft.loops.nodes import Var
 from weft.loops.shapes import row_major
 from weft.loops.walk import loads, rename_loads
+from weft.ops.shape import VIEWS
 from weft.plan.group import Group, contraction
 from weft.plan.images import SPATIAL, channels_of, fastest, images_of, is_spatial
 from weft.plan.program import Region
 from weft.plan.spread import gap_of, spreadable
 from weft.plan.strides import View, moved, order_of, packed, reshaped
 from weft.plan.tensors import (
-    RESHAPES,
     Assembled,
     Defined,
     Item,
@@ -200,7 +200,7 @@ class _Storage:
             if len(readers) != 1 or not isinstance(readers[0], Defined):
                 return None
             reader = readers[0]
-            if reader.node.op in RESHAPES:
+            if reader.node.op in VIEWS:
                 return order if order != tuple(range(rank)) and order[-1] == rank - 1 else None
             places = permutation(reader.compute)
             if places is None or reader.value not in self.groups:
@@ -311,7 +311,7 @@ class _Storage:
         """A view that makes computing the group unnecessary, if there is one."""
         if group.value in self.kept or group.value in self.owner:
             return None
-        if len(group.members) == 1 and item.node.op in RESHAPES:
+        if len(group.members) == 1 and item.node.op in VIEWS:
             source = item.node.inputs[0]
             view = self.views[source]
             strides = reshaped(self.types[source].dims, view.strides, group.type.dims)

@@ -25,6 +25,7 @@ from weft.loops.nodes import Axis, Const, Expr, Load, Var
 from weft.loops.walk import map_expr, rename_loads
 from weft.ops.evaluate import call_of
 from weft.ops.record import Control, Define, Extern, Op
+from weft.ops.shape import VIEWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +209,10 @@ def _ownable(graph: Graph, ops: Mapping[str, Op], value: str) -> bool:
     if node.op == "Concat":
         return True
     compute = ops[node.op].compute
-    if not isinstance(compute, Define) or node.op in RESHAPES:
+    if not isinstance(compute, Define) or node.op in VIEWS:
         return False
     computes = compute.function(call_of(node, graph.types))
     return moved_from(computes[node.outputs.index(value)]) is None
-
-
-RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-"""Ops that keep the row-major order of all elements."""
 
 
 def _window(

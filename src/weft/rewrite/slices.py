@@ -6,10 +6,11 @@ from weft.ir.types import TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.ordering import TransposeAttributes
+from weft.ops.shape import VIEWS
 from weft.ops.slicing import SliceAttributes
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.transposes import permutation
-from weft.rewrite.views import VIEWS, reshape_to, reshaped
+from weft.rewrite.views import reshape_to, reshaped
 
 
 def _not_one_index(match: Match) -> str | None:

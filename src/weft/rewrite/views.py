@@ -5,10 +5,8 @@ from __future__ import annotations
 from weft.ir.types import Symbol, TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
-from weft.ops.shape import ReshapeAttributes
+from weft.ops.shape import VIEWS, ReshapeAttributes
 from weft.rewrite.rule import Exactness, Rule
-
-VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def reshape_to(source: TensorType, target: TensorType) -> ReshapeAttributes | None:

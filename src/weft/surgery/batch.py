@@ -22,8 +22,9 @@ from weft.ir.naming import fresh
 from weft.ir.order import topological
 from weft.ir.types import TensorType
 from weft.ops.evaluate import call_of
+from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
-from weft.surgery.members import VIEWS, At, Place, carried, placed
+from weft.surgery.members import At, Place, carried, placed
 from weft.surgery.reorder import choices, view
 from weft.surgery.repeats import Batch, Fixed
 from weft.surgery.stretch import needed

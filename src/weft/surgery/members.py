@@ -24,10 +24,8 @@ from weft.loops.walk import free_vars, index, loads, map_expr
 from weft.ops.definitions import definition, expansion
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call, Control, Extern
+from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
-
-VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
-"""Ops that leave the elements in their order."""
 
 
 class Place(NamedTuple):
