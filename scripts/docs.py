@@ -45,7 +45,7 @@ def _computation(compute: Computation) -> str:
         case Extern():
             return "a C body"
         case Control():
-            return "its body, run repeatedly"
+            return "its body graph, run repeatedly"
         case _:
             assert_never(compute)
 
@@ -64,20 +64,20 @@ def ops_page() -> Iterator[str]:
     yield "# Ops"
     yield NOTE
     yield (
-        f"{len(OPS.builtin)} ops. Names and meaning are ONNX's newest wherever ONNX has the "
-        "operation; what ONNX gives as an input that fixes shapes is an attribute here. An input "
-        "in brackets is optional. Element types are "
+        f"{len(OPS.builtin)} ops. Names and semantics follow the newest ONNX operator set; inputs "
+        "that determine shapes in ONNX are attributes here. Inputs in brackets are optional. "
+        "Element types are "
         + ", ".join(f"`{each.value}`" for each in DType)
         + ", as far as ONNX allows them for the op."
     )
     yield (
-        "Extremes over many elements pass NaN over: `ReduceMax`, `ReduceMin`, `MaxPool`, "
-        "`GlobalMaxPool`, `MaxRoiPool`, `ArgMax` and `ArgMin`. PyTorch keeps it; onnxruntime "
-        "passes it over, too, unless it stands first in a row or last in a window. Keeping it "
-        "takes a comparison and a blend beside the maximum of each element: with AVX-512 and data "
-        "in the first cache, 1.4 times the time of a 3 by 3 `MaxPool` and 2 times that of "
-        "`ReduceMax`. Elsewhere NaN gives NaN, in `Max`, `Min`, `Relu` and `Clip`, too; what is "
-        "chosen by a comparison (`ThresholdedRelu`, `Shrink`) takes it for false."
+        "Reductions to extremes ignore NaN: `ReduceMax`, `ReduceMin`, `MaxPool`, "
+        "`GlobalMaxPool`, `MaxRoiPool`, `ArgMax` and `ArgMin`. PyTorch propagates NaN; onnxruntime "
+        "ignores it, too, except first in a row or last in a window. Propagating NaN would add "
+        "a comparison and a blend to each element: with AVX-512 and data in the L1 cache, "
+        "1.4 times the time of a 3 by 3 `MaxPool` and 2 times that of `ReduceMax`. All other ops "
+        "propagate NaN, including `Max`, `Min`, `Relu` and `Clip`; comparisons "
+        "(`ThresholdedRelu`, `Shrink`) treat it as false."
     )
     for name in sorted(OPS.builtin):
         op = OPS[name]
@@ -93,7 +93,7 @@ def ops_page() -> Iterator[str]:
 _SAFETY = {
     Exactness.BIT_EXACT: "the same numbers",
     Exactness.REASSOCIATING: "equal over the real numbers, rounding differs",
-    Exactness.APPROXIMATE: "not equal over the real numbers; only when asked for",
+    Exactness.APPROXIMATE: "not equal over the real numbers; opt-in",
 }
 
 
@@ -111,9 +111,9 @@ def rules_page() -> Iterator[str]:
     yield NOTE
     stages = ", ".join(f"*{stage.name}*" for stage in PIPELINE)
     yield (
-        f"{len(RULES)} rules. Every model goes through the stages {stages}; the rules of a "
-        "stage are applied until none applies. The language of the patterns is described in "
-        "[query.md](query.md). `net.rewrite` applies single ones by name, and your own."
+        f"{len(RULES)} rules. Every model passes the stages {stages}; the rules of a "
+        "stage are applied until none applies. [query.md](query.md) describes the pattern "
+        "language. `net.rewrite` applies selected rules by name, and custom ones."
     )
     for rule in sorted(RULES, key=lambda rule: rule.name):
         yield _rule(rule)
@@ -122,7 +122,7 @@ def rules_page() -> Iterator[str]:
 def _recipe(recipe: Recipe) -> str:
     text = f"## {recipe.name}\n\n{recipe.doc}\n\n"
     for each in described(recipe):
-        default = "needed" if each.default is None else f"default `{each.default or 'none'}`"
+        default = "required" if each.default is None else f"default `{each.default or 'none'}`"
         text += f"- `{each.name}` ({each.kind}; {default}): {each.doc}\n"
     if described(recipe):
         text += "\n"
@@ -134,16 +134,15 @@ def recipes_page() -> Iterator[str]:
     yield "# Recipes"
     yield NOTE
     yield (
-        f"{len(RECIPES)} recipes: changes of a whole graph that are asked for by name, as in "
+        f"{len(RECIPES)} recipes: named transformations of whole graphs, applied by "
         "`weft apply model.onnx fuse-batch-norm -o fused.onnx` or "
-        '`net.apply("fuse-batch-norm")`, which takes a `Recipe` of your own, too. '
-        "Several are applied in order; the parameters of each "
-        "follow its name, as in `weft apply model.onnx NAME key=value NAME key=value`. A recipe "
-        "whose precondition does not hold refuses with the reason and changes nothing.\n\n"
-        "*Bit-exact* means of sums that they have the same terms in the same order, as the ops' "
-        "definitions have them. Networks compiled with `compile(plain=True)` add up in that order "
-        "and give equal bits; the fast kernels choose an order for each shape, and NumPy's for "
-        "each layout, so that they may differ in the last bits."
+        '`net.apply("fuse-batch-norm")`, which also accepts custom `Recipe` objects. '
+        "Several recipes are applied in order; the parameters of each "
+        "follow its name: `weft apply model.onnx NAME key=value NAME key=value`. If a "
+        "precondition fails, the error states the reason and nothing changes.\n\n"
+        "*Bit-exact* sums have the same terms in the same order as the ops' definitions. Networks "
+        "compiled with `compile(plain=True)` use that order and give equal bits; optimized kernels "
+        "choose an order for each shape, and NumPy for each layout, so the last bits may differ."
     )
     for recipe in RECIPES:
         yield _recipe(recipe)
@@ -156,8 +155,8 @@ def targets_page() -> Iterator[str]:
     yield (
         "`host` is the machine that Weft runs on: the best of `x86-sse2`, `x86-avx2`, "
         "`x86-avx512`, `aarch64-neon` and `generic`, with the features, the kind of core and the "
-        "cache sizes that Linux reports. Its other figures stay those of that row, so that its "
-        "kernels do not depend on a measurement. `weft targets NAME` shows a record."
+        "cache sizes reported by Linux. Its other figures are those of that row, so the choice of "
+        "kernels does not depend on measurements. `weft targets NAME` shows a record."
     )
     rows = ["| target | vector bytes | registers | C | flags | |", "|---|---|---|---|---|---|"]
     for name in TARGETS:
@@ -169,12 +168,12 @@ def targets_page() -> Iterator[str]:
     yield "\n".join(rows)
     yield "## Keys of a record"
     yield (
-        "A target is a TOML file in `src/weft/targets/data/`, or of a plugin "
-        '([plugins.md](plugins.md)). `like = "NAME"` takes over what another target states: '
-        "tables key by key, `memories` by name, in the file's order. Keys without a default must "
-        "be stated, here or there. Unknown keys, wrong types and impossible values are refused "
-        "with the file and the key. Files with the older keys `vector_bytes`, `registers`, "
-        "`fused` and `held` (now in `vectors`) and `caches` are read, too."
+        "A target is a TOML file in `src/weft/targets/data/` or in a plugin "
+        '([plugins.md](plugins.md)). `like = "NAME"` inherits from another target: '
+        "tables key by key, `memories` by name, in the file's order. Keys without a default are "
+        "required, directly or by inheritance. Unknown keys, wrong types and invalid values are "
+        "errors that name the file and the key. The older keys `vector_bytes`, `registers`, "
+        "`fused` and `held` (now in `vectors`) and `caches` are still accepted."
     )
     for record, prefix in (
         (Target, ""),
