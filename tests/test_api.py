@@ -284,7 +284,7 @@ def test_a_file_that_changes_meanwhile_is_told(reader):
     model = onnx.load(reader)
     model.graph.name = "changed"
     onnx.save(model, reader)
-    with pytest.raises(UserError, match="must stay as it is while the network is used"):
+    with pytest.raises(UserError, match="must not change while the network is in use"):
         _ = net.graph
 
 
@@ -363,8 +363,8 @@ def test_nets_are_values_and_need_no_copies(reader):
     with pytest.raises(UserError) as error:
         copy.deepcopy(fast.library)
     assert str(error.value) == (
-        "loaded code is neither copied nor pickled; got reader. "
-        "Copy or pickle the CompiledNet, which is built again from the cache."
+        "loaded code cannot be copied or pickled; got reader. "
+        "Copy or pickle the CompiledNet, which is rebuilt from the cache."
     )
 
 

@@ -79,11 +79,11 @@ def test_what_changes_the_graph_is_built_each_time(digits, samples):
         ({"recipe": "fault-weights", "trials": 0, "count": 1}, "trials must be at least 1; got 0"),
         (
             {"recipe": "fault-weights", "grid": {"count": []}},
-            "grid: count needs a sequence of values; got []",
+            "grid: count must be a sequence of values; got []",
         ),
         (
             {"recipe": "fault-weights", "grid": {"seed": [1]}},
-            "a campaign numbers the seeds itself. Give seed and trials.",
+            "a campaign assigns the seeds. Pass seed and trials instead.",
         ),
         (
             {"recipe": "fault-weights", "count": 1, "seed": -1},
@@ -123,7 +123,7 @@ def test_the_command(digits, tmp_path):
     found = record(*words)
     assert [each["parameters"] for each in found["cells"]] == [{"count": "1"}, {"count": "50"}]
     assert bad("campaign", digits, "palette", "prune") == (
-        "error: a campaign is about one recipe\n  got: palette, prune\n"
+        "error: a campaign takes one recipe\n  got: palette, prune\n"
     )
 
 

@@ -179,17 +179,17 @@ def test_run_on_an_image(digits, tmp_path):
         ),
         (
             ("--random", "--input", "image"),
-            "error: --input must say NAME=SHAPE\n  got: image\n"
+            "error: --input must be NAME=SHAPE\n  got: image\n"
             "  fix: For example: --input image=1x3x224x224\n",
         ),
         (
             ("--random", "-o", "TMP/scores.txt"),
-            "error: outputs are written as .npz, or as .npy if there is one\n"
+            "error: outputs must go to an .npz file, or to .npy for a single output\n"
             "  got: 1 outputs for scores.txt\n",
         ),
         (
             ("--random", "--constant", "image=[1"),
-            "error: the value of a constant must be JSON, or @FILE with an array of NumPy's\n"
+            "error: the value of a constant must be JSON, or @FILE with a NumPy array\n"
             "  got: image=[1: Expecting ',' delimiter: line 1 column 3 (char 2)\n",
         ),
     ],
@@ -283,7 +283,7 @@ def test_export_into_a_folder_of_others(digits, tmp_path):
     result = weft("export", digits, "-o", tmp_path)
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: the output folder must be empty or hold an earlier toolkit\n"
+        "error: the output folder must be empty or contain an earlier toolkit\n"
         f"  got: {tmp_path}\n  fix: Name another folder.\n"
     )
     assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
@@ -369,14 +369,14 @@ def test_bench_other_instructions(digits):
     limit = json.loads(good("bench", "--limits", "--json", "--target", "x86-sse2"))["limits"][0]
     assert limit["vector_bytes"] == 16
     assert weft("bench", digits, "--target", "aarch64-neon").stderr == (
-        "error: only what this machine can run can be measured\n"
+        "error: only code for this machine can be measured\n"
         "  got: aarch64-neon\n  fix: Leave out --target.\n"
     )
 
 
 def test_bench_options_that_need_layers(digits):
     assert weft("bench", digits, "--top", 3).stderr == (
-        "error: --top and --svg belong to --layers\n  fix: Add --layers.\n"
+        "error: --top and --svg require --layers\n  fix: Add --layers.\n"
     )
 
 
@@ -410,7 +410,7 @@ def test_cache(digits, tmp_path, monkeypatch):
     assert len(record("cache", "--prune")["removed"]) == 4
     assert good("cache").splitlines()[-1] == f"0 entries, 0 B in {tmp_path / 'cache'}"
     assert weft("cache", "--prune", "--keep", "much").stderr == (
-        "error: a size must be a number, with K, M or G if need be\n  got: much\n"
+        "error: a size must be a number, optionally with K, M or G\n  got: much\n"
     )
 
 
@@ -511,7 +511,7 @@ def test_without_onnxruntime(digits, monkeypatch):
     result = weft("verify", digits, "--against", "onnxruntime")
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: comparing with onnxruntime needs onnxruntime\n  got: no such package\n"
+        "error: onnxruntime must be installed\n  got: no such package\n"
         "  fix: pip install onnxruntime\n"
     )
 
@@ -626,10 +626,10 @@ def test_what_apply_writes_runs_elsewhere(digits, tmp_path):
 
 def test_apply_refuses(digits, tmp_path):
     assert weft("apply", digits, "simplfy").stderr.startswith(
-        "error: there must be a recipe of that name\n  got: simplfy\n  fix: Did you mean simplify"
+        "error: unknown recipe\n  got: simplfy\n  fix: Did you mean simplify"
     )
     assert weft("apply", digits, "prune", "-o", tmp_path / "x.txt").stderr == (
-        f"error: the graph is written to FILE.onnx or FILE.weft\n  got: {tmp_path / 'x.txt'}\n"
+        f"error: the output must be FILE.onnx or FILE.weft\n  got: {tmp_path / 'x.txt'}\n"
     )
     assert weft("apply", digits, "simplify", "alow=exact").stderr == (
         "error: recipe simplify has no parameter alow\n  got: alow=exact\n"

@@ -73,7 +73,7 @@ def test_unknown_keywords_are_named(net: weft.Net) -> None:
     [
         ({"threads": 0}, "the number of threads must be"),
         ({"flavour": "c17"}, "c17"),
-        ({"weights": "foo"}, "weights are written as arrays or blob; got 'foo'"),
+        ({"weights": "foo"}, "weights must be arrays or blob; got 'foo'"),
         ({"tune": "yes"}, "tune must be True, False"),
         ({"name": "9 lives"}, "name must be a C identifier"),
     ],
@@ -89,7 +89,7 @@ def test_records_are_validated(options: dict[str, object], message: str) -> None
 def test_options_that_contradict_a_plan_are_refused(net: weft.Net, more: dict[str, object]) -> None:
     plan = net.plan("generic")
     (name,) = more
-    with pytest.raises(UserError, match=f"{name} is the plan's where a plan is given"):
+    with pytest.raises(UserError, match=f"{name} is fixed by the given plan"):
         net.program(plan=plan, **more)  # type: ignore[arg-type]
 
 

@@ -110,8 +110,8 @@ def test_nothing_runs_if_not_wanted():
     with pytest.raises(UserError) as error:
         found.plot()
     assert str(error.value) == (
-        "a plot needs what the networks cost and how good their outputs are; "
-        "got no outputs of a. Let the networks run"
+        "a plot needs the cost and the quality of the networks; "
+        "got no outputs of a. Run the networks"
     )
 
 
@@ -127,8 +127,8 @@ def test_a_graph_that_differs_says_how():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([],), "there must be something to compare; got no network"),
-        (([net("a", 4)], ["a", "b"]), "names are given to all networks; got 2 for 1"),
+        (([],), "expected at least one network; got no network"),
+        (([net("a", 4)], ["a", "b"]), "names must cover all networks; got 2 for 1"),
     ],
 )
 def test_refusals(arguments, message):
@@ -141,4 +141,7 @@ def test_refusals(arguments, message):
 def test_data_are_for_running():
     with pytest.raises(UserError) as error:
         weft.compare([net("a", 4)], data={"x": np.zeros((1, 4))}, run=False)
-    assert str(error.value) == "data are for networks that run; got data, and not to run"
+    assert (
+        str(error.value)
+        == "data have no effect without running the networks; got data, and not to run"
+    )

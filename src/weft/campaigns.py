@@ -131,10 +131,10 @@ def _planned(
     seed: int,
 ) -> _Planned:
     if "seed" in grid or "seed" in fixed:
-        raise UserError("a campaign numbers the seeds itself", fix="Give seed and trials.")
+        raise UserError("a campaign assigns the seeds", fix="Pass seed and trials instead.")
     for name, values in grid.items():
         if isinstance(values, str) or not values:
-            raise UserError(f"grid: {name} needs a sequence of values", got=repr(values))
+            raise UserError(f"grid: {name} must be a sequence of values", got=repr(values))
         if name in fixed:
             raise UserError(f"{name} is given once", got="in the grid and beside it")
     if seed < 0:

@@ -38,7 +38,7 @@ def _digits() -> Iterator[Sample]:
         found: Any = importlib.import_module("sklearn.datasets")
     except ImportError as error:
         raise UserError(
-            "the data set digits comes from scikit-learn",
+            "the data set digits needs scikit-learn",
             got=str(error),
             fix="Install it: pip install 'weft[demo]'",
         ) from error
@@ -77,7 +77,7 @@ def data_set(name: str) -> DataSet:
     found = DATASETS.get(name)
     if found is None:
         raise UserError(
-            "data set must be one that Weft knows",
+            "unknown data set",
             got=name,
             fix=DATASETS.why_missing(name) or nearest_or_all(name, DATASETS),
         )

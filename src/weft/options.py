@@ -123,7 +123,7 @@ class Options:
         if self.flavour:
             flavour_named(self.flavour)
         if self.weights not in ("arrays", "blob"):
-            raise UserError("weights are written as arrays or blob", got=repr(self.weights))
+            raise UserError("weights must be arrays or blob", got=repr(self.weights))
         if isinstance(self.parameters, str):
             names = (self.parameters,) if self.parameters else ()
             object.__setattr__(self, "parameters", names)
@@ -131,7 +131,7 @@ class Options:
             fix = "Leave weights out: what is constant besides is written as arrays."
             raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
         if self.parts < 0:
-            rule = "parts must not be negative; 0 is one for each function"
+            rule = "parts must not be negative; 0 means one file for each function"
             raise UserError(rule, got=str(self.parts))
         if self.name and self.name != identifier(self.name):
             raise UserError(
@@ -180,7 +180,7 @@ class Options:
             given = value.name if isinstance(value, Target) else value
             if value != getattr(_NOTHING, name) and given != planned:
                 raise UserError(
-                    f"{name} is the plan's where a plan is given",
+                    f"{name} is fixed by the given plan",
                     got=f"{given} beside a plan with {planned}",
                     fix="Leave it out, or plan again with it.",
                 )

@@ -56,14 +56,14 @@ def recipe_named(name: str | Recipe) -> Recipe:
         return given
     if not isinstance(name, str):
         raise UserError(
-            "a recipe is given by its name or as a Recipe",
+            "a recipe must be a name or a Recipe",
             got=type(given).__name__,
             fix="Net.rewrite applies rules." if isinstance(given, Rule) else "",
         )
     found = ALL.get(name)
     if found is None:
         fix = ALL.why_missing(name) or nearest_or_all(name, ALL)
-        raise UserError("there must be a recipe of that name", got=name, fix=fix)
+        raise UserError("unknown recipe", got=name, fix=fix)
     return found
 
 

@@ -65,15 +65,15 @@ def compare(
     asked = chosen(CompareKeywords, options, keywords, target=target)
     asked = replace(asked, threads=asked.threads or 1)
     if not models:
-        raise UserError("there must be something to compare", got="no network")
+        raise UserError("expected at least one network", got="no network")
     above_zero("seconds", seconds)
     if isinstance(names, str) or not all(names):
         raise UserError("names are a sequence of texts that are not empty", got=repr(names))
     if names and len(names) != len(models):
-        raise UserError("names are given to all networks", got=f"{len(names)} for {len(models)}")
+        raise UserError("names must cover all networks", got=f"{len(names)} for {len(models)}")
     for each in models:
         if not isinstance(each, str | Path | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError("a model is a network or its file", got=type(each).__name__)
+            raise UserError("a model must be a network or a file", got=type(each).__name__)
     nets = [(each if isinstance(each, Net) else load(each)).bound(asked.batch) for each in models]
     called = unique(names or [_name(each) for each in models])
     variants = [_variant(name, net, nets[0], asked) for name, net in zip(called, nets, strict=True)]
@@ -82,7 +82,9 @@ def compare(
         named = dict(zip(called, nets, strict=True))
         variants = _tried(variants, named, samples, asked, seconds)
     elif data is not None:
-        raise UserError("data are for networks that run", got="data, and not to run")
+        raise UserError(
+            "data have no effect without running the networks", got="data, and not to run"
+        )
     return Comparison(asked.machine().name, tuple(variants))
 
 

@@ -77,7 +77,7 @@ def test_outputs_are_written_by_name(fast):
         fast(ONE, TWO, out={"less": less})
     assert str(caught.value) == (
         "small has 2 outputs: /head/sum, less; got nothing for /head/sum. "
-        "Give each by its position or by its name."
+        "Pass each by position or by name."
     )
 
 
@@ -91,12 +91,12 @@ def test_outputs_are_written_by_name(fast):
         (
             lambda f: f(image=ONE),
             "small has 2 inputs: image, mask/in.1; got nothing for mask/in.1. "
-            "Give each by its position or by its name.",
+            "Pass each by position or by name.",
         ),
         (
             lambda f: f({"image": ONE}),
             "small has 2 inputs: image, mask/in.1; got nothing for mask/in.1. "
-            "Give each by its position or by its name.",
+            "Pass each by position or by name.",
         ),
         (
             lambda f: f(ONE, image=ONE),
@@ -135,7 +135,7 @@ def test_a_missing_input_by_position_is_refused(net, fast):
         net.reference(ONE)
     assert str(caught.value) == (
         "small has 2 inputs: image, mask/in.1; got nothing for mask/in.1. "
-        "Give each by its position or by its name."
+        "Pass each by position or by name."
     )
 
 

@@ -57,6 +57,6 @@ def test_a_plot_needs_runs(pair: tuple[Path, Path], tmp_path: Path):
     result = weft("compare", *pair, "--no-run", "--svg", tmp_path / "plot.svg")
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: a plot needs what the networks cost and how good their outputs are\n"
-        "  got: no outputs of digits\n  fix: Let the networks run\n"
+        "error: a plot needs the cost and the quality of the networks\n"
+        "  got: no outputs of digits\n  fix: Run the networks\n"
     )

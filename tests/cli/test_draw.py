@@ -71,7 +71,7 @@ def test_png_without_its_extra(digits: Path, tmp_path: Path, monkeypatch, text: 
     result = weft(*command(text, digits, path))
     assert (result.exit_code, result.stderr) == (
         1,
-        "error: a picture as PNG needs the extra weft[png]\n  got: no package resvg_py\n"
+        "error: PNG pictures need the extra weft[png]\n  got: no package resvg_py\n"
         "  fix: pip install 'weft[png]', or write .svg\n",
     )
     assert not path.exists()
@@ -91,4 +91,4 @@ def test_a_page_knows_what_nodes_take(digits: Path, tmp_path: Path):
     assert weft("draw", digits, "-o", path, "--time").exit_code == 0
     assert '"name":"measured time","unit":"\\u00b5s"' in path.read_text(encoding="utf-8")
     result = weft("draw", digits, "-o", tmp_path / "net.svg", "--time")
-    assert result.stderr == "error: --time is for pages, .html\n  got: net.svg\n"
+    assert result.stderr == "error: --time requires an .html page\n  got: net.svg\n"

@@ -61,8 +61,7 @@ def test_the_generators():
     [
         (
             ("Clp",),
-            "error: implementations are asked for an op, or for a model's file\n"
-            "  got: Clp\n  fix: Did you mean Clip?\n",
+            "error: expected an op or a model file\n  got: Clp\n  fix: Did you mean Clip?\n",
         ),
         (
             ("conv", "stride=2"),

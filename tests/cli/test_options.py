@@ -53,14 +53,14 @@ def test_values_out_of_range_are_wrong_usage(digits, line, message):
             "error: --std must be finite numbers other than 0\n  got: 0\n",
         ),
         ("run M --random --mean 3", "error: --mean is for images\n  got: --random\n"),
-        ("run M x.npy --random", "error: --random takes the place of files\n  got: x.npy\n"),
+        ("run M x.npy --random", "error: --random cannot be combined with files\n  got: x.npy\n"),
         ("run M x.npy --seed 3", "error: --seed is for --random\n  got: files\n"),
-        ("compare M --cost macs", "error: --cost belongs to --svg\n  fix: Add --svg FILE.\n"),
+        ("compare M --cost macs", "error: --cost requires --svg\n  fix: Add --svg FILE.\n"),
         (
             "compare M --no-run --seconds 3",
-            "error: --seconds is for networks that run\n  got: --no-run\n",
+            "error: --seconds has no effect with --no-run\n  got: --no-run\n",
         ),
-        ("cache --keep 3M", "error: --keep belongs to --prune\n  fix: Add --prune.\n"),
+        ("cache --keep 3M", "error: --keep requires --prune\n  fix: Add --prune.\n"),
         ("show M --flavour c99", "error: --flavour is for --after c\n  got: --after expand\n"),
         (
             "show M --input image=1x1x8x8 --input image=1x1x8x8",
@@ -105,11 +105,11 @@ def test_a_name_that_is_an_identifier_is_kept(digits):
         (lambda n: n.bound(5), BOUND),
         (
             lambda n: n.source("generic", weights="foo"),
-            "weights are written as arrays or blob; got 'foo'",
+            "weights must be arrays or blob; got 'foo'",
         ),
         (
             lambda n: n.source("generic", parts=-1),
-            "parts must not be negative; 0 is one for each function; got -1",
+            "parts must not be negative; 0 means one file for each function; got -1",
         ),
         (lambda n: weft.compare([n], seconds=0), "seconds must be a finite number above 0; got 0"),
         (

@@ -72,9 +72,9 @@ def test_limits_of_a_plan_hold(digits: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--target", "x86-avx2"), "error: target is the plan's where a plan is given\n  got: x86"),
-        (("--threads", "2"), "error: threads is the plan's where a plan is given\n  got: 2 beside"),
-        (("--exact",), "error: exact is the plan's where a plan is given\n"),
+        (("--target", "x86-avx2"), "error: target is fixed by the given plan\n  got: x86"),
+        (("--threads", "2"), "error: threads is fixed by the given plan\n  got: 2 beside"),
+        (("--exact",), "error: exact is fixed by the given plan\n"),
     ],
 )
 def test_options_that_contradict_a_plan(
@@ -89,7 +89,7 @@ def test_options_that_contradict_a_plan(
 def test_what_is_no_plan(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "no.plan"
     path.write_bytes(b"\xff\xfe")
-    assert "a plan is a text file that can be read" in weft("plan", digits, "--plan", path).stderr
+    assert "a plan must be a readable text file" in weft("plan", digits, "--plan", path).stderr
     path.write_text("graph x() -> () {}\n")
     result = weft("plan", digits, "--plan", path)
     assert result.exit_code == 1
@@ -121,7 +121,7 @@ def test_commands_that_run_refuse_what_contradicts_the_plan(
 ) -> None:
     result = weft(*line.split(), digits, "--plan", edited, "--threads", "2")
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: threads is the plan's where a plan is given\n")
+    assert result.stderr.startswith("error: threads is fixed by the given plan\n")
     result = weft(*line.split(), digits, "--plan", edited, "--simd", "sse2")
     assert result.exit_code == 1
     assert "--simd" in result.stderr or "simd" in result.stderr

@@ -247,8 +247,7 @@ def test_noise_on_values() -> None:
         (
             FAULT_WEIGHTS,
             {"at": "w[0].3", "bits": (2,)},
-            "fault-weights: bits choose among bits that are drawn; at names them itself; "
-            "got bits=2",
+            "fault-weights: bits restricts random bits; at already names them; got bits=2",
         ),
         (
             NOISE_WEIGHTS,
@@ -273,7 +272,7 @@ def test_noise_on_values() -> None:
         (
             FAULT_WEIGHTS,
             {"count": 10**6},
-            "fault-weights: count is more than the tensors have bits; got 1000000",
+            "fault-weights: count exceeds the number of bits; got 1000000",
         ),
         (
             NOISE_WEIGHTS,

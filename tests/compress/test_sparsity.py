@@ -144,8 +144,7 @@ def test_a_weight_summed_along_two_axes_is_refused() -> None:
         N_M.apply(graph_of(TIED), StructuredParameters())
     assert str(caught.value) == (
         "sparsify-n-m: weight w must be summed along one axis by all its layers; got p along "
-        "axis 1, y along axis 0. Leave it out with `layers`, or give the layers weights of "
-        "their own."
+        "axis 1, y along axis 0. Exclude it with `layers`, or give the layers separate weights."
     )
 
 

@@ -43,13 +43,13 @@ def test_samples_that_do_not_fit():
         "data must have an array for each input: x, y; got x (net)"
     )
     assert message(Samples, {"x": DATA}, np.zeros(3)) == (
-        "data must have as many of all samples, at least one; got x 4, labels 3"
+        "data must have the same number of samples for all inputs, at least one; got x 4, labels 3"
     )
     assert message(Samples, {"x": DATA}, np.full(4, 0.5)) == (
-        "labels must be whole numbers: places in the first output; got float64 [0.5]"
+        "labels must be integers: indices into the first output; got float64 [0.5]"
     )
     assert message(Samples, {"x": DATA[:0]}) == (
-        "data must have as many of all samples, at least one; got x 0"
+        "data must have the same number of samples for all inputs, at least one; got x 0"
     )
 
 
@@ -67,7 +67,7 @@ def test_samples_from_files(tmp_path):
     )
     path.write_text("no array")
     assert message(read_samples, path).startswith(
-        f"data must be an array file of NumPy's (.npz, .npy); got {path}: "
+        f"data must be a NumPy file (.npz, .npy); got {path}: "
     )
 
 
@@ -91,7 +91,7 @@ def test_labels_must_be_classes():
     samples = Samples({"x": DATA}, np.array([0, 1, 3, 1]))
     calls = {"net": lambda inputs: [inputs[0]]}
     assert message(qualities, calls, {"net": TYPES}, samples) == (
-        "labels must be places in the first output; got 3 of 3 (net)"
+        "labels must be indices into the first output; got 3 of 3 (net)"
     )
 
 
@@ -112,5 +112,5 @@ def test_an_array_that_nobody_reads_is_refused():
     calls = {"net": lambda inputs: inputs}
     samples = Samples({"x": DATA, "label": np.arange(4)})
     assert message(qualities, calls, {"net": TYPES}, samples) == (
-        "data have an array label, which is an input of no network; got x. Did you mean labels?"
+        "data have an array label, which no network has as an input; got x. Did you mean labels?"
     )

@@ -118,7 +118,7 @@ def test_states_are_declared_on_the_command_line(tmp_path: Path) -> None:
     assert "int detector_reset(void *state);" in (tmp_path / "out" / "detector.h").read_text()
     done = CliRunner().invoke(main, [*command, "--state", "h"])
     assert done.exit_code == 1
-    assert "--state must say INPUT=OUTPUT" in done.output
+    assert "--state must be INPUT=OUTPUT" in done.output
     done = CliRunner().invoke(main, [*command, "--state", "h=voice"])
     assert done.exit_code == 1
     assert "h is f32[1,1,24], voice is f32[1,1,1]" in done.output

@@ -197,7 +197,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         write(toolkit(), tmp_path)
     assert str(error.value) == (
-        f"the output folder must be empty or hold an earlier toolkit; got {tmp_path}. "
+        f"the output folder must be empty or contain an earlier toolkit; got {tmp_path}. "
         "Name another folder."
     )
     with pytest.raises(UserError) as error:
@@ -219,7 +219,7 @@ def test_the_current_folder_is_not_replaced(
         write(toolkit(), Path(name))
     assert str(error.value) == (
         "the output folder is replaced as a whole, so it must not be the current folder or one "
-        f"above it; got {name}. Name a folder in it, as `toolkit`, or another one."
+        f"above it; got {name}. Use a subfolder, such as `toolkit`, or another folder."
     )
     write(toolkit(), Path("toolkit"))
     assert (here / "toolkit" / "adder.c").is_file()

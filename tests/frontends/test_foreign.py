@@ -139,7 +139,7 @@ def test_files_are_named_with_what_converts_them(tmp_path, name, data, what, fix
     with pytest.raises(UserError) as caught:
         weft.load(path)
     error = caught.value
-    assert error.rule == "a network is read from an ONNX file, or from a .weft file of Weft's own"
+    assert error.rule == "a network must be an ONNX file or a .weft file"
     assert error.got == f"{path}, which is {what}"
     assert error.fix == fix.replace("{path}", str(path))
 
@@ -206,7 +206,7 @@ def test_folders_are_named(tmp_path):
         assert caught.value.got == f"{saved}, which is a TensorFlow SavedModel"
         assert caught.value.fix == fix
     assert bad("show", saved) == (
-        "error: a network is read from an ONNX file, or from a .weft file of Weft's own\n"
+        "error: a network must be an ONNX file or a .weft file\n"
         f"  got: {saved}, which is a TensorFlow SavedModel\n"
         f"  fix: {fix}\n"
     )

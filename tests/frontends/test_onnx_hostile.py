@@ -97,10 +97,10 @@ def test_open_dimensions_of_an_unknown_rank() -> None:
             "the model has no input sq. Did you mean seq? "
             "Its inputs are a, b, its open sizes n, seq",
         ),
-        ({"seq": (5, 2)}, "seq is an open size: it is one number, at least 1; got (5, 2)"),
-        ({"seq": 0}, "seq is an open size: it is one number, at least 1; got (0,)"),
+        ({"seq": (5, 2)}, "seq is an open size and must be one integer, at least 1; got (5, 2)"),
+        ({"seq": 0}, "seq is an open size and must be one integer, at least 1; got (0,)"),
         ({"seq": 4, "a": (2, 5)}, "inputs must agree on the size seq; got 4 and 5 (input a)"),
-        ({"a": (1.5, 2)}, "the shape of an input is whole numbers; got (1.5, 2)"),
+        ({"a": (1.5, 2)}, "the shape of an input must consist of integers; got (1.5, 2)"),
     ],
 )
 def test_sizes_that_do_not_fit(given, message) -> None:
@@ -189,17 +189,17 @@ def test_cycle() -> None:
 
 def test_missing_initializer() -> None:
     source = model([node("Add", "x w", "y", "sum")], {"x": [2]})
-    assert refusal(source) == one("sum (Add): onnx: nothing makes the value w that is read")
+    assert refusal(source) == one("sum (Add): onnx: no node computes the value w")
 
 
 def test_missing_output() -> None:
     source = model([node("Relu", "x", "z")], {"x": [2]})
-    assert refusal(source) == "onnx: nothing makes the output y"
+    assert refusal(source) == "onnx: no node computes the output y"
 
 
 def test_value_made_twice() -> None:
     source = model([node("Relu", "x", "y"), node("Neg", "x", "y")], {"x": [2]})
-    assert refusal(source) == "onnx: the value y is made twice"
+    assert refusal(source) == "onnx: the value y is computed twice"
 
 
 def test_a_node_that_makes_nothing() -> None:
@@ -244,7 +244,7 @@ def test_newer_operator_set() -> None:
     source.opset_import[0].version = 999
     newest = onnx.defs.onnx_opset_version()
     assert refusal(source) == (
-        f"onnx: operator sets 1 to {newest} are known; got 999. Install a newer onnx package"
+        f"onnx: operator sets 1 to {newest} are supported; got 999. Install a newer onnx package"
     )
 
 

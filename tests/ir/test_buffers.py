@@ -73,12 +73,12 @@ def test_buffers() -> None:
         (
             [1.0, 2.0],
             {},
-            "input x must be an array, a tensor that DLPack can give, or a buffer; got list",
+            "input x must be an array, a DLPack tensor or a buffer; got list",
         ),
         (
             Copied(),
             {"writable": True},
-            "input x must be an array, a tensor that DLPack can give, or a buffer; got Copied. "
+            "input x must be an array, a DLPack tensor or a buffer; got Copied. "
             "Write into an array, then copy.",
         ),
         (
@@ -95,7 +95,7 @@ def test_buffers() -> None:
         (
             torch.zeros(2, requires_grad=True),
             {},
-            "input x cannot be given by DLPack; "
+            "input x cannot be exported by DLPack; "
             "got Can't export tensors that require gradient, use tensor.detach()",
         ),
     ],

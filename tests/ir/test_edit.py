@@ -106,7 +106,7 @@ def test_a_wire_under_a_graph_output_takes_its_name() -> None:
     with pytest.raises(UserError) as caught:
         replace(NET, ["d"], wire, inputs={"p": "c"}, outputs={"d": "p"})
     assert str(caught.value) == (
-        "replace: graph output d would become another name of c. Keep an Identity for it."
+        "replace: graph output d would become an alias of c. Keep an Identity for it."
     )
 
 

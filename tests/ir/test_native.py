@@ -115,7 +115,7 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load(tmp_path / "text.weft", attribute_class)
     assert str(caught.value) == (
-        f"{tmp_path}/text.weft is not a sound .weft file; got File is not a zip file"
+        f"{tmp_path}/text.weft is not a valid .weft file; got File is not a zip file"
     )
 
 
@@ -126,6 +126,6 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     reserved = add_nodes(weighted(), [], {}, {"__metadata__": np.zeros(20)})
     with pytest.raises(UserError) as caught:
         save(reserved, path)
-    assert str(caught.value) == ("a constant cannot be called __metadata__ in a file. Rename it.")
+    assert str(caught.value) == ("a constant in a file cannot be named __metadata__. Rename it.")
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["net.weft"]

@@ -107,7 +107,7 @@ HEAD = "graph g(%x: f32[2]) -> (%y) {\n"
         ),
         (
             "%y: f32[2] = Neg(%z)\n}",
-            "text: the graph g is not sound; got node y reads z which nothing makes",
+            "text: the graph g is invalid; got node y reads z which nothing makes",
         ),
         (
             "%x: f32[2] = Neg(%x)\n}",
@@ -119,7 +119,7 @@ HEAD = "graph g(%x: f32[2]) -> (%y) {\n"
         ),
         (
             "const %y: f32[2] = @00\n}",
-            "text: constant y is referred to, but no array is given for it",
+            "text: constant y is referenced without an array",
         ),
         ("!", "text: this is no part of a graph; got ! (line 2)"),
     ],
@@ -136,6 +136,6 @@ def test_changed_weights_are_noticed() -> None:
     with pytest.raises(UserError) as caught:
         parse(text, attribute_class, {"w": w + 1})
     assert str(caught.value) == (
-        "text: constant w has other elements than the text refers to; "
+        "text: constant w has different elements than the text references; "
         f"got @{digest(w + 1)} for @{digest(w)}"
     )

@@ -82,7 +82,7 @@ def test_no_such_node(net):
     with pytest.raises(UserError) as error:
         net.implementations(node="/stem/stem.0/Con")
     assert str(error.value) == (
-        "a layer is asked for by a node of it; got /stem/stem.0/Con. "
+        "a layer is named by one of its nodes; got /stem/stem.0/Con. "
         "Did you mean /stem/stem.0/Conv?"
     )
 
@@ -115,13 +115,11 @@ def test_attributes_as_text():
     }  # fmt: skip
     with pytest.raises(UserError) as error:
         parse_attributes(["strides"])
-    assert str(error.value) == "attributes are given as KEY=VALUE; got strides"
+    assert str(error.value) == "attributes must be KEY=VALUE; got strides"
 
 
 def test_ops_by_name():
     assert op_named("maxpool", OPS).name == "MaxPool"
     with pytest.raises(UserError) as error:
         op_named("Clp", OPS)
-    assert str(error.value) == (
-        "implementations are asked for an op, or for a model's file; got Clp. Did you mean Clip?"
-    )
+    assert str(error.value) == ("expected an op or a model file; got Clp. Did you mean Clip?")

@@ -144,7 +144,7 @@ REFUSALS: list[tuple[object, str, str]] = [
     (
         residual(layers.Conv(5, 3)),
         IMAGE,
-        "residual: the layer's output must have the type of what it is added to; "
+        "residual: the layer's output must have the type of the shortcut; "
         "got f32[1,5,7,6] and f32[1,4,9,8]. Give a layer as shortcut.",
     ),
     (layers.Conv(5, 3), "i32[1,4,9,8]", "Conv: the input must hold floats; got i32[1,4,9,8]"),
@@ -209,7 +209,8 @@ def test_refusals(layer: Callable[..., object], given: str, message: str) -> Non
     [
         (
             lambda: sequential([weft.ops.relu, 3]),
-            "sequential: a layer is a function of values, a net or a graph; got int at place 1",
+            "sequential: a layer must be a function of values, a net or a graph; got int at "
+            "place 1",
         ),
         (lambda: parallel([]), "parallel: there must be at least one layer; got none"),
         (
@@ -218,7 +219,7 @@ def test_refusals(layer: Callable[..., object], given: str, message: str) -> Non
         ),
         (
             lambda: sequential(layers.Conv(8, 3)),  # type: ignore[arg-type]
-            "sequential: layers are given as a list; got Conv. Write [...].",
+            "sequential: layers must be a list; got Conv. Write [...].",
         ),
         (
             lambda: layers.MaxPool(3, stride=2),  # type: ignore[call-arg]

@@ -157,7 +157,7 @@ BAD = [
         "Add",
         ("f32[N,3]", "f32[4,1,3]"),
         "add: the symbolic batch must stay the leading dimension; got f32[N,3], f32[4,1,3] "
-        "(node bad). Give the input a whole shape with `--input name=shape`",
+        "(node bad). Set the shape of the input with `--input name=shape`",
     ),
     Bad(
         "Max",

@@ -12,7 +12,7 @@ from weft.ops.indexing import (
     TensorScatterAttributes,
 )
 
-CONCRETE = "Give the input a whole shape with `--input name=shape`"
+CONCRETE = "Set the shape of the input with `--input name=shape`"
 ROWS = np.array([[0, -1], [2, 1]])
 
 SAMPLES = [

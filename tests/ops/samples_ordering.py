@@ -13,7 +13,7 @@ from weft.ops.ordering import (
     TransposeAttributes,
 )
 
-CONCRETE = "Give the input a whole shape with `--input name=shape`"
+CONCRETE = "Set the shape of the input with `--input name=shape`"
 SQUARES = np.arange(8.0).reshape(1, 8, 1, 1)
 
 SAMPLES = [

@@ -10,7 +10,7 @@ from tests.ops.samples import Bad, Sample, Typed
 from weft.ops.interpolation import COORDINATES, NEAREST, ResizeAttributes
 from weft.ops.resampling import ResampleAttributes, UpsampleAttributes
 
-CONCRETE = "Give the input a whole shape with `--input name=shape`"
+CONCRETE = "Set the shape of the input with `--input name=shape`"
 CROP = "tf_crop_and_resize"
 SQUARE = np.array([[[[1.0, 2.0], [3.0, 4.0]]]], np.float32)
 

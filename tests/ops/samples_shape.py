@@ -13,7 +13,7 @@ from weft.ops.shape import (
     UnsqueezeAttributes,
 )
 
-CONCRETE = "Give the input a whole shape with `--input name=shape`"
+CONCRETE = "Set the shape of the input with `--input name=shape`"
 
 
 def reshape(*shape: int, allowzero: int = 0) -> ReshapeAttributes:

@@ -14,7 +14,7 @@ from weft.ops.slicing import (
     TriluAttributes,
 )
 
-CONCRETE = "Give the input a whole shape with `--input name=shape`"
+CONCRETE = "Set the shape of the input with `--input name=shape`"
 FAR = 2**63 - 1
 
 SAMPLES = [

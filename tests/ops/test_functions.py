@@ -177,7 +177,7 @@ REFUSALS: list[tuple[Callable[[Value], Any], str]] = [
     ),
     (
         lambda x: weft.ops.add(1, 2),
-        "add: a number takes its element type from a value beside it, and there is none; got 1. "
+        "add: a number takes its element type from another operand, and there is none; got 1. "
         "Write numpy.float32(...) or the like.",
     ),
     (
@@ -186,7 +186,7 @@ REFUSALS: list[tuple[Callable[[Value], Any], str]] = [
     ),
     (
         lambda x: "y" if x > 0 else "n",
-        "a value of a network in the making is neither true nor false; got Value(bool[2,3,8,8]). "
+        "a symbolic value has no truth value; got Value(bool[2,3,8,8]). "
         "Use weft.ops.where to choose between values.",
     ),
 ]

@@ -135,7 +135,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: graph_of([x(), x()], [x()]),
         "net: there is an input x already. "
-        "Every input needs a name of its own, and stands in the list once.",
+        "Input names must be unique, and each input is listed once.",
     ),
     (lambda: graph_of([x()], []), "net: there must be at least one output; got none"),
     (
@@ -152,11 +152,11 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: trace(lambda x: "y", [X]),
-        "trace: the function must give a value, or several in a tuple; got str",
+        "trace: the function must return a value or a tuple of values; got str",
     ),
     (
         lambda: trace(lambda x: None, [X]),
-        "trace: the function must give a value, or several in a tuple; got nothing. "
+        "trace: the function must return a value or a tuple of values; got nothing. "
         "Does it lack a return?",
     ),
     (
@@ -166,8 +166,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: trace(3, [X]),  # type: ignore[arg-type]
-        "trace: what is traced must be a function of values: an op's, a layer, a network, or "
-        "your own; got int",
+        "trace: expected a function of values: an op, a layer, a network or a Python function; "
+        "got int",
     ),
     (
         lambda: weft.input("x", (1, 3)),  # type: ignore[arg-type]
@@ -179,8 +179,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: weft.trace(lambda x: x + 1, X)(np.ones((2, 3), np.float32)),  # type: ignore[arg-type]
-        "call: input x of graph net must be a value of a network in the making; got ndarray. "
-        "weft.constant makes one of an array; compile() gives what runs on arrays.",
+        "call: input x of graph net must be a symbolic value; got ndarray. "
+        "weft.constant converts an array; compile() returns a function of arrays.",
     ),
     (
         lambda: call_graph(trace(lambda x: x + 1, [X], "part")),
@@ -192,7 +192,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: parse_type("f3[1]"),
-        "a type is an element type and sizes in brackets, as in f32[1,3,224,224]; got f3[1]",
+        "a type must be an element type and sizes in brackets, such as f32[1,3,224,224]; got f3[1]",
     ),
     (
         lambda: parse_type("f32[1,N]"),
@@ -243,27 +243,27 @@ BAD_INDICES: list[tuple[Callable[[weft.Value], object], str]] = [
     (lambda x: x[:, -4], "index: axis 1 has 3 elements; got -4. The first is 0."),
     (
         lambda x: x[0, 0, 0],
-        "index: there may be one index for each of 2 axes, and ... once; got 3 indices "
+        "index: at most one index for each of 2 axes, and one ...; got 3 indices "
         "(a value of type f32[2,3])",
     ),
     (
         lambda x: x[..., ...],
-        "index: there may be one index for each of 2 axes, and ... once; got ... 2 times "
+        "index: at most one index for each of 2 axes, and one ...; got ... 2 times "
         "(a value of type f32[2,3])",
     ),
     (
         lambda x: x[None],  # type: ignore[index]
         "index: an index is a whole number, a slice or ...; got None. weft.ops.gather reads at "
-        "places of an array, weft.ops.unsqueeze adds axes.",
+        "an array of indices, weft.ops.unsqueeze adds axes.",
     ),
     (
         lambda x: weft.input("y", "f32[N,3]")[0],
-        "index: axis 0 has an open size and cannot be cut; got f32[N,3]",
+        "index: axis 0 has an open size and cannot be sliced; got f32[N,3]",
     ),
     (
         lambda x: list(x),
-        "a value of a network in the making cannot be gone through; got Value(x: f32[2,3]). "
-        "Use weft.ops.split for its parts, or value[0].",
+        "a symbolic value cannot be iterated; got Value(x: f32[2,3]). "
+        "Use weft.ops.split, or index it: value[0].",
     ),
 ]
 

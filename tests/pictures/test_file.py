@@ -54,7 +54,7 @@ def test_what_is_too_large(tmp_path: Path):
         write_picture(path, picture(1000, 400_000))
     assert str(error.value) == (
         "a PNG has at most 100,000,000 pixels; got 1,000 x 400,000. "
-        "Ask for a width of at most 500, or write .svg"
+        "Use a width of at most 500, or write .svg"
     )
     assert not path.exists()
     write_picture(path, picture(1000, 400_000), 50)

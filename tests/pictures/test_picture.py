@@ -103,7 +103,7 @@ def test_only_nodes_of_the_graph_can_be_marked():
 def test_there_are_formats():
     with pytest.raises(UserError) as error:
         draw(block(), format="png")  # pyright: ignore[reportArgumentType]
-    assert str(error.value) == "a picture is one of svg, dot, html; got png"
+    assert str(error.value) == "a picture must be one of svg, dot, html; got png"
 
 
 def test_names_are_only_text():

@@ -90,6 +90,6 @@ def test_a_symbolic_batch_is_refused():
     with pytest.raises(UserError) as caught:
         stats(one("Relu", (Symbol("N"), 3)), OPS)
     assert str(caught.value) == (
-        "every dimension must be known to count what is computed; got x f32[N,3]. "
+        "all dimensions must be known to count operations; got x f32[N,3]. "
         "Give it with --input x=SHAPE"
     )

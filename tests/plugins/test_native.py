@@ -250,7 +250,7 @@ def test_generators_of_plugins_compete(install: Install) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (GENERATOR.format(name="nest"), "with names of their own; got nest"),
+        (GENERATOR.format(name="nest"), "with unique names; got nest"),
         ("def propose(task):\n    yield 1 / 0", "must not fail; got ZeroDivisionError"),
         ("def propose(task):\n    yield 3", "must propose objects of the class Alternative; got 3"),
         (
@@ -336,8 +336,8 @@ def test_a_generator_that_cannot_be_used(install: Install, text: str, told: str)
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("void my_relu(int x) { oops; }", "relu.c, which a plugin brings, must compile"),
-        ("int unrelated;", "the kernels that plugins bring must link"),
+        ("void my_relu(int x) { oops; }", "relu.c, from a plugin, must compile"),
+        ("int unrelated;", "the kernels of plugins must link"),
     ],
 )
 def test_a_source_that_is_wrong(install: Install, source: str, told: str) -> None:
@@ -419,7 +419,7 @@ def test_a_kernel_that_changed_is_built_again(install: Install) -> None:
 @pytest.mark.parametrize(
     ("signature", "more", "told"),
     [
-        ("int f(const float *in0)", {}, "must declare a function without a result"),
+        ("int f(const float *in0)", {}, "must declare a void function"),
         ("void f()", {}, "must be a pointer to elements or a number; got none"),
         ("void f(const float *in0, struct s x)", {}, "a number; got struct s x"),
         ("void f(float *in0, float *out0)", {}, "in0 must be a pointer to const"),

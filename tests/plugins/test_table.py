@@ -372,7 +372,7 @@ def test_files_of_another_format(install: Install, tmp_path) -> None:
     with pytest.raises(UserError, match="Nug is not an op"):
         weft.load(path)
     path.write_text("Wrong")
-    with pytest.raises(UserError, match=r"the plugin that reads .lines files .*NoneType"):
+    with pytest.raises(UserError, match=r"the plugin for .lines files .*NoneType"):
         weft.load(path)
     path.write_text("Fail")
     with pytest.raises(UserError) as caught:

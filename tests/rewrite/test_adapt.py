@@ -111,7 +111,7 @@ def test_small_integers():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"dtypes": "float"}, "there is no such type; got float. There are: f64, f32,"),
+        ({"dtypes": "float"}, "unknown type; got float. There are: f64, f32,"),
         ({"dtypes": "f32", "ops": "Sofmax"}, "Sofmax is not an op of Weft. Did you mean Softmax"),
         ({"dtypes": "i16"}, "gather: "),
     ],

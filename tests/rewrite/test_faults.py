@@ -151,8 +151,8 @@ def test_a_rule_that_does_not_end() -> None:
         rewrite(graph_of(NEG), [rule(negates)])
     last = ", ".join(["mine at y (bit-exact)"] * 6)
     assert str(caught.value) == (
-        f"rules must come to an end; got 1021 applications, the last {last} "
-        f"({here(negates, 0)}). Let `where` of mine refuse what it or another rule has made."
+        f"rules must terminate; got 1021 applications, the last {last} "
+        f"({here(negates, 0)}). Make `where` of mine refuse the results of rules."
     )
 
 
@@ -203,7 +203,7 @@ def test_rules_of_wefts_own_are_its_bugs() -> None:
         ),
         (
             lambda: Rule("mine", "y = Neg(x)", keep, "exact", ""),  # type: ignore[arg-type]
-            "an exactness is one of bit-exact, reassociating, approximate; got 'exact'. "
+            "an exactness must be one of bit-exact, reassociating, approximate; got 'exact'. "
             "Did you mean bit-exact?",
         ),
     ],
@@ -270,7 +270,7 @@ def refuses(_: Graph, __: Nothing) -> Graph:
         ),
         (
             drops_nodes,
-            "recipe mine: the result is not a sound graph; got type of y, which nothing makes; "
+            "recipe mine: the result is not a valid graph; got type of y, which nothing makes; "
             "graph output y is made by nothing",
         ),
         (refuses, "mine wants a larger graph"),

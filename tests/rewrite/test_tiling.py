@@ -183,7 +183,7 @@ def test_chains(data, case):
     reason = refusal(graph, "tile-chain", first=first, last=last, axes=axes, parts=parts)
     if reason:
         # Images of one row or column are needed by every part.
-        assert "nothing but padding" in reason or "every part would compute all" in reason
+        assert "nothing but padding" in reason or "every part would recompute all" in reason
         return
     done = check(net, graph, "tile-chain", first=first, last=last, axes=axes, parts=parts)
     assert len(ops(done, "Relu")) == prod(parts)
@@ -387,8 +387,8 @@ def test_a_chain_does_not_compute_all_of_a_value_for_every_part():
     with pytest.raises(UserError) as error:
         apply(graph, "tile-chain", {**names, "axes": 1})
     assert str(error.value) == (
-        f"tile: every part would compute all of p again (node {graph.nodes[0].name}). "
-        "Begin behind it, or cut along another axis."
+        f"tile: every part would recompute all of p (node {graph.nodes[0].name}). "
+        "Start after it, or tile along another axis."
     )
     done = apply(graph, "tile-chain", {**names, "axes": 0})
     assert len(ops(done, "MatMul")) == 4

@@ -74,7 +74,7 @@ def test_refusals(fast: weft.CompiledNet) -> None:
         (
             [[1, 2, 3]],
             None,
-            "input x must be an array, a tensor that DLPack can give, or a buffer; got list",
+            "input x must be an array, a DLPack tensor or a buffer; got list",
         ),
         ([bytes(20)], None, "input x takes 24 bytes; got a buffer of 20"),
         ([b"", b""], None, "net has 1 inputs: x; got 2 arrays"),
@@ -95,7 +95,7 @@ def test_outputs_share_no_memory(fast: weft.CompiledNet) -> None:
     with pytest.raises(UserError) as caught:
         fast(GIVEN, out=[first, overlapping])
     assert str(caught.value) == (
-        "output add_out must have memory of its own; got memory that it shares with output relu_out"
+        "output add_out must not share memory; got memory that it shares with output relu_out"
     )
     given = GIVEN.copy()
     with pytest.raises(UserError, match="memory that it shares with input x"):
@@ -126,5 +126,5 @@ def test_tensors_that_cannot_be_given(fast: weft.CompiledNet) -> None:
         torch.from_numpy(GIVEN).requires_grad_(),
         torch.empty(2, 3, device="meta"),
     ):
-        with pytest.raises(UserError, match="input x cannot be given by DLPack"):
+        with pytest.raises(UserError, match="input x cannot be exported by DLPack"):
             fast(given)

@@ -108,7 +108,7 @@ def test_unwritable_folder(tmp_path: Path) -> None:
         Cache(tmp_path / "file" / "cache").get("a.so", lambda _: None)
     assert str(error.value) == (
         f"the cache folder must be writable; got {tmp_path / 'file' / 'cache'}: Not a directory. "
-        "Set WEFT_CACHE to a folder that is."
+        "Set WEFT_CACHE to a writable folder."
     )
 
 

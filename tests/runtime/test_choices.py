@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         Choices(tmp_path / "file").keep("one", [CONV])
     path = tmp_path / "file" / "tuning.sqlite"
     assert str(error.value) == (
-        "the database of measured choices must be a file that can be written; got "
+        "the tuning database must be a writable file; got "
         f"{path}: [Errno 17] File exists: '{path.parent}'. "
         "Remove it, or set WEFT_CACHE to another folder."
     )

@@ -158,7 +158,7 @@ def test_vectors_are_refused_where_there_are_none(less: Path) -> None:
         require_vectors(found, FLAVOURS["gnu"])
     assert str(error.value) == (
         f"the flavour gnu needs gcc or clang; got {less} (lesscc 1). "
-        "Set CC to one of them, or ask for plain C: flavour='c99', --flavour c99."
+        "Set CC to one of them, or choose plain C: flavour='c99', --flavour c99."
     )
     with pytest.raises(UserError) as error:
         require_atomics(found)
@@ -197,7 +197,7 @@ def test_a_compiler_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monk
     assert str(error.value) == (
         f"a compiler must finish within 0.1 s; got {slow} -O2 -fPIC -c {source} "
         f"-o {tmp_path / 'one.o'}. "
-        "Try another one (CC=clang, say), or when the machine has less to do."
+        "Try another compiler (such as CC=clang), or a less busy machine."
     )
 
 
@@ -215,6 +215,6 @@ def test_a_full_disk_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(UserError) as error:
         compile_object(find_compiler(), [], source, tmp_path / "one.o")
     assert str(error.value) == (
-        f"compiling needs space on the disk; got No space left on device in {tmp_path}. "
-        "Make some, or set WEFT_CACHE to a folder on another disk."
+        f"compiling needs disk space; got No space left on device in {tmp_path}. "
+        "Free some, or set WEFT_CACHE to a folder on another disk."
     )

@@ -107,5 +107,5 @@ def test_names_of_outputs_stay_apart():
 
 def test_machines_without_a_known_counter_are_refused():
     plan, _ = planned(convolutions())
-    with pytest.raises(UserError, match="profiles are made on x86 and aarch64; got pdp11"):
+    with pytest.raises(UserError, match="profiling is supported on x86 and aarch64; got pdp11"):
         clocked(plan, lower(plan), "pdp11")

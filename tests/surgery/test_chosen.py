@@ -175,12 +175,12 @@ def test_recipes_and_differences(net: Net) -> None:
         ),
         (
             lambda net: net.replace_all(3, weft.ops.relu),
-            "replace: a query or its matches are expected; got int. "
+            "replace: expected a query or its matches; got int. "
             "Net.replace replaces nodes by their names.",
         ),
         (
             lambda net: net.replace_all(net.query("Relu -> Relu?", overlaps="every"), lambda x: x),
-            "replace: matches 1 and 2 share node relu. Ask for greedy or best overlaps.",
+            "replace: matches 1 and 2 share node relu. Use greedy or best overlaps.",
         ),
         (
             lambda net: net.replace("conv", layers.Conv(6, 3)),
@@ -190,31 +190,30 @@ def test_recipes_and_differences(net: Net) -> None:
         ),
         (
             lambda net: net.rewrite("merge-rel"),
-            "there must be a rule of that name; got merge-rel. "
-            "Did you mean merge-relu or merge-views or merge-add?",
+            "unknown rule; got merge-rel. Did you mean merge-relu or merge-views or merge-add?",
         ),
         (
             lambda net: net.rewrite(3),
-            "rules are given as rules or by their names; got int",
+            "rules must be Rules or names; got int",
         ),
         (
             lambda net: net.rewrite([rule(), rule()]),
-            "every rule must have a name of its own; got two double",
+            "rules must have unique names; got two double",
         ),
         (
             lambda net: net.rewrite(rule(), allow="exact"),
-            "an exactness is one of bit-exact, reassociating, approximate; got 'exact'. "
+            "an exactness must be one of bit-exact, reassociating, approximate; got 'exact'. "
             "Did you mean bit-exact?",
         ),
         (
             lambda net: net.apply(rule()),
-            "a recipe is given by its name or as a Recipe; got Rule. Net.rewrite applies rules.",
+            "a recipe must be a name or a Recipe; got Rule. Net.rewrite applies rules.",
         ),
         (
             lambda net: net.rewrite(Recipe("r", "", Exactness.BIT_EXACT, lambda graph, _: graph)),
-            "rules are given as rules or by their names; got Recipe. Net.apply applies recipes.",
+            "rules must be Rules or names; got Recipe. Net.apply applies recipes.",
         ),
-        (lambda net: net.diff(3), "diff: a net is compared with a net or a graph; got int"),
+        (lambda net: net.diff(3), "diff: expected a net or a graph; got int"),
     ],
 )
 def test_what_is_none_of_these(net: Net, edit: Callable[[Net], object], message: str) -> None:

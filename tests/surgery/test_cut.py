@@ -54,11 +54,14 @@ def test_freeze() -> None:
 REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     (
         lambda net: net.split("s"),
-        "split: node sum behind the cut reads r, which is made before; got s. Cut at r, too.",
+        "split: node sum after the cut reads r, which is computed before it; got s. Cut at r, too.",
     ),
-    (lambda net: net.split([]), "split: there must be at least one value to cut at; got none"),
+    (lambda net: net.split([]), "split: expected at least one value; got none"),
     (lambda net: net.split("q"), "there is no value q (split)"),
-    (lambda net: net.split(["y", "early"]), "split: no node lies behind the cut; got y, early"),
+    (
+        lambda net: net.split(["y", "early"]),
+        "split: there are no nodes after the cut; got y, early",
+    ),
     (
         lambda net: net.freeze({"x": np.ones((1, 3, 8, 9), np.float32)}),
         "freeze: input x is f32[1,3,8,8]; got f32[1,3,8,9]. "
@@ -70,13 +73,13 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.split("x"),
-        "split: a graph is cut at values that nodes make; got x, an input of the graph. "
-        "Cut at a value behind it.",
+        "split: a graph can only be split at computed values; got x, an input of the graph. "
+        "Split at a later value.",
     ),
     (
         lambda net: net.split("conv.bias"),
-        "split: a graph is cut at values that nodes make; got conv.bias, a constant. "
-        "Cut at a value behind it.",
+        "split: a graph can only be split at computed values; got conv.bias, a constant. "
+        "Split at a later value.",
     ),
     (lambda net: net.extract("x", []), "extract: there must be at least one output; got none"),
     (

@@ -63,8 +63,8 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     (lambda _: weft.merge({}, {}), "merge: there must be at least one part; got none"),
     (
         lambda net: weft.merge({"a": net, "b": weft.ops.relu}, {}),  # type: ignore[dict-item]
-        "merge: a part is a network or a graph; got function (part b). "
-        "weft.trace makes a network of a function or a layer.",
+        "merge: a part must be a network or a graph; got function (part b). "
+        "weft.trace turns a function or a layer into a network.",
     ),
     (
         lambda net: weft.merge({"a": net, "b": net}, {"b.z": "a.y"}),

@@ -17,7 +17,7 @@ from weft.rewrite.rule import Exactness
 W = np.ones((4, 3, 3, 3), np.float32)
 X = weft.input("x", "f32[1,3,8,8]")
 NET = weft.net([X], [ops.relu(ops.conv(X, W))])
-NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
+NO_ARRAY = "must be an array, a DLPack tensor or a buffer"
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,13 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
         (lambda: X.named(3), "the name of a value must be a string; got 3"),
         (
             lambda: X == 0,
-            "`==` tells whether two values are one, not whether their elements are equal; "
-            "got Value(x: f32[1,3,8,8]). Use weft.ops.equal.",
+            "`==` compares identity, not elements; got Value(x: f32[1,3,8,8]). Use weft.ops.equal.",
         ),
         (
             lambda: np.array(X),
-            "a value of a network in the making has no elements yet; "
-            "got Value(x: f32[1,3,8,8]). Functions of weft.ops take values; compile() gives "
-            "what runs on arrays.",
+            "a symbolic value has no elements; "
+            "got Value(x: f32[1,3,8,8]). Functions of weft.ops take symbolic values; compile() "
+            "returns a function of arrays.",
         ),
         (
             lambda: weft.net([X], [X], name=3),  # type: ignore[arg-type]
@@ -45,8 +44,8 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
         ),
         (
             lambda: layers.Conv(4, 3)(3),  # type: ignore[arg-type]
-            "Conv: the input must be a value of a network in the making; got int. "
-            "weft.trace(layer, type) gives a network, whose compile() runs on arrays.",
+            "Conv: the input must be a symbolic value; got int. "
+            "weft.trace(layer, type) returns a network; its compile() runs on arrays.",
         ),
         (
             lambda: NET.delete("relu", keep="x"),  # type: ignore[arg-type]
@@ -78,7 +77,7 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
             lambda: NET.with_weights(3),  # type: ignore[arg-type]
             "weights are arrays by name, or the path of a file; got int 3",
         ),
-        (lambda: NET.query(3), "query: it is text; got int"),  # type: ignore[arg-type]
+        (lambda: NET.query(3), "query: expected text; got int"),  # type: ignore[arg-type]
         (
             lambda: NET.query("Conv", overlaps=3),  # type: ignore[arg-type]
             "overlaps are all, every, greedy, best; got 3",
@@ -101,7 +100,7 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
         ),
         (
             lambda: NET.query("Conv(x, w)")[0].node("x"),
-            "match: no node makes x; got x, a constant or an input of the graph",
+            "match: no node computes x; got x, a constant or an input of the graph",
         ),
         (
             lambda: NET.query("Conv(x, w, b?)")[0].type("b"),
@@ -133,8 +132,8 @@ NO_ARRAY = "must be an array, a tensor that DLPack can give, or a buffer"
         (lambda: NET.reference("a"), f"input x {NO_ARRAY}; got str"),  # type: ignore[arg-type]
         (
             lambda: Net("a.onnx"),  # type: ignore[arg-type]
-            "a net is made of a graph; got str. weft.load reads a file, weft.trace follows a "
-            "function, weft.net joins values.",
+            "Net needs a graph; got str. weft.load reads a file, weft.trace traces a function, "
+            "weft.net builds a graph from values.",
         ),
     ],
 )

@@ -166,8 +166,8 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.view(["relu", "sum"]),
-        "view: node sum reads s, which other nodes make from what the view gives; got relu, sum. "
-        "Take the nodes between into the view.",
+        "view: node sum reads s, which other nodes compute from the view's outputs; got relu, sum. "
+        "Include the nodes in between.",
     ),
     (lambda net: net.view([]), "view: there must be at least one node; got none"),
     (
@@ -201,11 +201,11 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.insert("r", weft.ops.relu, users=[]),
-        "insert: there must be somebody who reads value r behind what is inserted; got no users",
+        "insert: value r must have users after the insertion; got no users",
     ),
     (
         lambda net: net.insert("r", layers.Conv(3, 3)),
-        "insert: what comes between value r and its users must have its type, f32[1,4,8,8]; "
+        "insert: the part between value r and its users must keep its type, f32[1,4,8,8]; "
         "got a part that gives f32[1,3,6,6]. "
         "Replace the users instead, if they can read another type.",
     ),
@@ -232,7 +232,7 @@ REFUSALS: list[tuple[Callable[[weft.Net], object], str]] = [
     ),
     (
         lambda net: net.replace("relu", lambda x: None),
-        "replace: the function must give a value, or several in a tuple; got nothing "
+        "replace: the function must return a value or a tuple of values; got nothing "
         "(the part that reads c f32[1,4,8,8]). Does it lack a return?",
     ),
     (

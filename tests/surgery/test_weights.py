@@ -92,10 +92,10 @@ def test_files_that_are_not_sound(tmp_path: Path) -> None:
     hostile = io.BytesIO()
     np.savez(hostile, **{"gemm.weight": np.array([{}], dtype=object)})
     for name, data, message in (
-        ("w.npz", b"PK broken", "is not a sound file of weights"),
+        ("w.npz", b"PK broken", "is not a valid weights file"),
         ("pickle.npz", hostile.getvalue(), "Object arrays cannot be loaded"),
         ("w.safetensors", b"\xff" * 9, "the header of the weights is longer than the weights"),
-        ("w.bin", b"", "weights are kept in .safetensors and .npz files; got w.bin"),
+        ("w.bin", b"", "weights files must be .safetensors or .npz; got w.bin"),
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(UserError, match=message):

@@ -131,12 +131,12 @@ def build_here(options: Options) -> Build:
     if options.plan is not None:
         if options.tune or options.simd:
             got = str(options.tune or options.simd)
-            raise UserError("tune and simd are for nets without a given plan", got=got)
+            raise UserError("tune and simd cannot be combined with a plan", got=got)
         text = text_of(options.plan)
         options = options.of_plan(text)
         machine = machine_of(text)
         if not runs_here(machine):
-            raise UserError("a plan that is compiled must be for this machine", got=machine.name)
+            raise UserError("only a plan for this machine can be compiled", got=machine.name)
     compiler, arguments = options.compiler or find_compiler(), ()
     if isinstance(compiler, str):
         compiler, arguments = compiler_named(compiler)

@@ -39,12 +39,12 @@ def text_of(source: PlanSource) -> PlanText:
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UserError("plan: the file is too large for one", got=str(path))
+            raise UserError("plan: the file is too large", got=str(path))
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fix = "Write one with `weft plan MODEL -o FILE`."
         raise UserError(
-            "a plan is a text file that can be read", got=f"{path}: {error}", fix=fix
+            "a plan must be a readable text file", got=f"{path}: {error}", fix=fix
         ) from None
 
 

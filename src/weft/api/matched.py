@@ -31,7 +31,7 @@ def replace_matches(graph: Graph, matches: Iterable[Match], part: Part) -> Graph
             if taken.setdefault(name, number) != number:
                 raise UserError(
                     f"replace: matches {taken[name]} and {number} share node {name}",
-                    fix="Ask for greedy or best overlaps.",
+                    fix="Use greedy or best overlaps.",
                 )
         if not names:
             raise UserError("replace: a match must have nodes", got="one of values alone")
@@ -47,7 +47,7 @@ def _matches(given: object) -> list[Match]:
         if all(isinstance(each, Match) for each in listed):
             return cast(list[Match], listed)
     raise UserError(
-        "replace: a query or its matches are expected",
+        "replace: expected a query or its matches",
         got=type(given).__name__,
         fix="Net.replace replaces nodes by their names.",
     )

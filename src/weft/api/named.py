@@ -86,7 +86,7 @@ def arranged(
         raise UserError(
             rule,
             got=f"nothing for {some(missing, 12)}",
-            fix="Give each by its position or by its name.",
+            fix="Pass each by position or by name.",
         )
     return tuple(found[name] for name in names)
 

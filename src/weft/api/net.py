@@ -65,9 +65,10 @@ class Net(Shown):
         # Nodes that were made by hand may lack attributes.
         if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(
-                "a net is made of a graph",
+                "Net needs a graph",
                 got=type(self.origin).__name__,
-                fix="weft.load reads a file, weft.trace follows a function, weft.net joins values.",
+                fix="weft.load reads a file, weft.trace traces a function, weft.net builds a graph "
+                "from values.",
             )
         if isinstance(self.origin, Graph):
             object.__setattr__(self, "origin", resolved(self.origin))

@@ -132,7 +132,7 @@ def diff(net: Network, other: Network | Graph) -> GraphDiff:
     graph = other if isinstance(other, Graph) else getattr(other, "graph", other)
     if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         got = type(graph).__name__
-        raise UserError("diff: a net is compared with a net or a graph", got=got)
+        raise UserError("diff: expected a net or a graph", got=got)
     return diff_graphs(net.graph, graph)
 
 

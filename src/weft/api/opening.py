@@ -82,10 +82,10 @@ def merge(
     for part, given in parts.items():
         if not isinstance(given, Graph | Net):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(
-                "merge: a part is a network or a graph",
+                "merge: a part must be a network or a graph",
                 got=type(given).__name__,
                 where=f"part {part}",
-                fix="weft.trace makes a network of a function or a layer.",
+                fix="weft.trace turns a function or a layer into a network.",
             )
     graphs = {
         part: given.graph if isinstance(given, Net) else given for part, given in parts.items()

@@ -169,7 +169,7 @@ def implementations(
         nodes = plan.graph.nodes
         names = {name for each in nodes for name in (each.name, *each.origin.sources)}
         raise UserError(
-            "a layer is asked for by a node of it",
+            "a layer is named by one of its nodes",
             got=node,
             fix=nearest(node, names, 1),
         )

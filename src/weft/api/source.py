@@ -61,7 +61,7 @@ class _File:
 
     def changed(self) -> UserError:
         return UserError(
-            "the file of a network must stay as it is while the network is used",
+            "the file of a network must not change while the network is in use",
             got=f"{self.path}, which has changed",
             fix="Load it again.",
         )

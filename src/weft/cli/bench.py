@@ -120,7 +120,7 @@ def bench(
         show_layers(state, model, options, seconds=seconds, seed=seed, top=top or 0, svg=svg)
         return
     if top or svg is not None:
-        raise UserError("--top and --svg belong to --layers", fix="Add --layers.")
+        raise UserError("--top and --svg require --layers", fix="Add --layers.")
     inputs = random_inputs(model.net.inputs, seed)
     arrays = tuple(inputs.values())
     timings: list[tuple[str, Timing]] = []

@@ -82,7 +82,7 @@ def cache(state: State, prune: bool, keep: str) -> None:
     on demand.
     """
     if was_given("keep") and not prune:
-        raise UserError("--keep belongs to --prune", fix="Add --prune.")
+        raise UserError("--keep requires --prune", fix="Add --prune.")
     store = Cache()
     limit = parse_bytes(keep)
     known = made_for(store)

@@ -61,7 +61,7 @@ def campaign(
     """
     steps = parse_steps(step)
     if len(steps) != 1:
-        raise UserError("a campaign is about one recipe", got=", ".join(name for name, _ in steps))
+        raise UserError("a campaign takes one recipe", got=", ".join(name for name, _ in steps))
     ((recipe, values),) = steps
     with watched() as report:
         found = campaigns.campaign(

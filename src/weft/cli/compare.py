@@ -62,9 +62,9 @@ def compare(
     """
     given = parse_shapes(shapes)
     if cost is not None and svg is None:
-        raise UserError("--cost belongs to --svg", fix="Add --svg FILE.")
+        raise UserError("--cost requires --svg", fix="Add --svg FILE.")
     if no_run and was_given("seconds"):
-        raise UserError("--seconds is for networks that run", got="--no-run")
+        raise UserError("--seconds has no effect with --no-run", got="--no-run")
     with working("comparing"):
         found = variants.compare(
             [api.load(path, given) for path in models],

@@ -77,7 +77,7 @@ def draw(
     """
     format = format_of(output)
     if timed and format != "html":
-        raise UserError("--time is for pages, .html", got=output.name)
+        raise UserError("--time requires an .html page", got=output.name)
     if width is not None and not is_png(output):
         raise UserError("--width is for .png", got=output.name)
     with working("drawing"):

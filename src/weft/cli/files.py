@@ -40,7 +40,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes ``.npy`` (one array) or ``.npz``."""
     if path.suffix != ".npz" and (path.suffix != ".npy" or len(arrays) != 1):
         raise UserError(
-            "outputs are written as .npz, or as .npy if there is one",
+            "outputs must go to an .npz file, or to .npy for a single output",
             got=f"{len(arrays)} outputs for {path.name}",
         )
     with replacing(path) as file:
@@ -55,7 +55,7 @@ def _load_numpy(path: Path) -> dict[str, np.ndarray]:
         return read_arrays(path)
     except (OSError, ValueError) as error:
         raise UserError(
-            "data must be an array file of NumPy's (.npy, .npz) or an image",
+            "data must be a NumPy file (.npy, .npz) or an image",
             got=f"{path}: {error}",
         ) from None
 
@@ -73,7 +73,7 @@ def _image_layout(name: str, type: TensorType) -> tuple[int, int, int, bool]:
         if inner[2] in (1, 3):
             return inner[0], inner[1], inner[2], False
     raise UserError(
-        "an image fits an input [1,C,H,W] or [1,H,W,C] with 1 or 3 channels",
+        "an image needs an input [1,C,H,W] or [1,H,W,C] with 1 or 3 channels",
         got=f"{name} {type}",
     )
 
@@ -216,6 +216,6 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
     if match is None:
         raise UserError(
-            "a size must be a number, with K, M or G if need be", got=text or repr(text)
+            "a size must be a number, optionally with K, M or G", got=text or repr(text)
         )
     return int(float(match[1]) * _UNITS[match[2].upper()])

@@ -127,7 +127,7 @@ def runnable(options: Options) -> Options:
         machine = machine_of(text_of(plan))
     if not runs_here(machine):
         raise UserError(
-            "only what this machine can run can be measured",
+            "only code for this machine can be measured",
             got=machine.name,
             fix="Leave out --target.",
         )

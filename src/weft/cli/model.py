@@ -49,7 +49,7 @@ def with_states(net: api.Net, texts: Sequence[str]) -> api.Net:
         known = [pair for pair in cuts if pair[0] in net.inputs and pair[1] in net.outputs]
         if not cuts:
             raise UserError(
-                "--state must say INPUT=OUTPUT", got=text, fix="For example: --state h_in=h_out"
+                "--state must be INPUT=OUTPUT", got=text, fix="For example: --state h_in=h_out"
             )
         pairs.append((known or cuts)[0])
     return net.with_state(_each_once("--state", pairs)) if pairs else net
@@ -61,7 +61,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     parts = [part for part in sizes.replace("x", ",").split(",") if part.strip()]
     if not name or not equals or not all(part.strip().isdecimal() for part in parts):
         raise UserError(
-            "--input must say NAME=SHAPE", got=text, fix="For example: --input image=1x3x224x224"
+            "--input must be NAME=SHAPE", got=text, fix="For example: --input image=1x3x224x224"
         )
     return name, tuple(int(part) for part in parts)
 
@@ -85,7 +85,7 @@ def parse_constant(text: str) -> tuple[str, np.ndarray]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise UserError(
-            "--constant must say NAME=VALUE", got=text, fix="For example: --constant k=[5]"
+            "--constant must be NAME=VALUE", got=text, fix="For example: --constant k=[5]"
         )
     try:
         if value.startswith("@"):
@@ -94,7 +94,7 @@ def parse_constant(text: str) -> tuple[str, np.ndarray]:
         return name, np.array(json.loads(value))
     except (OSError, ValueError) as error:
         raise UserError(
-            "the value of a constant must be JSON, or @FILE with an array of NumPy's",
+            "the value of a constant must be JSON, or @FILE with a NumPy array",
             got=f"{text}: {error}",
         ) from None
 

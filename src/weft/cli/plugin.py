@@ -97,7 +97,7 @@ def new(state: State, name: str, kind: str, output: Path | None) -> None:
     taken = next(each for each in TABLES if each.kind is SKELETONS[kind].kind)
     if entry in taken.builtin:
         word = SKELETONS[kind].kind.word
-        raise UserError(f"Weft itself has the {word} {entry}", got=name, fix="Take another name.")
+        raise UserError(f"Weft itself has the {word} {entry}", got=name, fix="Choose another name.")
     folder = output or Path(name)
     written = write_skeleton(name, kind, folder)
     if state.json:

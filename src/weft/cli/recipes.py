@@ -91,7 +91,7 @@ def apply_command(
     for name, _ in parsed:
         recipe_named(name)
     if out is not None and out.suffix not in (ONNX, NATIVE):
-        raise UserError("the graph is written to FILE.onnx or FILE.weft", got=str(out))
+        raise UserError("the output must be FILE.onnx or FILE.weft", got=str(out))
     first = graph = model.source.graph if model.batch == 1 else model.net.graph
     found: list[dict[str, object]] = []
     for name, values in parsed:

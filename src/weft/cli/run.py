@@ -47,7 +47,9 @@ def _labels(path: Path | None) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError("labels must be a text file, one a line", got=f"{path}: {error}") from None
+        raise UserError(
+            "labels must be a text file with one label a line", got=f"{path}: {error}"
+        ) from None
 
 
 def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]:
@@ -119,7 +121,7 @@ def run(
     pixels = Pixels(scale, _numbers(mean, "mean"), _numbers(std, "std"))
     if chance:
         if data:
-            raise UserError("--random takes the place of files", got=", ".join(data))
+            raise UserError("--random cannot be combined with files", got=", ".join(data))
         for name in ("scale", "mean", "std"):
             if was_given(name):
                 raise UserError(f"--{name} is for images", got="--random")

@@ -31,9 +31,9 @@ def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
         for name, content in function.foreign.files:
             if name in taken or files.setdefault(name, content) != content:
                 raise UserError(
-                    "files that kernels bring must have names of their own",
+                    "files of kernels must have unique names",
                     got=f"two files {name}",
-                    fix="Rename the one that the plugin brings, or the network.",
+                    fix="Rename the plugin's file, or the network.",
                 )
         flags.update(dict.fromkeys(function.foreign.flags))
         link.update(dict.fromkeys(function.foreign.link))

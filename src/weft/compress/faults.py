@@ -186,7 +186,7 @@ def _check(parameters: FaultParameters, recipe: str) -> None:
         raise UserError(f"{recipe}: count must not be negative", got=str(parameters.count))
     if parameters.at and parameters.bits:
         raise UserError(
-            f"{recipe}: bits choose among bits that are drawn; at names them itself",
+            f"{recipe}: bits restricts random bits; at already names them",
             got=f"bits={','.join(map(str, parameters.bits))}",
         )
 
@@ -223,9 +223,7 @@ def _counted(
     bits = {name: _bits_of(type, parameters.bits) for name, type in types.items()}
     room = [len(bits[name]) * prod(shape_of(type)) for name, type in types.items()]
     if parameters.count > sum(room):
-        raise UserError(
-            f"{recipe}: count is more than the tensors have bits", got=f"{parameters.count}"
-        )
+        raise UserError(f"{recipe}: count exceeds the number of bits", got=f"{parameters.count}")
     source = generator(parameters.seed, "")
     places = np.sort(source.choice(sum(room), parameters.count, replace=False))
     found: list[Fault] = []

@@ -40,7 +40,7 @@ class Weight:
             raise UserError(
                 f"{recipe}: weight {self.name} must be summed along one axis by all its layers",
                 got=found,
-                fix="Leave it out with `layers`, or give the layers weights of their own.",
+                fix="Exclude it with `layers`, or give the layers separate weights.",
             )
         return self.axes[0]
 

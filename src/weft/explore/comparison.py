@@ -246,9 +246,9 @@ class Comparison(Shown):
             x, y = each.cost(chosen), self._height(each)
             if x is None or y is None:
                 raise UserError(
-                    "a plot needs what the networks cost and how good their outputs are",
+                    "a plot needs the cost and the quality of the networks",
                     got=f"no {'latency' if x is None else 'outputs'} of {each.name}",
-                    fix="Let the networks run",
+                    fix="Run the networks",
                 )
             if y == inf:
                 raise UserError(

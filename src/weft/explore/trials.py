@@ -41,7 +41,7 @@ class Samples:
     def __post_init__(self) -> None:
         if self.labels is not None and not _are_whole(self.labels):
             raise UserError(
-                f"{LABELS} must be whole numbers: places in the first output",
+                f"{LABELS} must be integers: indices into the first output",
                 got=f"{self.labels.dtype} {self.labels.reshape(-1)[:1]}",
             )
         sizes = {name: len(array) for name, array in self.arrays.items() if array.ndim}
@@ -50,7 +50,8 @@ class Samples:
         if len(set(sizes.values())) != 1 or min(sizes.values()) == 0:
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
             raise UserError(
-                "data must have as many of all samples, at least one", got=text or "none"
+                "data must have the same number of samples for all inputs, at least one",
+                got=text or "none",
             )
 
     @property
@@ -114,7 +115,7 @@ def _require_all_read(samples: Samples, types: Mapping[str, Mapping[str, TensorT
     for name in samples.arrays:
         if name not in known:
             raise UserError(
-                f"data have an array {name}, which is an input of no network",
+                f"data have an array {name}, which no network has as an input",
                 got=", ".join(known),
                 fix=nearest(name, [*known, LABELS]),
             )
@@ -125,9 +126,7 @@ def read_samples(path: Path) -> Samples:
     try:
         arrays = read_arrays(path)
     except (OSError, ValueError) as error:
-        raise UserError(
-            "data must be an array file of NumPy's (.npz, .npy)", got=f"{path}: {error}"
-        ) from None
+        raise UserError("data must be a NumPy file (.npz, .npy)", got=f"{path}: {error}") from None
     labels = arrays.pop(LABELS, None)
     if not arrays:
         raise UserError("data must have an array for each input", got=f"only {LABELS} in {path}")
@@ -138,7 +137,7 @@ def right(output: np.ndarray, label: int, where: str) -> bool:
     """Whether the greatest element is the one that it should be."""
     if not 0 <= label < output.size:
         raise UserError(
-            "labels must be places in the first output",
+            "labels must be indices into the first output",
             got=f"{label} of {output.size}",
             where=where,
         )

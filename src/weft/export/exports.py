@@ -85,7 +85,7 @@ def export_named(name: str) -> Export:
     found = EXPORTS.get(name)
     if found is None:
         raise UserError(
-            "export must be one that Weft knows",
+            "unknown export",
             got=name,
             fix=EXPORTS.why_missing(name) or nearest_or_all(name, EXPORTS),
         )

@@ -9,7 +9,7 @@ from weft.errors import UserError
 from weft.export.toolkit import Toolkit
 from weft.plan.report import Place, Report, size
 
-_SMALLER = "A network with fewer or smaller weights is needed"
+_SMALLER = "Use a network with fewer or smaller weights"
 _NAME_COMPILER = (
     "Name the compiler and its flags (--compiler) to measure it; -Os makes code smaller"
 )

@@ -127,11 +127,11 @@ def check_folder(folder: Path) -> None:
                 "the output folder is replaced as a whole, so it must not be the current folder "
                 "or one above it",
                 got=str(folder),
-                fix="Name a folder in it, as `toolkit`, or another one.",
+                fix="Use a subfolder, such as `toolkit`, or another folder.",
             )
         if any(folder.iterdir()) and not (folder / MARKER).is_file():
             raise UserError(
-                "the output folder must be empty or hold an earlier toolkit",
+                "the output folder must be empty or contain an earlier toolkit",
                 got=str(folder),
                 fix="Name another folder.",
             )
@@ -158,9 +158,9 @@ def _check_name(name: str, taken: Sequence[str]) -> None:
         raise UserError("files of a toolkit must lie in its folder", got=name)
     if name in taken:
         raise UserError(
-            "files of a toolkit must have names of their own",
+            "files of a toolkit must have unique names",
             got=f"{name} twice",
-            fix="Rename the one that a plugin brings, or the network.",
+            fix="Rename the plugin's file, or the network.",
         )
 
 

@@ -66,7 +66,7 @@ def refused(path: Path, error: UserError) -> UserError:
         py_onnx=_python(made),
     )
     return UserError(
-        "a network is read from an ONNX file, or from a .weft file of Weft's own",
+        "a network must be an ONNX file or a .weft file",
         got=f"{path}, which is {found.name}",
         fix=fix,
     )

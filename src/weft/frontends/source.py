@@ -122,7 +122,7 @@ def read(
         UserError: there is no graph in the file.
     """
     if path.is_dir():
-        raise refused(path, UserError("a network is read from a file"))
+        raise refused(path, UserError("expected the path of a network"))
     found = frontend_of(path)
     if found.open:
         return resolved(found.read(path, inputs, constants))
@@ -142,9 +142,9 @@ def _foreign(found: Frontend, path: Path) -> Graph:
     wrong = _wrong(graph)
     if wrong:
         raise UserError(
-            f"the plugin that reads {path.suffix} files must give a sound graph",
+            f"the plugin for {path.suffix} files must return a valid graph",
             got="; ".join(wrong),
-            fix="Tell whoever wrote it.",
+            fix="Report this to its author.",
         )
     assert isinstance(graph, Graph)
     return graph
@@ -169,5 +169,5 @@ def _wrong(graph: object) -> tuple[str, ...]:
 def _attribute_class(op: str) -> type:
     record = OPS.get(op)
     if record is None:
-        raise UserError("every op of the file must be known", got=op, fix=OPS.why_missing(op))
+        raise UserError("the file contains unknown ops", got=op, fix=OPS.why_missing(op))
     return record.attributes

@@ -74,7 +74,7 @@ def as_array(
     if isinstance(given, GivesArray) and not writable:
         return np.asarray(given)
     raise UserError(
-        f"{what} must be an array, a tensor that DLPack can give, or a buffer",
+        f"{what} must be an array, a DLPack tensor or a buffer",
         got=type(given).__name__,
         fix="Write into an array, then copy." if isinstance(given, GivesArray) else "",
     )
@@ -117,7 +117,7 @@ def _from_dlpack(given: GivesDLPack, what: str) -> np.ndarray:
     try:
         kind = int(given.__dlpack_device__()[0])
     except (BufferError, RuntimeError, ValueError) as error:
-        raise UserError(f"{what} cannot be given by DLPack", got=str(error)) from None
+        raise UserError(f"{what} cannot be exported by DLPack", got=str(error)) from None
     if kind not in _CPU:
         raise UserError(
             f"{what} must lie in main memory",
@@ -129,7 +129,7 @@ def _from_dlpack(given: GivesDLPack, what: str) -> np.ndarray:
     except (BufferError, RuntimeError) as error:
         found = _bfloat16(given)
         if found is None:
-            raise UserError(f"{what} cannot be given by DLPack", got=str(error)) from None
+            raise UserError(f"{what} cannot be exported by DLPack", got=str(error)) from None
         return found
 
 

@@ -187,11 +187,11 @@ def insert_on_edge(
             )
     if not chosen and not (whole and value in graph.outputs):
         raise UserError(
-            f"insert: there must be somebody who reads value {value} behind what is inserted",
+            f"insert: value {value} must have users after the insertion",
             got="no users",
         )
     if whole and value in graph.outputs and value not in graph.producers:
-        raise UserError(f"insert: graph output {value} is made by no node, so it cannot be cut")
+        raise UserError(f"insert: graph output {value} is not computed by a node")
     cut = fresh(f"{value}_cut", graph.types)
     keep_name = whole and value in graph.outputs
     graph_side, user_side = (cut, value) if keep_name else (value, cut)
@@ -228,7 +228,7 @@ def _check_kept(graph: Graph, value: str, subgraph: Graph) -> None:
     for does, end in ends:
         if subgraph.types[end] != graph.types[value]:
             raise UserError(
-                f"insert: what comes between value {value} and its users must have its type, "
+                f"insert: the part between value {value} and its users must keep its type, "
                 f"{graph.types[value]}",
                 got=f"a part that {does} {subgraph.types[end]}",
                 fix="Replace the users instead, if they can read another type.",

@@ -63,7 +63,7 @@ def type_of(array: np.ndarray, name: str) -> TensorType:
         return TensorType(DType.of(array.dtype), tuple(array.shape))
     except KeyError:
         raise UserError(
-            f"constant {name} has an element type that Weft does not know", got=str(array.dtype)
+            f"constant {name} has an unsupported element type", got=str(array.dtype)
         ) from None
 
 

@@ -49,10 +49,10 @@ def load(path: str | os.PathLike[str], attribute_class: AttributeClass) -> Graph
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (BadZipFile, StructError, EOFError, RuntimeError, ValueError, OverflowError) as error:
-        raise UserError(f"{path} is not a sound .weft file", got=str(error)) from None
+        raise UserError(f"{path} is not a valid .weft file", got=str(error)) from None
     if not text.startswith(_FORMAT):
         raise UserError(
-            f"{path} has a format that this version of Weft does not know",
+            f"{path} has a format that this version of Weft does not support",
             got=text.split("\n", 1)[0][:60],
         )
     return parse(text, attribute_class, weights)

@@ -56,14 +56,14 @@ def parse(
         constants: the arrays that the text refers to, by constant name.
 
     Raises:
-        UserError: with the line, if the text is not a sound graph.
+        UserError: with the line, if the text is not a valid graph.
     """
     parser = _Parser(text, attribute_class, constants or {})
     graph = parser.graph("")
     parser.end()
     found = violations(graph)
     if found:
-        raise UserError(f"text: the graph {graph.name} is not sound", got="; ".join(found))
+        raise UserError(f"text: the graph {graph.name} is invalid", got="; ".join(found))
     return graph
 
 
@@ -140,10 +140,10 @@ class _Parser(Tokens):
         """The array that a constant refers to."""
         array = self.constants.get(name)
         if array is None:
-            raise UserError(f"text: constant {name} is referred to, but no array is given for it")
+            raise UserError(f"text: constant {name} is referenced without an array")
         if expected and digest(array) != expected:
             raise UserError(
-                f"text: constant {name} has other elements than the text refers to",
+                f"text: constant {name} has different elements than the text references",
                 got=f"@{digest(array)} for @{expected}",
             )
         if array.shape != type.shape or array.dtype != type.dtype.numpy:

@@ -21,7 +21,7 @@ _ALIGNMENT = 8
 def write_tensors(tensors: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
     """Write arrays; the widest elements come first, so that all are aligned."""
     if _RESERVED in tensors:
-        raise UserError(f"a constant cannot be called {_RESERVED} in a file", fix="Rename it.")
+        raise UserError(f"a constant in a file cannot be named {_RESERVED}", fix="Rename it.")
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     header: dict[str, Any] = {}
     offset = 0

@@ -59,7 +59,7 @@ class _Work:
         seen: list[str] = []
         while value in self.aliases:
             if value in seen:
-                raise UserError(f"replace: value {value} would be made from itself")
+                raise UserError(f"replace: value {value} would depend on itself")
             seen.append(value)
             value = self.aliases[value]
         for each in seen:
@@ -143,7 +143,7 @@ def _check_interface(
     for outer, inner in each.outputs.items():
         maker = graph.producers.get(outer)
         if maker is None or gone.get(maker.name) != number:
-            raise UserError(f"replace: value {outer} is not made by the replaced nodes")
+            raise UserError(f"replace: value {outer} is not computed by the replaced nodes")
         if inner not in each.subgraph.types:
             raise UserError(f"replace: the subgraph has no value {inner}", got=each.subgraph.name)
         if not retyped:
@@ -252,7 +252,7 @@ def _output_renames(work: _Work, nodes: Sequence[Node]) -> dict[str, str]:
         root = work.resolve(output)
         if root not in made or root in work.graph.outputs or root in renames:
             raise UserError(
-                f"replace: graph output {output} would become another name of {root}",
+                f"replace: graph output {output} would become an alias of {root}",
                 fix="Keep an Identity for it.",
             )
         renames[root] = output

@@ -69,7 +69,8 @@ def parse_type(text: str) -> TensorType:
     known = {each.value: each for each in DType}
     if found is None or found["dtype"] not in known:
         raise UserError(
-            "a type is an element type and sizes in brackets, as in f32[1,3,224,224]", got=text
+            "a type must be an element type and sizes in brackets, such as f32[1,3,224,224]",
+            got=text,
         )
     sizes = [each for each in found["sizes"].split(",") if each]
     shape = tuple(int(each) if each.isdecimal() else Symbol(each) for each in sizes)

@@ -72,7 +72,7 @@ def op_named(name: str, ops: Mapping[str, Op]) -> Op:
     found = lower.get(name.lower())
     if found is None:
         raise UserError(
-            "implementations are asked for an op, or for a model's file",
+            "expected an op or a model file",
             got=name,
             fix=nearest(name, ops) or "`weft ops` lists the ops.",
         )
@@ -91,7 +91,7 @@ def parse_attributes(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise UserError("attributes are given as KEY=VALUE", got=text)
+            raise UserError("attributes must be KEY=VALUE", got=text)
         try:
             found[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError):

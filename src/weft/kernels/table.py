@@ -110,7 +110,7 @@ def proposals(task: Task, known: Known | None = None) -> Proposed:
         names = set[str]() if isinstance(offered, Refusal) else {one.name for one in offered}
         if names & taken:
             raise UserError(
-                f"the {each.plugin} must propose alternatives with names of their own",
+                f"the {each.plugin} must propose alternatives with unique names",
                 got=", ".join(sorted(names & taken)),
                 fix="Give them the plugin's name as a prefix.",
             )

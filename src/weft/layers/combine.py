@@ -101,7 +101,7 @@ def residual(layer: Layer, shortcut: Layer | None = None) -> Block:
             past = _single(_called(shortcut, (value,), "residual: the shortcut"))
         if main.type != past.type:
             raise UserError(
-                "residual: the layer's output must have the type of what it is added to",
+                "residual: the layer's output must have the type of the shortcut",
                 got=f"{main.type} and {past.type}",
                 fix="Give a layer as shortcut." if shortcut is None else "",
             )
@@ -113,13 +113,13 @@ def residual(layer: Layer, shortcut: Layer | None = None) -> Block:
 def _checked(word: str, layers: Iterable[Layer]) -> tuple[Layer, ...]:
     if isinstance(layers, str) or not isinstance(layers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
-            f"{word}: layers are given as a list", got=type(layers).__name__, fix="Write [...]."
+            f"{word}: layers must be a list", got=type(layers).__name__, fix="Write [...]."
         )
     found = tuple(layers)
     for place, layer in enumerate(found):
         if not isinstance(layer, Graph) and not callable(layer):
             raise UserError(
-                f"{word}: a layer is a function of values, a net or a graph",
+                f"{word}: a layer must be a function of values, a net or a graph",
                 got=f"{type(layer).__name__} at place {place}",
             )
     return found

@@ -57,9 +57,9 @@ def float_type(word: str, value: Value) -> DType:
     """The element type of a layer's input, which has to be a floating-point one."""
     if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
-            f"{word}: the input must be a value of a network in the making",
+            f"{word}: the input must be a symbolic value",
             got=type(value).__name__,
-            fix="weft.trace(layer, type) gives a network, whose compile() runs on arrays.",
+            fix="weft.trace(layer, type) returns a network; its compile() runs on arrays.",
         )
     if not value.type.dtype.is_float:
         raise UserError(f"{word}: the input must hold floats", got=str(value.type))

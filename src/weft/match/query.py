@@ -152,7 +152,7 @@ class Query:
             UserError: what is wrong with it, where, and what may be meant.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError("query: it is text", got=type(text).__name__)
+            raise UserError("query: expected text", got=type(text).__name__)
         if predicates is not None:
             require_mapping(predicates, "query: predicates are functions by name")
             for name, each in predicates.items():

@@ -67,7 +67,8 @@ class Expander:
         self.parts += 1
         if self.parts > _MOST_PARTS:
             raise UserError(
-                "query: sub-patterns make it too long", got=f"more than {_MOST_PARTS} parts"
+                "query: it is too long after expanding subpatterns",
+                got=f"more than {_MOST_PARTS} parts",
             )
         match expression:
             case Part(name, prefix, at):

@@ -119,7 +119,7 @@ class Match(Shown):
     def root(self) -> Node:
         """The node at which matching began; a rule replaces it."""
         if self.start is None:
-            raise UserError("match: a match of values alone begins at no node")
+            raise UserError("match: a match of values only has no root node")
         return self.start
 
     def __getitem__(self, name: str) -> str:
@@ -154,7 +154,7 @@ class Match(Shown):
         found = self.view.producers.get(value)
         if found is None:
             kind = "an absent operand" if not value else "a constant or an input of the graph"
-            raise UserError(f"match: no node makes {name}", got=f"{value or 'nothing'}, {kind}")
+            raise UserError(f"match: no node computes {name}", got=f"{value or 'nothing'}, {kind}")
         return found
 
     def _unknown(self, name: object) -> UserError:

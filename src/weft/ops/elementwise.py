@@ -87,7 +87,7 @@ def broadcast_shape(call: Call, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, .
     if any(isinstance(dim, Symbol) for dim in found[1:]):
         raise call.error(
             "the symbolic batch must stay the leading dimension",
-            fix="Give the input a whole shape with `--input name=shape`",
+            fix="Set the shape of the input with `--input name=shape`",
         )
     return tuple(found)
 

@@ -131,7 +131,7 @@ def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
     found = _FUNCTION.fullmatch(text)
     if found is None:
         raise UserError(
-            "the signature of a kernel must declare a function without a result",
+            "the signature of a kernel must declare a void function",
             got=text,
             fix="For example: void f(const float *in0, float *out0, int count)",
         )
@@ -334,7 +334,7 @@ def _content(file: Traversable) -> tuple[str, bytes]:
         raise UserError(
             "a file of a kernel must be readable",
             got=f"{file}: {error.strerror or error}",
-            fix="Install the plugin that brings it again, with its data files.",
+            fix="Reinstall its plugin with its data files.",
         ) from error
 
 

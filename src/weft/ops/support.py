@@ -32,7 +32,7 @@ def not_concrete(call: Call) -> UserError:
     """The error for an op that cannot work on a batch of unknown size."""
     return call.error(
         "the batch must be concrete here",
-        fix="Give the input a whole shape with `--input name=shape`",
+        fix="Set the shape of the input with `--input name=shape`",
     )
 
 

@@ -36,10 +36,9 @@ def call_graph(graph: Graph, *inputs: Value, name: str = "") -> tuple[Value, ...
     for wanted, value in zip(graph.inputs, inputs, strict=True):
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(
-                f"call: input {wanted} of graph {graph.name} must be a value of a network in "
-                "the making",
+                f"call: input {wanted} of graph {graph.name} must be a symbolic value",
                 got=type(value).__name__,
-                fix="weft.constant makes one of an array; compile() gives what runs on arrays.",
+                fix="weft.constant converts an array; compile() returns a function of arrays.",
             )
     bound = _fitted(graph, inputs)
     for wanted, value in zip(bound.inputs, inputs, strict=True):
@@ -88,8 +87,7 @@ def _check_callable(function: object, count: int) -> None:
     """Refuse what cannot be called with so many values, before it fails inside."""
     if not callable(function):
         raise UserError(
-            "trace: what is traced must be a function of values: an op's, a layer, a network, "
-            "or your own",
+            "trace: expected a function of values: an op, a layer, a network or a Python function",
             got=type(function).__name__,
         )
     try:
@@ -120,7 +118,7 @@ def _values(made: object) -> list[Value]:
     for each in found:
         if not isinstance(each, Value):
             raise UserError(
-                "trace: the function must give a value, or several in a tuple",
+                "trace: the function must return a value or a tuple of values",
                 got="nothing" if each is None else type(each).__name__,
                 fix="Does it lack a return?" if each is None else "",
             )
@@ -183,7 +181,7 @@ def _check_ends(inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
         if each.maker.name in names:
             raise UserError(
                 f"net: there is an input {each.maker.name} already",
-                fix="Every input needs a name of its own, and stands in the list once.",
+                fix="Input names must be unique, and each input is listed once.",
             )
         names.add(each.maker.name)
     known = {each.maker for each in inputs}

@@ -185,7 +185,7 @@ class Value:
         # The same object, as containers need it; elements are compared by an op.
         if isinstance(other, int | float | np.ndarray):
             raise UserError(
-                "`==` tells whether two values are one, not whether their elements are equal",
+                "`==` compares identity, not elements",
                 got=repr(self),
                 fix="Use weft.ops.equal.",
             )
@@ -210,21 +210,22 @@ class Value:
 
     def __iter__(self) -> Iterator[Value]:
         raise UserError(
-            "a value of a network in the making cannot be gone through",
+            "a symbolic value cannot be iterated",
             got=repr(self),
-            fix="Use weft.ops.split for its parts, or value[0].",
+            fix="Use weft.ops.split, or index it: value[0].",
         )
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:
         raise UserError(
-            "a value of a network in the making has no elements yet",
+            "a symbolic value has no elements",
             got=repr(self),
-            fix="Functions of weft.ops take values; compile() gives what runs on arrays.",
+            fix="Functions of weft.ops take symbolic values; compile() returns a function of "
+            "arrays.",
         )
 
     def __bool__(self) -> bool:
         raise UserError(
-            "a value of a network in the making is neither true nor false",
+            "a symbolic value has no truth value",
             got=repr(self),
             fix="Use weft.ops.where to choose between values.",
         )
@@ -283,7 +284,7 @@ def indexed(value: Value, index: tuple[Index, ...]) -> Value:
         size = shape[axis]
         if not isinstance(size, int):
             raise UserError(
-                f"index: axis {axis} has an open size and cannot be cut", got=str(value.type)
+                f"index: axis {axis} has an open size and cannot be sliced", got=str(value.type)
             )
         parts[axis] = _part(each, size, axis)
         if isinstance(each, int):
@@ -312,13 +313,13 @@ def _for_all_axes(value: Value, index: tuple[Index, ...]) -> list[int | slice]:
             raise UserError(
                 "index: an index is a whole number, a slice or ...",
                 got=repr(each),
-                fix="weft.ops.gather reads at places of an array, weft.ops.unsqueeze adds axes.",
+                fix="weft.ops.gather reads at an array of indices, weft.ops.unsqueeze adds axes.",
             )
     wide = [place for place, each in enumerate(index) if isinstance(each, EllipsisType)]
     given = [each for each in index if not isinstance(each, EllipsisType)]
     if len(wide) > 1 or len(given) > rank:
         raise UserError(
-            f"index: there may be one index for each of {rank} axes, and ... once",
+            f"index: at most one index for each of {rank} axes, and one ...",
             got=f"{len(given)} indices" if len(wide) < 2 else f"... {len(wide)} times",
             where=f"a value of type {value.type}",
         )
@@ -372,7 +373,7 @@ def _number(word: str, number: int | float, dtype: DType | None) -> Value:
     """A number as an array without dimensions."""
     if dtype is None:
         raise UserError(
-            f"{word}: a number takes its element type from a value beside it, and there is none",
+            f"{word}: a number takes its element type from another operand, and there is none",
             got=str(number),
             fix="Write numpy.float32(...) or the like.",
         )

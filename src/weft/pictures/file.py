@@ -31,7 +31,7 @@ def is_png(path: Path) -> bool:
     missing = [name for name in ("resvg_py", _FONT) if not installed(name)]
     if missing:
         raise UserError(
-            "a picture as PNG needs the extra weft[png]",
+            "PNG pictures need the extra weft[png]",
             got=f"no package {' and '.join(missing)}",
             fix="pip install 'weft[png]', or write .svg",
         )
@@ -70,7 +70,7 @@ def _png(text: str, width: int | None) -> bytes:
         raise UserError(
             f"a PNG has at most {_MOST_PIXELS:,} pixels",
             got=f"{across * scales[-1]:,.0f} x {down * scales[-1]:,.0f}",
-            fix=f"Ask for a width of at most {most:,}, or write .svg",
+            fix=f"Use a width of at most {most:,}, or write .svg",
         )
     font = import_module(_FONT)
     return bytes(

@@ -38,7 +38,7 @@ def draw(
             what they compute and move.
     """
     if format not in FORMATS:
-        raise UserError(f"a picture is one of {', '.join(FORMATS)}", got=str(format))
+        raise UserError(f"a picture must be one of {', '.join(FORMATS)}", got=str(format))
     marks = marks_of(graph, highlight or {})
     heading = title or graph.name
     if format == "dot":

@@ -56,7 +56,7 @@ def clocked(plan: Plan, program: Program, machine: str) -> Program:
     """
     counter = _COUNTERS.get(_MACHINES.get(machine.lower(), ""))
     if counter is None:
-        raise UserError("profiles are made on x86 and aarch64", got=machine)
+        raise UserError("profiling is supported on x86 and aarch64", got=machine)
     taken = {function.name for function in program.functions}
     name = fresh("read_counter", taken)
     port = fresh(TICKS, {each.name for each in (*program.inputs, *program.outputs)})

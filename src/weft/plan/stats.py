@@ -282,7 +282,7 @@ def stats(graph: Graph, ops: Mapping[str, Op]) -> GraphStats:
     symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
     if symbolic:
         raise UserError(
-            "every dimension must be known to count what is computed",
+            "all dimensions must be known to count operations",
             got=", ".join(f"{name} {graph.types[name]}" for name in symbolic),
             fix=f"Give it with --input {symbolic[0]}=SHAPE",
         )

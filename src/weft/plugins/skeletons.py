@@ -80,7 +80,7 @@ def write_skeleton(name: str, kind: str, folder: Path) -> list[Path]:
     package = _package(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(
-            "a new plugin must have a folder of its own",
+            "a new plugin needs a new or empty folder",
             got=f"{folder}, which is not empty" if folder.is_dir() else f"{folder}, a file",
             fix="Name another folder with --output, or another plugin.",
         )
@@ -94,7 +94,7 @@ def _package(name: str) -> str:
     """The Python package of a new plugin."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
-            "the name of a plugin must be words of small letters and digits, joined by hyphens",
+            "the name of a plugin must be words of lowercase letters and digits, joined by hyphens",
             got=repr(name),
             fix="For example: my-plugin",
         )

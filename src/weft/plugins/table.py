@@ -55,7 +55,7 @@ def called(plugin: Plugin, function: Callable[..., R], *arguments: Any) -> R:
         raise UserError(
             f"the {plugin} must not fail",
             got=_told(error),
-            fix="Mend or uninstall it, or leave all plugins out with WEFT_PLUGINS=off.",
+            fix="Fix or uninstall it, or disable all plugins with WEFT_PLUGINS=off.",
         ) from error
 
 

@@ -104,7 +104,7 @@ def _dtypes(given: AdaptTypesParameters) -> tuple[DType, ...]:
     known = {each.value: each for each in DType}
     for name in given.dtypes:
         if name not in known:
-            raise UserError("there is no such type", got=name, fix=nearest_or_all(name, known))
+            raise UserError("unknown type", got=name, fix=nearest_or_all(name, known))
     for op in given.ops:
         if op not in OPS:
             raise UserError(f"{op} is not an op of Weft", fix=nearest_or_all(op, OPS))

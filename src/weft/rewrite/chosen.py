@@ -29,7 +29,7 @@ def rules_of(given: RuleLike | Iterable[RuleLike]) -> tuple[Rule, ...]:
         known = {rule.name: rule for rule in all_rules()}
         if given not in known:
             fix = nearest_or_all(given, known)
-            raise UserError("there must be a rule of that name", got=given, fix=fix)
+            raise UserError("unknown rule", got=given, fix=fix)
         return (known[given],)
     several = cast(object, given)
     if isinstance(several, Iterable):
@@ -37,7 +37,7 @@ def rules_of(given: RuleLike | Iterable[RuleLike]) -> tuple[Rule, ...]:
         _check_names(found)
         return tuple(found)
     raise UserError(
-        "rules are given as rules or by their names",
+        "rules must be Rules or names",
         got=type(several).__name__,
         fix="Net.apply applies recipes." if isinstance(several, Recipe) else "",
     )
@@ -47,7 +47,7 @@ def _check_names(rules: Sequence[Rule]) -> None:
     seen: dict[str, Rule] = {}
     for rule in rules:
         if seen.setdefault(rule.name, rule) != rule:
-            raise UserError("every rule must have a name of its own", got=f"two {rule.name}")
+            raise UserError("rules must have unique names", got=f"two {rule.name}")
 
 
 def told_of(rules: Sequence[Rule], log: Log) -> str:

@@ -215,10 +215,10 @@ class _Run:
         for rule in rules:
             if not is_weft(rule.after):
                 return UserError(
-                    "rules must come to an end",
+                    "rules must terminate",
                     got=f"{len(self.fired)} applications, the last {told}",
                     where=placed(rule.after),
-                    fix=f"Let `where` of {rule.name} refuse what it or another rule has made.",
+                    fix=f"Make `where` of {rule.name} refuse the results of rules.",
                 )
         return InternalError(f"rules do not come to an end: {told}", show(self.state.finished()))
 

@@ -42,7 +42,7 @@ def exactness_of(given: object) -> Exactness:
     if isinstance(given, str) and given in known:
         return known[given]
     fix = nearest(given, known) if isinstance(given, str) else ""
-    raise UserError(f"an exactness is one of {', '.join(known)}", got=repr(given), fix=fix)
+    raise UserError(f"an exactness must be one of {', '.join(known)}", got=repr(given), fix=fix)
 
 
 def _place(match: Match) -> str:

@@ -24,7 +24,7 @@ def cuts(
         UserError: not exactly one of the three is given, or they do not cut the axis.
     """
     if extent < 2:
-        raise UserError("cut: an axis must have at least two places", got=str(extent))
+        raise UserError("cut: an axis must have at least two elements", got=str(extent))
     if sum((parts is not None, size is not None, bool(sizes))) != 1:
         raise UserError("cut: give one of parts, size and sizes", got=_given(parts, size, sizes))
     if parts is not None:

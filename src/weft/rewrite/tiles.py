@@ -106,9 +106,9 @@ class _Tiling:
     def whole(self, value: str) -> UserError:
         """That each part would need all of a value that the nodes make."""
         return UserError(
-            f"tile: every part would compute all of {value} again",
+            f"tile: every part would recompute all of {value}",
             where=f"node {self.graph.producers[value].name}",
-            fix="Begin behind it, or cut along another axis.",
+            fix="Start after it, or tile along another axis.",
         )
 
     def inside(self, value: str, box: Box) -> Box:

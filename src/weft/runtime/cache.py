@@ -84,7 +84,7 @@ class Cache:
             raise UserError(
                 "the cache folder must be writable",
                 got=f"{self.root}: {error.strerror or error}",
-                fix="Set WEFT_CACHE to a folder that is.",
+                fix="Set WEFT_CACHE to a writable folder.",
             ) from error
         return path
 

@@ -116,7 +116,7 @@ class Choices:
                 return self._answer(question)
         except (OSError, sqlite3.Error) as error:
             raise UserError(
-                "the database of measured choices must be a file that can be written",
+                "the tuning database must be a writable file",
                 got=f"{self.path}: {error}",
                 fix="Remove it, or set WEFT_CACHE to another folder.",
             ) from error

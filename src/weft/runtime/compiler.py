@@ -219,7 +219,7 @@ def require_vectors(compiler: Compiler, flavour: Dialect) -> None:
         raise UserError(
             f"the flavour {flavour.name} needs gcc or clang",
             got=str(compiler),
-            fix="Set CC to one of them, or ask for plain C: flavour='c99', --flavour c99.",
+            fix="Set CC to one of them, or choose plain C: flavour='c99', --flavour c99.",
         )
 
 
@@ -254,7 +254,7 @@ def compile_foreign(
     done = _started(compiler, arguments, source.parent)
     if done.returncode != 0:
         raise UserError(
-            f"{source.name}, which a plugin brings, must compile",
+            f"{source.name}, from a plugin, must compile",
             got=done.stderr[-4000:].strip(),
             where=shlex.join([*compiler.command, *arguments]),
         )
@@ -295,9 +295,9 @@ def link_foreign(
     done = _started(compiler, arguments, target.parent)
     if done.returncode != 0:
         raise UserError(
-            "the kernels that plugins bring must link",
+            "the kernels of plugins must link",
             got=done.stderr[-4000:].strip(),
-            fix='A function in C++ must be extern "C" and have the name that is declared.',
+            fix='A C++ function must be extern "C" and have the declared name.',
         )
 
 
@@ -358,7 +358,7 @@ def _started(
         raise UserError(
             f"a compiler must finish within {_SECONDS:g} s",
             got=shlex.join(command),
-            fix="Try another one (CC=clang, say), or when the machine has less to do.",
+            fix="Try another compiler (such as CC=clang), or a less busy machine.",
         ) from error
     except BaseException:
         _end(process)
@@ -380,9 +380,9 @@ def _run(compiler: Compiler, arguments: Sequence[str], source: Path) -> None:
     done = _started(compiler, arguments, source.parent)
     if _DISK_FULL in done.stderr:
         raise UserError(
-            "compiling needs space on the disk",
+            "compiling needs disk space",
             got=f"{_DISK_FULL} in {source.parent}",
-            fix="Make some, or set WEFT_CACHE to a folder on another disk.",
+            fix="Free some, or set WEFT_CACHE to a folder on another disk.",
         )
     if done.returncode != 0:
         raise InternalError(

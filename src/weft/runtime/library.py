@@ -301,9 +301,9 @@ class Library:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise UserError(
-            "loaded code is neither copied nor pickled",
+            "loaded code cannot be copied or pickled",
             got=self.built.name,
-            fix="Copy or pickle the CompiledNet, which is built again from the cache.",
+            fix="Copy or pickle the CompiledNet, which is rebuilt from the cache.",
         )
 
     @property

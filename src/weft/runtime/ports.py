@@ -89,6 +89,6 @@ def refuse_overlaps(inputs: Ports, outputs: Ports, addresses: Sequence[int]) -> 
             if addresses[other] < end and start < addresses[other] + sizes[other]:
                 word = "input" if other < first else "output"
                 raise UserError(
-                    f"output {ports[n].name} must have memory of its own",
+                    f"output {ports[n].name} must not share memory",
                     got=f"memory that it shares with {word} {ports[other].name}",
                 )

@@ -241,7 +241,7 @@ def _times(library: Library, inputs: Sequence[np.ndarray], seconds: float) -> np
     # on the system's clock from before the first run to after that one.
     span = int(last[0, -1]) - int(ticks[0, 0])
     if span <= 0:
-        raise UserError("profiles need a counter of time that counts", got="one that stands still")
+        raise UserError("profiling needs a working time counter", got="one that stands still")
     return (ticks - ticks[0, 0]) * (passed / span / 1000)
 
 

@@ -43,14 +43,14 @@ def split(graph: Graph, at: Sequence[str]) -> Cut:
     require_values(graph.types, at, "split")
     refuse_duplicates(at, "value at the cut")
     if not at:
-        raise UserError("split: there must be at least one value to cut at", got="none")
+        raise UserError("split: expected at least one value", got="none")
     for value in at:
         if value not in graph.producers:
             kind = "a constant" if value in graph.constants else "an input of the graph"
             raise UserError(
-                "split: a graph is cut at values that nodes make",
+                "split: a graph can only be split at computed values",
                 got=f"{value}, {kind}",
-                fix="Cut at a value behind it.",
+                fix="Split at a later value.",
             )
     before = _before(graph, at)
     made_before = {v for name in before for v in graph.by_name[name].outputs if v}
@@ -58,14 +58,15 @@ def split(graph: Graph, at: Sequence[str]) -> Cut:
         for value in node.inputs:
             if node.name not in before and value in made_before and value not in at:
                 raise UserError(
-                    f"split: node {node.name} behind the cut reads {value}, which is made before",
+                    f"split: node {node.name} after the cut reads {value}, which is computed "
+                    f"before it",
                     got=", ".join(at),
                     fix=f"Cut at {value}, too.",
                 )
     early = [v for v in graph.outputs if v in made_before and v not in at]
     late = [v for v in graph.outputs if v not in early]
     if len(before) == len(graph.nodes):
-        raise UserError("split: no node lies behind the cut", got=", ".join(at))
+        raise UserError("split: there are no nodes after the cut", got=", ".join(at))
     behind = [node for node in graph.nodes if node.name not in before]
     read = {value for node in behind for value in node.inputs} | set(late)
     inputs = [*at, *(v for v in graph.inputs if v in read and v not in at)]

@@ -49,5 +49,5 @@ def sound(graph: Graph, word: str) -> Graph:
     """
     found = violations(graph, lambda node, graph: OPS[node.op].infer(call_of(node, graph.types)))
     if found:
-        raise UserError(f"{word}: the result is not a sound graph", got="; ".join(found))
+        raise UserError(f"{word}: the result is not a valid graph", got="; ".join(found))
     return graph

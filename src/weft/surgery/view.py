@@ -113,10 +113,10 @@ def _refuse_detours(found: View) -> None:
             for value in node.inputs:
                 if value in behind:
                     raise UserError(
-                        f"view: node {node.name} reads {value}, which other nodes make from "
-                        "what the view gives",
+                        f"view: node {node.name} reads {value}, which other nodes compute from "
+                        "the view's outputs",
                         got=", ".join(found.names),
-                        fix="Take the nodes between into the view.",
+                        fix="Include the nodes in between.",
                     )
         elif any(value in behind or value in found.outputs for value in node.inputs):
             behind.update(value for value in node.outputs if value)

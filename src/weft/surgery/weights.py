@@ -87,11 +87,9 @@ def load_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
-        raise UserError(f"{path} is not a sound file of weights", got=str(error)) from None
+        raise UserError(f"{path} is not a valid weights file", got=str(error)) from None
 
 
 def _suffix(path: Path) -> None:
     if path.suffix not in (SAFETENSORS, NPZ):
-        raise UserError(
-            f"weights are kept in {SAFETENSORS} and {NPZ} files", got=path.name or str(path)
-        )
+        raise UserError(f"weights files must be {SAFETENSORS} or {NPZ}", got=path.name or str(path))

@@ -68,7 +68,7 @@ def target(name: str) -> Target:
     made = ALL.get(name)
     if made is None:
         raise UserError(
-            "target must be one that Weft knows",
+            "unknown target",
             got=name,
             fix=ALL.why_missing(name) or nearest_or_all(name, (*ALL, "host")),
         )

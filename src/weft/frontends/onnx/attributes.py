@@ -243,7 +243,7 @@ def from_known(value: Known, hint: Any, sample: int | None, symbols: Symbols, wh
         raise UserError(
             "onnx: the batch must be concrete here",
             got=f"{value.name} depends on it",
-            fix="Give the input a whole shape with `--input name=shape`",
+            fix="Set the shape of the input with `--input name=shape`",
             where=where,
         )
     return dims if get_origin(hint) is tuple or value.array.ndim else dims[0]

@@ -48,7 +48,7 @@ def body_of(
             )
     except (RuntimeError, ValueError) as error:
         raise UserError(
-            f"onnx: {node.op_type} has no definition for this use", got=str(error)
+            f"onnx: {node.op_type} has no function body for this use", got=str(error)
         ) from error
     function = FunctionProto()
     function.ParseFromString(data)

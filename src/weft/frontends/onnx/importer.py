@@ -168,7 +168,7 @@ class Importer:
         """An output of a graph or function."""
         found = scope.find(name)
         if found is None:
-            raise UserError(f"onnx: nothing makes the output {name}")
+            raise UserError(f"onnx: no node computes the output {name}")
         return found
 
     # --- bodies of loops ----------------------------------------------------------------------
@@ -340,7 +340,7 @@ class Importer:
             return None
         found = scope.find(name)
         if found is None:
-            raise UserError(f"onnx: nothing makes the value {name} that is read", where=where)
+            raise UserError(f"onnx: no node computes the value {name}", where=where)
         return None if isinstance(found, Nothing) else found
 
     def _onnx_type(self, value: Value | None) -> TensorType | None:

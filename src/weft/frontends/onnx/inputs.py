@@ -40,7 +40,7 @@ def plain_shape(shape: Shape) -> Plain:
             for each in shape
         )  # pyright: ignore[reportReturnType]
     except TypeError:
-        raise UserError("the shape of an input is whole numbers", got=str(shape)) from None
+        raise UserError("the shape of an input must consist of integers", got=str(shape)) from None
 
 
 def declared_shapes(graph: GraphProto) -> dict[str, tuple[int | None, ...]]:
@@ -79,7 +79,7 @@ def check_names(
                 f"the model has no input {name}", fix=f"{near} {told}" if near else told
             )
     if len(set(names)) != len(names) or "" in names:
-        raise UserError("onnx: inputs must have names, each its own", got=", ".join(names))
+        raise UserError("onnx: inputs must have unique names", got=", ".join(names))
 
 
 class Inputs:
@@ -304,5 +304,5 @@ def _size(symbol: str, given: Plain) -> tuple[str, int]:
             return symbol, size
         case _:
             raise UserError(
-                f"{symbol} is an open size: it is one number, at least 1", got=f"{given}"
+                f"{symbol} is an open size and must be one integer, at least 1", got=f"{given}"
             )

@@ -136,7 +136,7 @@ def _opsets(model: ModelProto) -> dict[str, int]:
     newest = NEWEST[""]
     if not 1 <= found[""] <= newest:
         raise UserError(
-            f"onnx: operator sets 1 to {newest} are known",
+            f"onnx: operator sets 1 to {newest} are supported",
             got=str(found[""]),
             fix="Install a newer onnx package" if found[""] > newest else "",
         )
@@ -147,7 +147,7 @@ def _outputs(importer: Importer, scope: Scope, names: Sequence[str]) -> list[str
     """The outputs under their ONNX names; sequences become one output for each item."""
     check_text(*names)
     if len(set(names)) != len(names) or "" in names:
-        raise UserError("onnx: outputs must have names, each its own", got=", ".join(names))
+        raise UserError("onnx: outputs must have unique names", got=", ".join(names))
     found: list[str] = []
     frame = scope.frame
     for name in names:

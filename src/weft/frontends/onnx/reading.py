@@ -47,7 +47,7 @@ def read_model(path: Path) -> tuple[ModelProto, Mapping[int, np.ndarray]]:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise UserError(
-                "onnx: a model file has less than 2 GiB",
+                "onnx: a model file must be smaller than 2 GiB",
                 got=f"{size} bytes",
                 fix="Save the weights as external data",
                 where=where,

@@ -99,7 +99,7 @@ class Request:
         if not found.fixed:
             raise self.error(
                 "the batch must be concrete here",
-                fix="Give the input a whole shape with `--input name=shape`",
+                fix="Set the shape of the input with `--input name=shape`",
             )
         return found.array
 

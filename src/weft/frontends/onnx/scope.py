@@ -43,7 +43,7 @@ class Frame:
             raise UserError(
                 "onnx: the batch must be concrete here",
                 got=f"{value.name} depends on it",
-                fix="Give the input a whole shape with `--input name=shape`",
+                fix="Set the shape of the input with `--input name=shape`",
             )
         found = self._constants.get(id(value))
         if found is None or wish:
@@ -120,7 +120,7 @@ class Scope:
     def define(self, name: str, value: Value) -> None:
         """Give a value a name; every name is given once."""
         if name in self.values:
-            raise UserError(f"onnx: the value {name} is made twice")
+            raise UserError(f"onnx: the value {name} is computed twice")
         self.values[name] = value
 
     def wish(self, name: str) -> str:

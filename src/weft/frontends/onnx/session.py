@@ -32,7 +32,7 @@ class Session:
     def __init__(self, path: Path, values: Collection[str] = (), threads: int = 1) -> None:
         if not has_onnxruntime():
             raise UserError(
-                "comparing with onnxruntime needs onnxruntime",
+                "onnxruntime must be installed",
                 got="no such package",
                 fix="pip install onnxruntime",
             )
