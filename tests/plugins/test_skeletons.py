@@ -84,10 +84,10 @@ def test_python_of_a_skeleton_has_docstrings_and_short_lines(kind: str, tmp_path
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("My-Op", "words of small letters and digits"),
-        ("../op", "words of small letters and digits"),
-        ("op_", "words of small letters and digits"),
-        ("", "words of small letters and digits"),
+        ("My-Op", "words of lowercase letters and digits"),
+        ("../op", "words of lowercase letters and digits"),
+        ("op_", "words of lowercase letters and digits"),
+        ("", "words of lowercase letters and digits"),
         ("numpy", "must not be that of a Python module"),
         ("class", "must not be that of a Python module"),
         ("json", "must not be that of a Python module"),

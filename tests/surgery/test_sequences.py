@@ -98,7 +98,7 @@ def replace_by_an_equal_graph(net: weft.Net, draw: st.DrawFn) -> weft.Net:
     try:
         view = net.view(chosen)
     except UserError as error:
-        if "which other nodes make" not in error.rule:
+        if "which other nodes compute" not in error.rule:
             raise
         return net
     return net.replace(draw(st.permutations(chosen)), view.subgraph())
