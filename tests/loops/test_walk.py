@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, cast
+
 import pytest
 
 from weft.dtypes import DType
-from weft.loops.nodes import Axis, Binary, Bits, Cast, Const, Load, Reduce, Select, Unary, Var
+from weft.loops.bounds import unproven
+from weft.loops.equality import Numbering
+from weft.loops.nodes import (
+    Axis,
+    Binary,
+    Bits,
+    Buffer,
+    Cast,
+    Const,
+    Conversion,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Unary,
+    Var,
+)
+from weft.loops.ranges import Facts
+from weft.loops.simplify import simplify
 from weft.loops.text import parse, show, show_expr
 from weft.loops.walk import (
     Names,
@@ -110,3 +131,25 @@ def test_statements_are_rewritten_everywhere():
     (loop,) = substitute_stmts(kernel.body, {"n": index(7)})
     text = show(type(kernel)("k", kernel.params, (loop,)))
     assert text == KERNEL.replace("n + i", "7 + i")
+
+
+@dataclass(frozen=True, slots=True)
+class Same(Conversion):
+    """A node that nothing but the walks knows."""
+
+    dtype: DType
+    x: Expr
+
+
+def test_a_new_conversion_needs_no_case():
+    kept: Any = Same(DType.F32, Load("x", (A,), DType.F64))
+    assert dtype_of(kept) is DType.F32
+    moved = substitute(kept, {"a": index(2)})
+    assert moved == Same(DType.F32, Load("x", (index(2),), DType.F64))
+    numbers, again = Numbering(), cast("Any", Same(DType.F32, kept.x))
+    assert numbers(kept) == numbers(again) != numbers(Cast(DType.F32, kept.x))
+    nothing: Any = Same(DType.F64, kept.x)
+    assert simplify(nothing) == kept.x
+    outside = unproven(kept, Facts().bind({"a": (0, 4)}), {"x": Buffer("x", DType.F64, (4,))})
+    assert outside is not None
+    assert (outside.buffer, outside.interval) == ("x", (0, 4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Bits, Cast, Expr, Load, Select, Unary
+from weft.loops.nodes import Expr, Load, Operation, Select
 from weft.loops.walk import children, dtype_of, loads, walk
 
 
@@ -24,7 +24,7 @@ def shared_nodes(root: Expr) -> list[Expr]:
         node
         for node in order
         if parents[id(node)] > 1
-        and isinstance(node, Unary | Binary | Select | Cast | Bits)
+        and isinstance(node, Operation | Select)
         and dtype_of(node) is not DType.I64
         and (id(node) in always or not any(loads(node)))
     ]

@@ -9,10 +9,10 @@ from weft.kernels.task import Task
 from weft.loops.nodes import (
     Axis,
     Binary,
-    Bits,
     Buffer,
     Cast,
     Const,
+    Conversion,
     Expr,
     Load,
     Reduce,
@@ -95,8 +95,8 @@ def _label(node: Expr) -> str:
             return op
         case Cast(dtype):
             return f"to {dtype.value}"
-        case Bits(dtype):
-            return f"bits as {dtype.value}"
+        case Conversion():
+            return f"{type(node).__name__.lower()} as {node.dtype.value}"
         case Select():
             return "select"
         case Reduce(op, axes):

@@ -32,9 +32,8 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
-    Bits,
     Buffer,
-    Cast,
+    Conversion,
     Expr,
     Kernel,
     Kind,
@@ -85,7 +84,7 @@ def _lane_count(task: Task) -> int:
 def _computed(value: Expr) -> Iterator[DType]:
     """Types of all values of an expression but for indices and conditions."""
     for node in _distinct(value, children):
-        if isinstance(node, Load | Cast | Bits):
+        if isinstance(node, Load | Conversion):
             yield dtype_of(node)
 
 

@@ -28,11 +28,10 @@ from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
-    Bits,
     Buffer,
-    Cast,
     Expr,
     Load,
+    Operation,
     Reduce,
     Select,
     Unary,
@@ -320,7 +319,7 @@ def _once(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
 
 def _invariants(value: Expr) -> Iterator[Expr]:
     """The largest parts of an expression that accumulators alone determine."""
-    if isinstance(value, Unary | Binary | Cast | Bits | Select) and _of_accumulators(value):
+    if isinstance(value, Operation | Select) and _of_accumulators(value):
         yield value
     elif not isinstance(value, Load):
         for child in children(value):
@@ -361,14 +360,9 @@ def _held(task: Task, passes: tuple[Pass, ...]) -> Held | None:
 def _unconditional(value: Expr) -> Iterator[Expr]:
     """What is computed whatever conditions hold, but for indices; largest first."""
     yield value
-    match value:
-        case Unary(_, x) | Cast(_, x) | Bits(_, x):
-            yield from _unconditional(x)
-        case Binary(_, lhs, rhs):
-            yield from _unconditional(lhs)
-            yield from _unconditional(rhs)
-        case _:
-            return
+    if isinstance(value, Operation):
+        for operand in children(value):
+            yield from _unconditional(operand)
 
 
 def _kept(task: Task, passes: tuple[Pass, ...], maker: int, value: Expr) -> Held | None:

@@ -18,9 +18,9 @@ from weft.loops.affine import affine
 from weft.loops.nodes import (
     Axis,
     Binary,
-    Bits,
     Cast,
     Const,
+    Conversion,
     Expr,
     Load,
     Reduce,
@@ -168,8 +168,8 @@ class Agreement:
                 alike = name == other
             case Binary(op, _, _), Binary(other, _, _):
                 alike = op == other
-            case (Cast(dtype, _), Cast(other, _)) | (Bits(dtype, _), Bits(other, _)):
-                alike = dtype is other
+            case Conversion(), Conversion():
+                alike = type(lhs) is type(rhs) and lhs.dtype is rhs.dtype
             case _:
                 alike = False
         left, right = children(lhs), children(rhs)

@@ -6,19 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from weft.loops.intervals import Interval
-from weft.loops.nodes import (
-    Binary,
-    Bits,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Reduce,
-    Select,
-    Unary,
-    Var,
-)
+from weft.loops.nodes import Binary, Buffer, Const, Expr, Load, Operation, Reduce, Select, Var
 from weft.loops.ranges import Facts
 from weft.loops.walk import children, dtype_of, walk
 
@@ -66,7 +54,7 @@ def unproven(expr: Expr, facts: Facts, buffers: Mapping[str, Buffer]) -> Unprove
             if found is not None:
                 return Unproven(name, position, *found, facts)
             return _first(position, facts, buffers)
-        case Unary() | Binary() | Cast() | Bits():
+        case Operation():
             return _first(children(expr), facts, buffers)
 
 

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from weft.loops.nodes import (
-    Binary,
-    Bits,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Reduce,
-    Select,
-    Unary,
-    Var,
-)
+from weft.loops.nodes import Binary, Const, Conversion, Expr, Load, Reduce, Select, Unary, Var
 from weft.loops.walk import children, substitute, with_children
 
 
@@ -99,8 +88,8 @@ def _label(expr: Expr) -> tuple[object, ...]:
             return (buffer, dtype)
         case Unary(op, _) | Binary(op, _, _):
             return (op,)
-        case Cast(dtype, _) | Bits(dtype, _):
-            return (dtype,)
+        case Conversion():
+            return (expr.dtype,)
         case Select():
             return ()
         case Reduce(op, axes, _):

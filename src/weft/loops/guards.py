@@ -15,8 +15,6 @@ from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
-    Bits,
-    Cast,
     Const,
     Expr,
     For,
@@ -25,10 +23,10 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Operation,
     Select,
     Stmt,
     Store,
-    Unary,
     Var,
 )
 from weft.loops.ranges import Facts
@@ -119,7 +117,7 @@ def _selects(value: Expr) -> Iterator[Select]:
     match value:
         case Select():
             yield value
-        case Unary() | Binary() | Cast() | Bits():
+        case Operation():
             for part in children(value):
                 yield from _selects(part)
         case _:

@@ -80,8 +80,14 @@ class Load:
     dtype: DType
 
 
+class Operation:
+    """A value of operands that are all computed, whatever their values are."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Operation):
     """One of ``UNARY_OPS``."""
 
     op: str
@@ -89,7 +95,7 @@ class Unary:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Operation):
     """One of ``BINARY_OPS``; both sides have the same type (``shl``/``shr`` included)."""
 
     op: str
@@ -106,8 +112,16 @@ class Select:
     otherwise: Expr
 
 
+class Conversion(Operation):
+    """``x`` as a value of another type; arithmetic is that of the new type from here on."""
+
+    __slots__ = ()
+    dtype: DType
+    x: Expr
+
+
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Conversion):
     """Conversion with C's rules (float to integer truncates; to bool is ``!= 0``)."""
 
     dtype: DType
@@ -115,7 +129,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Conversion):
     """The bits of a number taken for one of another type of the same size, 4 or 8 bytes."""
 
     dtype: DType

@@ -22,9 +22,8 @@ from weft.loops.constants import FALSE, TRUE, fold_constants, wrap
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
-    Bits,
-    Cast,
     Const,
+    Conversion,
     Expr,
     For,
     If,
@@ -360,7 +359,7 @@ def _fold(expr: Expr, facts: Facts) -> Expr:
             return _or(expr, lhs, rhs)
         case Unary("not", x) if dtype_of(x) is DType.BOOL:
             return negated(x)
-        case Cast(dtype, x) | Bits(dtype, x) if dtype_of(x) is dtype:
+        case Conversion(dtype=dtype, x=x) if dtype_of(x) is dtype:
             return x
         case Binary("mul", lhs, rhs) if _is_zero(lhs) or _is_zero(rhs):
             return Const(0, dtype_of(expr))

@@ -16,10 +16,9 @@ from weft.loops.nodes import (
     COMPARISONS,
     Axis,
     Binary,
-    Bits,
     Buffer,
-    Cast,
     Const,
+    Conversion,
     Expr,
     For,
     If,
@@ -48,8 +47,8 @@ def dtype_of(expr: Expr) -> DType:
     """The type of an expression that is well typed (see ``weft.loops.verify``)."""
     while True:
         match expr:
-            case Const(dtype=dtype) | Load(dtype=dtype) | Cast(dtype=dtype) | Bits(dtype=dtype):
-                return dtype
+            case Const() | Load() | Conversion():
+                return expr.dtype
             case Var():
                 return DType.I64
             case Unary(op, inner):
@@ -75,8 +74,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
         case Load(_, position, _):
             return position
-        case Unary(_, x) | Cast(_, x) | Bits(_, x):
-            return (x,)
+        case Unary() | Conversion():
+            return (expr.x,)
         case Binary(_, lhs, rhs):
             return (lhs, rhs)
         case Select(condition, then, otherwise):
@@ -98,10 +97,8 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
             return Load(buffer, operands, dtype)
         case Unary(op, _):
             return Unary(op, operands[0])
-        case Cast(dtype, _):
-            return Cast(dtype, operands[0])
-        case Bits(dtype, _):
-            return Bits(dtype, operands[0])
+        case Conversion():
+            return type(expr)(expr.dtype, operands[0])
         case Binary(op, _, _):
             return Binary(op, operands[0], operands[1])
         case Select():

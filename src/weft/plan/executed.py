@@ -12,21 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from weft.loops.instruction import plain
 from weft.loops.nodes import (
     Binary,
-    Bits,
     Cast,
     Const,
+    Conversion,
     Expr,
     For,
     If,
     Kernel,
     Local,
+    Operation,
     Select,
     Stmt,
     Store,
     Unary,
     Var,
 )
-from weft.loops.walk import free_vars, loads
+from weft.loops.walk import children, free_vars, loads
 
 _MOST_VISITS = 100_000
 _BINARY: Mapping[str, Callable[[int, int], int]] = {
@@ -102,10 +103,8 @@ class _Count:
                 return self.steers(value)
             case Select(condition, then, otherwise):
                 return _steering(condition) | self._all((condition, then, otherwise))
-            case Binary(_, lhs, rhs):
-                return self.steers(lhs) | self.steers(rhs)
-            case Unary(_, x) | Cast(_, x) | Bits(_, x):
-                return self.steers(x)
+            case Operation():
+                return self._all(children(node))
             case _:
                 return frozenset()
 
@@ -135,16 +134,15 @@ class _Count:
                 return self.block(then if _taken(condition, around) else otherwise, around)
             case Local(_, body):
                 return self.block(body, around)
-            case Store(_, _, value) | Cast(_, value) | Bits(_, value):
+            case Store(_, _, value):
                 return self.count(value, around)
             case Select(condition, then, otherwise):
                 chosen = then if _taken(condition, around) else otherwise
                 data = self.count(condition, around) if any(loads(condition)) else 0
                 return data + self.count(chosen, around)
-            case Binary(_, lhs, rhs):
-                return 1 + self.count(lhs, around) + self.count(rhs, around)
-            case Unary(_, x):
-                return 1 + self.count(x, around)
+            case Operation():
+                own = 0 if isinstance(node, Conversion) else 1
+                return own + sum(self.count(each, around) for each in children(node))
             case _:
                 return 0
 

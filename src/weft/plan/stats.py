@@ -14,7 +14,8 @@ from math import prod
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
-from weft.loops.nodes import Binary, Bits, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.nodes import Const, Expr, Load, Operation, Reduce, Select, Var
+from weft.loops.walk import children
 from weft.ops.control import ScanAttributes, scan_length
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
@@ -140,10 +141,8 @@ class GraphStats(Shown):
 def _children(expr: Expr) -> tuple[Expr, ...]:
     """Operands that are elements, not indices or guards."""
     match expr:
-        case Unary(_, x) | Cast(_, x) | Bits(_, x):
-            return (x,)
-        case Binary(_, lhs, rhs):
-            return (lhs, rhs)
+        case Operation():
+            return children(expr)
         case Select(condition, then, otherwise):
             return tuple(each for each in (condition, then, otherwise) if _has_load(each))
         case Reduce(_, _, value):

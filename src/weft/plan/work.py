@@ -21,7 +21,6 @@ from weft.loops.instruction import expanded
 from weft.loops.nodes import (
     Access,
     Binary,
-    Bits,
     Cast,
     Const,
     Expr,
@@ -31,6 +30,7 @@ from weft.loops.nodes import (
     Kind,
     Load,
     Local,
+    Operation,
     Select,
     Stmt,
     Store,
@@ -172,8 +172,8 @@ class _Clock:
                 case Select() | Cast():
                     total += self.costs.other
                     stack += children(node)
-                case Bits(_, x):
-                    stack.append(x)
+                case Operation():
+                    stack += children(node)
                 case _:
                     pass
         self.cycles += times * total
