@@ -52,6 +52,7 @@ SAMPLES = [
     Sample("PRelu", ("f32[2,3,4]", "f32[3,1]")),
     Sample("PRelu", ("i32[2,3]", "i32[]")),
     Sample("PRelu", ("f16[6]", "f16[6]")),
+    Sample("SwiGLU", ("f32[2,7]", "f32[2,7]"), SwishAttributes(1.2), CLOSE),
     Sample("Gelu", ("f32[9]",), GeluAttributes("tanh"), CLOSE),
     Sample("Gelu", ("bf16[9]",), GeluAttributes("tanh"), 1e-2),
     Sample(

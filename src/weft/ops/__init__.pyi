@@ -1760,6 +1760,15 @@ def sum(
 ) -> Value:
     """The sum of all inputs."""
 
+def swi_glu(
+    a: Input,
+    b: Input,
+    alpha: float = 1.0,
+    *,
+    name: str = "",
+) -> Value:
+    """The Swish of a, a gate, times b."""
+
 def swish(
     x: Input,
     alpha: float = 1.0,

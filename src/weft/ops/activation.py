@@ -21,6 +21,7 @@ from weft.ops.elementwise import (
     MapFormula,
     MapFunction,
     broadcast_inputs,
+    broadcast_op,
     elementwise,
     erfc,
     fitted,
@@ -270,6 +271,14 @@ def _smooth(
     return map_op(name, FLOATS, formula, function, doc, attributes=attributes)
 
 
+def _swiglu_formula(attributes: SwishAttributes, a: Expr, b: Expr) -> Expr:
+    return _times(_over(a, _sigmoid_divisor(_times(a, attributes.alpha))), b)
+
+
+def _swiglu(attributes: SwishAttributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a * _sigmoid(a * a.dtype.type(attributes.alpha)) * b
+
+
 OPS: tuple[Op, ...] = (
     map_op(
         "Relu",
@@ -359,5 +368,13 @@ OPS: tuple[Op, ...] = (
         lambda attributes, x: x * _sigmoid(x * x.dtype.type(attributes.alpha)),
         "x times the sigmoid of alpha * x.",
         SwishAttributes,
+    ),
+    broadcast_op(
+        "SwiGLU",
+        FLOATS,
+        _swiglu_formula,
+        _swiglu,
+        "The Swish of a, a gate, times b.",
+        attributes=SwishAttributes,
     ),
 )
