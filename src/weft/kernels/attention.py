@@ -25,14 +25,13 @@ from math import prod
 
 from weft.dtypes import DType
 from weft.kernels import vector_rows
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.attention_panels import Chunk, Panels
 from weft.kernels.cell import Cell, replaced
 from weft.kernels.contraction import Contraction
-from weft.kernels.loops_of_rows import nested, with_locals
 from weft.kernels.passes import Held, Pass, Rows, take_apart
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, even_tiles, tile_shape
+from weft.kernels.writer import for_range, integer, nested, plus, times, with_locals
 from weft.loops.definition import Compute
 from weft.loops.nodes import (
     Access,
@@ -128,7 +127,7 @@ class Writer:
             body = with_locals(buffers, (*fill, *body))
         shares = self.shares()
         if shares > 1:
-            body = (For("share", integer(0), integer(shares), body, Kind.PARALLEL),)
+            body = (for_range("share", shares, body, Kind.PARALLEL),)
         body = nested(self.found.outer, body, Kind.PARALLEL)
         params = (*self.task.inputs, self.task.output)
         return simplify_kernel(Kernel(self.task.name, params, body))
@@ -229,10 +228,10 @@ class Writer:
                 cell = Cell(parts, block, lane, plus(base, counter), weight, place, tile.size)
                 inner = cell.statements()
                 if tile.count > 1:
-                    inner = (For("tile", integer(0), integer(tile.count), inner),)
+                    inner = (for_range("tile", tile.count, inner),)
                 body += inner
             if block.count > 1:
-                yield For("group", integer(0), integer(block.count), tuple(body))
+                yield for_range("group", block.count, tuple(body))
             else:
                 yield from body
 
@@ -258,7 +257,7 @@ class Writer:
                 base = plus(times(Var("patch"), together), start)
                 places = [{"row": plus(base, offset)} for offset in range(together)]
                 body = vector_rows.side_by_side(rows, places)
-                found.append(For("patch", integer(0), integer(number), body))
+                found.append(for_range("patch", number, body))
         return tuple(found)
 
     def row_task(self, size: int) -> Rows | None:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from weft.dtypes import DType
 from weft.kernels import maps
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.loops_of_rows import LANE, nested, vector
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block
+from weft.kernels.writer import LANE, for_range, integer, nested, plus, times, vector
 from weft.loops.definition import Compute
-from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, For, Stmt, Store, Var
+from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Stmt, Store, Var
 from weft.loops.walk import rename_buffers, substitute
 
 _F32 = DType.F32
@@ -57,12 +56,10 @@ class Panels:
     def cleared(self, buffer: Buffer, block: Block) -> Stmt:
         """Zeros in the lanes that nothing belongs to, and in others."""
         body: list[Stmt] = []
-        lane = 0
-        for width in block.widths:
+        for _, lane, width in block.pieces():
             place = (integer(0), Var(self.depth.var), plus(integer(lane), Var(LANE)))
             body.append(vector(width, Store(buffer.name, place, Const(0.0, _F32))))
-            lane += width
-        return For(self.depth.var, integer(0), integer(self.depth.extent), tuple(body))
+        return for_range(self.depth.var, self.depth.extent, tuple(body))
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,22 @@ from dataclasses import dataclass, replace
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.attention import OUT, SCORES, TOTALS, Writer
 from weft.kernels.attention_panels import Chunk
 from weft.kernels.cell import replaced
-from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import Held, take_apart
 from weft.kernels.tiling import Block, blocks_of, even_tiles
+from weft.kernels.writer import (
+    LANE,
+    for_range,
+    integer,
+    nested,
+    plus,
+    spans,
+    times,
+    vector,
+    with_locals,
+)
 from weft.loops.definition import Compute
 from weft.loops.nodes import (
     Access,
@@ -36,7 +45,6 @@ from weft.loops.nodes import (
     Buffer,
     Const,
     Expr,
-    For,
     Load,
     Reduce,
     Select,
@@ -73,7 +81,7 @@ class Streamed(Writer):
                 panel = plus(times(Var("slice"), tile.size), tile.start)
                 piece = (number, panel, Block(0, tile.size, block.widths))
                 inner = Chunk(times(panel, block.width), tile.size * block.width, (piece,))
-                found.append(For("slice", integer(0), integer(tile.count), body(inner)))
+                found.append(for_range("slice", tile.count, body(inner)))
         return tuple(found)
 
     def block(self, first: Expr | None, size: int) -> tuple[Stmt, ...] | None:

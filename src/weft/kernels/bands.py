@@ -21,10 +21,19 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.errors import InternalError
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.links import Stage
-from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.tiling import blocks_of
+from weft.kernels.writer import (
+    LANE,
+    for_range,
+    integer,
+    nested,
+    plus,
+    spans,
+    times,
+    vector,
+    with_locals,
+)
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -234,10 +243,10 @@ class _Writer:
         if self.parts > 1:
             left = Binary("sub", integer(self.count), times(Var(self.part), self.each))
             stop = Binary("min", integer(self.each), left)
-        loop = For(self.band, integer(0), stop, tuple(body))
-        inner = with_locals(buffers, (loop,))
+        bands = For(self.band, integer(0), stop, tuple(body))
+        inner = with_locals(buffers, (bands,))
         if self.parts > 1:
-            inner = (For(self.part, integer(0), integer(self.parts), inner, Kind.PARALLEL),)
+            inner = (for_range(self.part, self.parts, inner, Kind.PARALLEL),)
         name = self.stages[-1].task.name
         params = (*self.params, self.made[-1].kernel.params[-1])
         kernel = simplify_kernel(Kernel(name, params, inner))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.contraction import Contraction
 from weft.kernels.image_rows import next_rows
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import Block
+from weft.kernels.writer import LANE, for_lanes, integer, plus, times, with_locals
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     Access,
@@ -20,15 +20,12 @@ from weft.loops.nodes import (
     For,
     Kind,
     Load,
-    Local,
     Prefetch,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.walk import dtype_of, map_expr, substitute
-
-LANE = "lane"
 
 
 @dataclass
@@ -65,16 +62,7 @@ class Cell:
             return self.stores()
         hints = next_rows(self.parts, self.origin, self.size, len(self.block.widths))
         body = (*self.starts(), *hints, *self.reduction(), *self.stores())
-        for buffer in reversed(self.accumulators()):
-            body = (Local(buffer, body),)
-        return body
-
-    def pieces(self) -> Iterator[tuple[int, int, int]]:
-        """Number, first lane within the block and width of every vector."""
-        offset = 0
-        for piece, width in enumerate(self.block.widths):
-            yield piece, offset, width
-            offset += width
+        return with_locals(self.accumulators(), body)
 
     def accumulators(self) -> tuple[Buffer, ...]:
         """The local buffers, one for each vector: positions by lanes."""
@@ -83,7 +71,7 @@ class Cell:
         dtype = dtype_of(reduce.value)
         return tuple(
             Buffer(f"acc{piece}", dtype, (self.size, width), Access.LOCAL)
-            for piece, _, width in self.pieces()
+            for piece, _, width in self.block.pieces()
         )
 
     def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -122,7 +110,7 @@ class Cell:
 
     def vector(self, width: int, store: Store) -> Stmt:
         """A store for all lanes of a vector."""
-        return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
+        return for_lanes(width, store)
 
     def starts(self) -> tuple[Stmt, ...]:
         """Sets the accumulators to what changes nothing."""
@@ -132,7 +120,7 @@ class Cell:
         return self.positions(
             tuple(
                 self.vector(width, Store(f"acc{piece}", (self.position, Var(LANE)), start))
-                for piece, _, width in self.pieces()
+                for piece, _, width in self.block.pieces()
             )
         )
 
@@ -154,7 +142,7 @@ class Cell:
         combine = COMBINE[parts.reduce.op]
         dtype = dtype_of(parts.reduce.value)
         found: list[Stmt] = []
-        for piece, offset, width in self.pieces():
+        for piece, offset, width in self.block.pieces():
             value = parts.value
             if self.weight:
                 lane = plus(integer(offset), Var(LANE))
@@ -263,7 +251,7 @@ class Cell:
             return ()
         assert self.parts.reduce is not None
         size, width = dtype_of(self.parts.reduce.value).bytes, self.parts.task.target.line
-        lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.pieces()))
+        lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.block.pieces()))
         turn, turns = self.share
         own, odd = divmod(len(lines), turns)
         if odd:
@@ -298,7 +286,7 @@ class Cell:
         """Writes the finished values."""
         parts = self.parts
         found: list[Stmt] = []
-        for piece, offset, width in self.pieces():
+        for piece, offset, width in self.block.pieces():
             bound = self.bound(self.position, offset)
             value = parts.task.compute.value
             if parts.reduce is not None:

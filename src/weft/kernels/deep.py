@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.cell import LANE, Cell
+from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.kernels.tiling import Block
+from weft.kernels.writer import LANE, integer, plus, times, with_locals
 from weft.loops.affine import affine
 from weft.loops.definition import COMBINE, Compute, neutral
 from weft.loops.nodes import (
@@ -36,7 +36,6 @@ from weft.loops.nodes import (
     Buffer,
     Expr,
     Load,
-    Local,
     Reduce,
     Select,
     Stmt,
@@ -201,9 +200,7 @@ class Deep(Cell):
         after = left.reduction() if self.rest else ()
         body = (*self.starts(), *parts.reduction(), *self.folds(), *after, *left.stores())
         locals = (*self.accumulators(), *self.stages(), *left.accumulators())
-        for buffer in reversed(locals):
-            body = (Local(buffer, body),)
-        return body
+        return with_locals(locals, body)
 
     @property
     def lanes(self) -> int:
@@ -295,7 +292,7 @@ class Deep(Cell):
                     sum = self.pairs(old, 2 * row, min(2 * row + 1, counts[stage - 1] - 1))
                     place = (integer(row), Var(LANE))
                     yield self.vector(self.lanes, Store(f"fold{vector}_{stage}", place, sum))
-        for piece, offset, width in self.pieces():
+        for piece, offset, width in self.block.pieces():
             held = self.lanes // self.block.depth
             vector, first = divmod(offset, held)
             for place in range(self.size):

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from weft.kernels.arithmetic import integer, plus
 from weft.kernels.contraction import Contraction
+from weft.kernels.writer import integer, plus
 from weft.loops.affine import Affine, affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Kind, Load, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute

@@ -14,12 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.loops_of_rows import CHEAP, CHUNK, COSTLY, LANE, nested, vector, with_locals
 from weft.kernels.passes import HELD, MOST_HELD, Held, Pass, Rows
 from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.writer import (
+    CHEAP,
+    CHUNK,
+    COSTLY,
+    LANE,
+    block_origin,
+    for_range,
+    nested,
+    plus,
+    vector,
+    with_locals,
+)
 from weft.loops.definition import COMBINE, neutral
-from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, For, Kind, Load, Stmt, Store, Var
+from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
 from weft.loops.walk import dtype_of, map_expr, substitute
 
 
@@ -43,11 +53,9 @@ def body(rows: Rows) -> tuple[Stmt, ...]:
     kind = Kind.PARALLEL if len(blocks) == 1 or not outer else Kind.SERIAL
     found: list[Stmt] = []
     for block in blocks:
-        looped = block.count > 1
-        origin = times(Var(CHUNK), block.width) if looped else integer(0)
-        inner = _Lanes(rows, lanes, block, plus(origin, block.start)).statements()
-        if looped:
-            inner = (For(CHUNK, integer(0), integer(block.count), inner, kind),)
+        inner = _Lanes(rows, lanes, block, block_origin(block, CHUNK)).statements()
+        if block.count > 1:
+            inner = (for_range(CHUNK, block.count, inner, kind),)
         found += inner
     return nested(outer, tuple(found), Kind.PARALLEL)
 
@@ -106,15 +114,13 @@ class _Lanes:
     def vectors(self, *stores: Store) -> tuple[Stmt, ...]:
         """Stores for every vector of the block."""
         found: list[Stmt] = []
-        offset = 0
-        for piece, width in enumerate(self.block.widths):
+        for piece, offset, width in self.block.pieces():
             for store in stores:
                 value = self.at(store.value, piece, offset)
                 place = self.at(Load(store.buffer, store.index, dtype_of(value)), piece, offset)
                 assert isinstance(place, Load)
                 self.declare(store, place, width)
                 found.append(vector(width, Store(place.buffer, place.index, value)))
-            offset += width
         return tuple(found)
 
     def declare(self, store: Store, place: Load, width: int) -> None:

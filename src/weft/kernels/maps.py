@@ -20,13 +20,12 @@ from itertools import pairwise
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.generator import Generator
-from weft.kernels.loops_of_rows import LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import is_costly, step_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.writer import LANE, integer, nested, plus, spans, times, vector, with_locals
 from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     Access,

@@ -28,13 +28,13 @@ from functools import partial
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.cell import LANE, Cell
+from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, blocks_of, slender
+from weft.kernels.writer import LANE, for_range, integer, plus, times, with_locals
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -44,11 +44,9 @@ from weft.loops.nodes import (
     Cast,
     Const,
     Expr,
-    For,
     Kernel,
     Kind,
     Load,
-    Local,
     Prefetch,
     Stmt,
     Store,
@@ -277,9 +275,8 @@ class _Writer:
             changes = self.pack(block, Part.CHANGES, most, DType.F32)
             fixes = (loops.fixes(places, changes),)
         body = (*loops.cell.starts(), loops.groups(), *loops.left(), *fixes, *loops.cell.stores())
-        for buffer in reversed(loops.cell.accumulators()):
-            body = (Local(buffer, body),)
-        return For("block", integer(0), integer(block.count), body, Kind.PARALLEL)
+        body = with_locals(loops.cell.accumulators(), body)
+        return for_range("block", block.count, body, Kind.PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,28 +304,29 @@ class _Block:
     def groups(self) -> Stmt:
         """The loop over groups of eight weights."""
         body: list[Stmt] = []
-        for piece, _, width in self.cell.pieces():
+        for piece, _, width in self.block.pieces():
             clear = Store(f"rest{piece}", (Var(LANE),), word(0))
             body.append(self.cell.vector(width, clear))
-        body.append(For("row", integer(0), integer(GROUP - 1), self.row()))
-        for piece, _, width in self.cell.pieces():
+        body.append(for_range("row", GROUP - 1, self.row()))
+        for piece, _, width in self.block.pieces():
             rest = self.rest(piece)
             sign = Binary("and", Binary("shl", rest, word(1)), word(SIGN))
             size = Binary("and", Binary("shr", rest, word(3)), word(SIZE))
             last = self.weight(Binary("or", sign, size))
             at = plus(times(Var("group"), GROUP), GROUP - 1)
             body.append(self.add(piece, width, at, last))
-        inner = tuple(body)
-        for piece, _, width in self.cell.pieces():
-            inner = (Local(Buffer(f"rest{piece}", DType.U32, (width,), Access.LOCAL), inner),)
-        return For("group", integer(0), integer(self.whole), inner)
+        rests = [
+            Buffer(f"rest{piece}", DType.U32, (width,), Access.LOCAL)
+            for piece, _, width in self.block.pieces()
+        ]
+        return for_range("group", self.whole, with_locals(rests[::-1], tuple(body)))
 
     def row(self) -> tuple[Stmt, ...]:
         """One row of words: a weight of each lane, and a part of the group's last one."""
         found = self.fetches()
         row = plus(times(Var("group"), GROUP - 1), Var("row"))
         at = plus(times(Var("group"), GROUP), Var("row"))
-        for piece, offset, width in self.cell.pieces():
+        for piece, offset, width in self.block.pieces():
             words = self.words_of(row, offset)
             found.append(self.add(piece, width, at, self.weight(Binary("and", words, word(KEPT)))))
             shifted = Binary("shr", self.rest(piece), word(4))
@@ -340,7 +338,7 @@ class _Block:
         """What is left over of the axis, in words of its own."""
         found: list[Stmt] = []
         for row in range(self.whole * GROUP, self.product.axis.extent):
-            for piece, offset, width in self.cell.pieces():
+            for piece, offset, width in self.block.pieces():
                 words = self.words_of(integer(row - self.whole), offset)
                 found.append(self.add(piece, width, integer(row), Bits(DType.F32, words)))
         return tuple(found)
@@ -349,12 +347,12 @@ class _Block:
         """The loop over the weights outside of the window."""
         body: list[Stmt] = []
         last = Const(self.product.axis.extent - 1, DType.U32)
-        for piece, offset, width in self.cell.pieces():
+        for piece, offset, width in self.block.pieces():
             at = (self.number, Var("chunk"), plus(integer(offset), Var(LANE)))
             place = Binary("min", Load(places.name, at, DType.U32), last)
             change = Load(changes.name, at, DType.F32)
             body.append(self.add(piece, width, Cast(DType.I64, place), change))
-        return For("chunk", integer(0), integer(places.shape[1]), tuple(body))
+        return for_range("chunk", places.shape[1], tuple(body))
 
     def words_of(self, row: Expr, offset: int) -> Expr:
         """The words of a row for a vector."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.kernels.arithmetic import integer, plus
+from weft.kernels.writer import integer, plus
 from weft.loops.nodes import Binary, Expr
 from weft.targets.target import Target
 

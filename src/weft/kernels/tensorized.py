@@ -25,11 +25,11 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.folding import foldable, folded, interval
 from weft.kernels.integers import IntegerContraction, constants_of
 from weft.kernels.nest import parallel
 from weft.kernels.requantize import ROUNDING, requantized
+from weft.kernels.writer import for_range, integer, nested, plus, times
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import (
     Access,
@@ -207,26 +207,24 @@ class _Loops:
         )
         sums: tuple[Stmt, ...] = (
             Store("acc", (), Load("start", (channel,), _I32)),
-            For(
+            for_range(
                 k.name,
-                integer(0),
-                integer(self.depth),
+                self.depth,
                 (Store("acc", (), Binary("add", acc, product)),),
             ),
             self._stored(),
         )
         local = Local(Buffer("acc", _I32, (), Access.LOCAL), sums)
-        outputs = For(channel.name, integer(0), integer(found.channel.extent), (local,))
+        outputs = for_range(channel.name, found.channel.extent, (local,))
         body: tuple[Stmt, ...] = (Local(patch, (*self._filled(), outputs)),)
         if found.positions:
             *outer, last = found.positions
             at = {last.var: plus(Var("spot"), start)}
             body = substitute_stmts(body, at)
-            body = (For("spot", integer(0), integer(stop - start), body),)
-            for axis in reversed(outer):
-                body = (For(axis.var, integer(0), integer(axis.extent), body),)
+            body = (for_range("spot", stop - start, body),)
+            body = nested(outer, body)
         else:
-            body = (For("spot", integer(0), integer(1), body),)
+            body = (for_range("spot", 1, body),)
         return Kernel(task.name, (*self.inputs, *self.constants.values(), task.output), body)
 
     def _stored(self) -> Stmt:
@@ -264,12 +262,11 @@ class _Loops:
         if self.shift:
             value = Binary("add", value, Const(self.shift, _I32))
         body: tuple[Stmt, ...] = (Store("patch", (flat,), Cast(self.lhs.dtype, value)),)
-        for axis in reversed(reduce.axes):
-            body = (For(axis.var, integer(0), integer(axis.extent), body),)
+        body = nested(reduce.axes, body)
         if step == self.depth:
             return body
         zero = Store("patch", (plus(Var("rest"), step),), Const(0, self.lhs.dtype))
-        return (*body, For("rest", integer(0), integer(self.depth - step), (zero,)))
+        return (*body, for_range("rest", self.depth - step, (zero,)))
 
     # --- the schedule ---------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from functools import partial
 from math import prod
 from typing import TypeAlias
 
-from weft.kernels.arithmetic import integer, plus, times
 from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.deep import Deep, deep_axis, deep_blocks, vectors_of
@@ -33,6 +32,7 @@ from weft.kernels.prefetch import following, prefetches
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, Kind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
@@ -152,9 +152,7 @@ class _Writer:
 
     def outer(self, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The loops over the output's other axes."""
-        for axis in reversed(self.parts.outer):
-            inner = (For(axis.var, integer(0), integer(axis.extent), inner, Kind.PARALLEL),)
-        return inner
+        return nested(self.parts.outer, inner, Kind.PARALLEL)
 
     def block(self, block: Block, weight: _Weight) -> tuple[Stmt, ...]:
         """All outputs of the lanes of a block, one block after another."""
@@ -227,10 +225,7 @@ class _Writer:
 
 def _place(block: Block) -> tuple[Expr, Expr]:
     """The first lane and the number of a block."""
-    if block.count == 1:
-        return integer(block.start), integer(0)
-    counter = Var("block")
-    return plus(times(counter, block.width), block.start), counter
+    return block_origin(block, "block"), Var("block") if block.count > 1 else integer(0)
 
 
 def _tiles(parts: Contraction, axis: Axis, positions: int) -> list[Tile]:
@@ -252,7 +247,7 @@ def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:
 
 
 def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
-    return For("block", integer(0), integer(block.count), body, Kind.PARALLEL)
+    return for_range("block", block.count, body, Kind.PARALLEL)
 
 
 def lane_count(parts: Contraction) -> int:

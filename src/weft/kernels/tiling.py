@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.kernels.contraction import Contraction
@@ -34,6 +34,13 @@ class Block:
     def width(self) -> int:
         """Lanes in one block."""
         return sum(self.widths)
+
+    def pieces(self) -> Iterator[tuple[int, int, int]]:
+        """Number, first lane within the block and width of every vector."""
+        offset = 0
+        for piece, width in enumerate(self.widths):
+            yield piece, offset, width
+            offset += width
 
 
 def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:

@@ -20,10 +20,20 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.loops_of_rows import CHEAP, COSTLY, LANE, nested, spans, vector, with_locals
 from weft.kernels.passes import Pass, Rows
 from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.writer import (
+    CHEAP,
+    COSTLY,
+    LANE,
+    integer,
+    nested,
+    plus,
+    spans,
+    times,
+    vector,
+    with_locals,
+)
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
 from weft.loops.walk import dtype_of, rename_buffers, substitute, substitute_stmts

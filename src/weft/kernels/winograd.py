@@ -25,13 +25,23 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.arithmetic import integer, plus, times
-from weft.kernels.cell import LANE, Cell, replaced
+from weft.kernels.cell import Cell, replaced
 from weft.kernels.contraction import Contraction
 from weft.kernels.convolution import Convolution
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import Block, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
+from weft.kernels.writer import (
+    LANE,
+    for_lanes,
+    for_range,
+    integer,
+    nested,
+    plus,
+    spans,
+    times,
+    with_locals,
+)
 from weft.loops.definition import Compute
 from weft.loops.nodes import (
     Access,
@@ -103,9 +113,7 @@ class _Writer:
             *self.blocks(0, count, self.tiles, groups, names),
             *self.blocks(count * self.tiles, 1, rest, groups, names),
         ]
-        found = tuple(body)
-        for axis in reversed(conv.outer):
-            found = (For(axis.var, integer(0), integer(axis.extent), found, Kind.PARALLEL),)
+        found = nested(conv.outer, tuple(body), Kind.PARALLEL)
         params = (*self.params, task.output)
         return simplify_kernel(Kernel(task.name, params, found))
 
@@ -161,7 +169,7 @@ class _Writer:
         if count == 1:
             yield from body
         else:
-            yield For("block", integer(0), integer(count), body, Kind.PARALLEL)
+            yield for_range("block", count, body, Kind.PARALLEL)
 
     def each_tile(
         self,
@@ -204,18 +212,8 @@ class _Writer:
 
     def slices(self, body: Callable[[Expr, int], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Loops over the input channels, a vector at a time."""
-        found: list[Stmt] = []
-        for group in blocks_of(self.conv.channel.extent, self.lanes, 1):
-            if group.count > 1:
-                first = plus(times(Var("slice"), group.width), group.start)
-                inner = body(first, group.width)
-                found.append(For("slice", integer(0), integer(group.count), inner))
-                continue
-            start = group.start
-            for width in group.widths:
-                found += body(integer(start), width)
-                start += width
-        return tuple(found)
+        blocks = blocks_of(self.conv.channel.extent, self.lanes, 1)
+        return tuple(spans(blocks, lambda _, width, first: body(first, width), var="slice"))
 
     def patch(
         self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
@@ -226,7 +224,8 @@ class _Writer:
 
         def read(row: int) -> tuple[Stmt, ...]:
             at = (plus(tops[0], row), plus(tops[1], Var("column")))
-            load = vector(width, Store("line", (integer(row), Var(LANE)), self.pixel(at, channel)))
+            pixel = self.pixel(at, channel)
+            load = for_lanes(width, Store("line", (integer(row), Var(LANE)), pixel))
             if not checked:
                 return (load,)
             extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
@@ -236,7 +235,7 @@ class _Writer:
                     Binary("ge", part, integer(0)),
                     Binary("lt", part, integer(extent)),
                 ]
-            zero = vector(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
+            zero = for_lanes(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
             return (If(conjunction(conditions), (load,), (zero,)),)
 
         def keep(row: int, value: Expr) -> Stmt:
@@ -244,7 +243,7 @@ class _Writer:
 
         def again(column: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(column), Var("row"), Var(LANE)), _F32)
-            return (vector(width, Store("line", (integer(column), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
 
         def put(column: int, value: Expr) -> Stmt:
             point = plus(times(Var("row"), size), column)
@@ -255,8 +254,8 @@ class _Writer:
         body = apply(matrix, width, read, keep)
         if not checked and self.far and width * _F32.bytes == self.conv.parts.task.target.line:
             body = (*self.next_patch(tops, channel), *body)
-        columns = For("column", integer(0), integer(size), body)
-        rows = For("row", integer(0), integer(size), apply(matrix, width, again, put))
+        columns = for_range("column", size, body)
+        rows = for_range("row", size, apply(matrix, width, again, put))
         return (Local(half, (columns, rows)),)
 
     @property
@@ -290,9 +289,7 @@ class _Writer:
         channel = plus(times(counter, group.width), group.start)
         points = self.form.size**2
         product = Buffer("product", _F32, (points, tiles, group.width), Access.LOCAL)
-        multiply = For(
-            "point", integer(0), integer(points), self.multiply(group, name, counter, tiles)
-        )
+        multiply = for_range("point", points, self.multiply(group, name, counter, tiles))
         synthesis = partial(self.synthesis, group, channel)
         left = plus(integer(self.down * self.across), times(first, -1))
         stop = Binary("min", integer(tiles), left)
@@ -301,7 +298,7 @@ class _Writer:
         )
         if group.count == 1:
             return body[0]
-        return For("group", integer(0), integer(group.count), body, kind)
+        return for_range("group", group.count, body, kind)
 
     def product_parts(self, tiles: int, width: int) -> Contraction:
         """``product[point][tile][lane] = sum over channels``, taken apart."""
@@ -353,19 +350,17 @@ class _Writer:
             found += cell(integer(0), integer(0), positions)
         elif full:
             inner = cell(Var("tile"), times(Var("tile"), positions), positions)
-            found.append(For("tile", integer(0), integer(full), inner))
+            found.append(for_range("tile", full, inner))
         if rest:
             found += cell(integer(full), integer(full * positions), rest)
         return tuple(found)
 
     def synthesis(self, group: Block, channel: Expr, row: Expr, column: Expr) -> tuple[Stmt, ...]:
         """``out = epilogue(A^T product A)`` for one tile, all lanes of a group."""
-        found: list[Stmt] = []
-        offset = 0
-        for width in group.widths:
-            found.append(self.piece(offset, width, plus(channel, offset), row, column))
-            offset += width
-        return tuple(found)
+        return tuple(
+            self.piece(offset, width, plus(channel, offset), row, column)
+            for _, offset, width in group.pieces()
+        )
 
     def piece(self, offset: int, width: int, channel: Expr, row: Expr, column: Expr) -> Stmt:
         size, outputs = self.form.size, self.form.outputs
@@ -378,14 +373,14 @@ class _Writer:
             point = plus(Var("column"), place * size)
             lane = plus(integer(offset), Var(LANE))
             value = Load("product", (point, Var("patch"), lane), _F32)
-            return (vector(width, Store("line", (integer(place), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
         def keep(place: int, value: Expr) -> Stmt:
             return Store("half", (Var("column"), integer(place), Var(LANE)), value)
 
         def again(place: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
-            return (vector(width, Store("line", (integer(place), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
         def put(place: int, value: Expr) -> Stmt:
             at = {
@@ -399,7 +394,7 @@ class _Writer:
 
         matrix = self.form.inverse
         half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
-        columns = For("column", integer(0), integer(size), apply(matrix, width, read, keep))
+        columns = for_range("column", size, apply(matrix, width, read, keep))
         edge = conv.columns.extent % outputs
         body = self.clipped(matrix, width, again, put, column, edge)
         stop: Expr = integer(outputs)
@@ -429,11 +424,6 @@ class _Writer:
         return (If(inside, whole, part),)
 
 
-def vector(width: int, store: Stmt) -> Stmt:
-    """A store for all lanes of a vector."""
-    return For(LANE, integer(0), integer(width), (store,), Kind.VECTOR)
-
-
 def apply(
     matrix: Matrix,
     width: int,
@@ -459,14 +449,12 @@ def apply(
         return found
 
     for name, each in zip(shared, program.shared, strict=True):
-        body.append(vector(width, Store(name, (Var(LANE),), total(each.terms))))
+        body.append(for_lanes(width, Store(name, (Var(LANE),), total(each.terms))))
     for row, each in enumerate(program.outputs):
         store = put(row, total(each.terms))
-        body.append(vector(width, store))
-    found = tuple(body)
-    for name in reversed(shared):
-        found = (Local(Buffer(name, _F32, (width,), Access.LOCAL), found),)
-    return (Local(line, found),)
+        body.append(for_lanes(width, store))
+    pairs = [Buffer(name, _F32, (width,), Access.LOCAL) for name in shared]
+    return with_locals([line, *pairs], tuple(body))
 
 
 def scaled(value: Expr, factor: Fraction) -> Expr:
