@@ -46,7 +46,7 @@ from weft import api
 from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, limits, processor_name
-from weft.targets.table import target
+from weft.targets.find import target
 
 NAMES = ("resnet18", "mobilenet_v2", "squeezenet1_1")
 PAUSES = {"every5": 0.005, "every20": 0.020, "every50": 0.050, "five150": 0.150}

@@ -34,14 +34,14 @@ from weft.api import Net
 from weft.codegen.emit import emit
 from weft.errors import InternalError, UserError
 from weft.frontends.onnx.loading import RefusedError
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.table import OPS
-from weft.plan.lower import lower
 from weft.plan.make import make
+from weft.plan.to_program import lower
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.library import build
-from weft.targets.table import target
+from weft.targets.find import target
 
 ERROR = 1e-4
 RATIO = 1.05

@@ -46,7 +46,7 @@ from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.runtime.library import Library, build
-from weft.targets.table import target
+from weft.targets.find import target
 
 FLAGS = ("-O3", "-march=native")
 TINY = models_folder() / "tiny"

@@ -36,7 +36,7 @@ from weft.plan.stats import GraphStats
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.runtime.limits import processor_name
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 @dataclass(frozen=True)

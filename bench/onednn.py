@@ -35,11 +35,11 @@ from weft import api
 from weft.codegen.flavours import flavour_named
 from weft.export.golden import sample_inputs
 from weft.ops.table import OPS
-from weft.plan.group import Group
-from weft.plan.lower import lower
+from weft.plan.fusion import Group
+from weft.plan.to_program import lower
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.profile import profile
-from weft.targets.table import host
+from weft.targets.find import host
 
 _CPU, _DEFAULT_STREAM, _F32, _ANY = 1, 1, 3, 1
 _INFERENCE, _AUTO = 96, 3

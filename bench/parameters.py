@@ -22,7 +22,7 @@ import weft
 from bench.folders import zoo_folder
 from weft.ir.graph import Graph
 from weft.runtime.limits import limits
-from weft.targets.table import host
+from weft.targets.find import host
 
 NETWORKS = (
     "resnet50.ts",

@@ -65,7 +65,7 @@ from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Limits, Meter, limits, processor_name
-from weft.targets.table import target
+from weft.targets.find import target
 
 TOLERANCE = 1e-3
 USUAL = ("weft", "eager", "inductor", "onnxruntime", "openvino", "tvm", "iree")

@@ -29,7 +29,7 @@ from weft.recipes import RECIPES
 from weft.rewrite.recipe import Recipe, described
 from weft.rewrite.recipes import PIPELINE, RULES
 from weft.rewrite.rule import Exactness, Rule
-from weft.targets.table import TARGETS, target
+from weft.targets.find import TARGETS, target
 from weft.targets.target import Costs, Issue, Memory, Target, Vectors
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weft.dtypes import DType
 from weft.ir.edit import read_only
 from weft.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.types import Symbol, TensorType
 
 
@@ -133,7 +133,7 @@ def graphs(draw: st.DrawFn, max_nodes: int = 8, depth: int = 1, rich: bool = Tru
         label = draw(st.sampled_from([next(v for v in makes if v), f"node{number}"]))
         nodes.append(Node(label, op, tuple(reads), tuple(makes), attributes, origin))
     outputs = tuple(draw(st.lists(st.sampled_from([*known]), max_size=3))) if known else ()
-    entries = st.builds(Entry, st.text(max_size=5), st.text(max_size=5))
+    entries = st.builds(HistoryEntry, st.text(max_size=5), st.text(max_size=5))
     history = tuple(draw(st.lists(entries, max_size=2)))
     name = draw(names)
     return Graph(name, tuple(inputs), outputs, tuple(nodes), known, constants, history)

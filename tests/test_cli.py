@@ -25,7 +25,7 @@ from weft.ir.text import parse
 from weft.ops.table import OPS
 from weft.rewrite.recipes import simplify
 from weft.runtime.threads import cores
-from weft.targets.table import host
+from weft.targets.find import host
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft.screen import COLUMNS, LINES, Screen, elided
-from weft.surgery.view import View
+from weft.surgery.view import Selection
 
 
 def _fits(text: str) -> None:
@@ -92,7 +92,7 @@ def test_a_view_tells_its_borders():
     x = weft.input("x", "f32[2]")
     net = weft.net([x], [weft.ops.relu(x + 1).named("y")], name="tiny")
     view = net.view([node.name for node in net.graph.nodes])
-    assert isinstance(view, View)
+    assert isinstance(view, Selection)
     assert repr(view).split("\n")[:3] == [
         "View of 2 nodes of tiny",
         "  inputs     x",

@@ -22,13 +22,13 @@ import numpy as np
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, above_zero, nearest
 from weft.kernels.generators import checked_libraries
-from weft.plan.lower import identifier
 from weft.plan.plan import Plan
 from weft.plan.text import Constraints, PlanText
+from weft.plan.to_program import identifier
 from weft.runtime.compiler import Compiler
 from weft.runtime.threads import thread_count
 from weft.runtime.tune import TUNE_SECONDS
-from weft.targets.table import target as find_target
+from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
 PlanSource: TypeAlias = Plan | PlanText | str | Path

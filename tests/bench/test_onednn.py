@@ -12,7 +12,7 @@ from tests.plan.nets import Net
 from weft.api import Net as Network
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 
 
 def shapes(net: Net, value: str) -> list[Shape]:

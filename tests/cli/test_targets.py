@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.commands import record, weft
 from tests.cli.test_tables import lines_of, terminal
-from weft.targets.table import TARGETS
+from weft.targets.find import TARGETS
 
 __all__ = ["terminal"]
 

@@ -15,7 +15,16 @@ import pytest
 from weft.codegen.launch import device_program
 from weft.codegen.opencl import OPENCL
 from weft.dtypes import DType
-from weft.plan.program import Address, CallStep, Function, Port, Program, Region, Repeat, Step
+from weft.plan.program import (
+    Address,
+    CallStep,
+    Function,
+    Port,
+    Program,
+    ProgramStep,
+    Region,
+    Repeat,
+)
 
 ALIGNMENT = 64
 
@@ -65,9 +74,9 @@ class Place:
             case _:
                 return address
 
-    def steps(self, steps: Sequence[Step], number: int) -> tuple[Step, ...]:
+    def steps(self, steps: Sequence[ProgramStep], number: int) -> tuple[ProgramStep, ...]:
         """Steps of the program as steps of the whole."""
-        found: list[Step] = []
+        found: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, Repeat):
                 found.append(replace(step, body=self.steps(step.body, number)))

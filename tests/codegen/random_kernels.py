@@ -19,9 +19,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Select,
     Stmt,
     Store,
@@ -33,7 +33,7 @@ from weft.loops.walk import index as number
 I64 = DType.I64
 DATA = (DType.F32, DType.F32, DType.F32, DType.F64, DType.I8, DType.I32, DType.U8, DType.U16)
 DATA = (*DATA, DType.I64, DType.F16, DType.BF16, DType.BOOL, DType.I16, DType.U32)
-KINDS = (Kind.SERIAL, Kind.SERIAL, Kind.UNROLL, Kind.VECTOR, Kind.PARALLEL)
+KINDS = (LoopKind.SERIAL, LoopKind.SERIAL, LoopKind.UNROLL, LoopKind.VECTOR, LoopKind.PARALLEL)
 
 
 class Maker:
@@ -104,15 +104,15 @@ class Maker:
         var = f"i{self.count}"
         self.extents[var] = extent
         kind = pick.choice(KINDS)
-        if kind is Kind.VECTOR and extent == 2 * lanes:
+        if kind is LoopKind.VECTOR and extent == 2 * lanes:
             outer = f"o{self.count}"
             self.extents[outer], self.extents[var] = 2, lanes
             at = Binary("add", Binary("mul", Var(outer), number(lanes)), Var(var))
             body = self.nest(out, rest, (*point, at), lanes)
-            loop = For(var, number(0), number(lanes), body, Kind.VECTOR)
+            loop = For(var, number(0), number(lanes), body, LoopKind.VECTOR)
             return (For(outer, number(0), number(2), (loop,), pick.choice(KINDS[:3])),)
         start = 0
-        if pick.random() < 0.2 and kind is not Kind.VECTOR:
+        if pick.random() < 0.2 and kind is not LoopKind.VECTOR:
             start = pick.randint(0, extent)
         body = self.nest(out, rest, (*point, Var(var)), lanes)
         return (For(var, number(start), number(extent), body, kind),)
@@ -133,7 +133,7 @@ class Maker:
             self.count += 1
             local = Buffer(f"a{self.count}", out.dtype, (3,), Access.LOCAL)
             var = f"k{self.count}"
-            kind = pick.choice((Kind.SERIAL, Kind.UNROLL))
+            kind = pick.choice((LoopKind.SERIAL, LoopKind.UNROLL))
             fill = For(
                 var,
                 number(0),

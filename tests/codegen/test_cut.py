@@ -25,24 +25,24 @@ from weft.loops.nodes import (
     Expr,
     For,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.walk import index as number
-from weft.plan.program import CallStep, ExternFunction, Parameter, Program
+from weft.plan.program import CallStep, ExternFunction, FormalParameter, Program
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
 from weft.runtime.threads import Threads
 
 F32, I64 = DType.F32, DType.I64
-PARALLEL, SERIAL = Kind.PARALLEL, Kind.SERIAL
+PARALLEL, SERIAL = LoopKind.PARALLEL, LoopKind.SERIAL
 
 
-def over(var: str, start: int, stop: int, *body: Stmt, kind: Kind = PARALLEL) -> For:
+def over(var: str, start: int, stop: int, *body: Stmt, kind: LoopKind = PARALLEL) -> For:
     return For(var, number(start), number(stop), body, kind)
 
 
@@ -100,7 +100,7 @@ def vectors() -> Case:
     value = plus(plus(load("x", *at), load("x", Var("i"), plus(Var("j"), number(1)), Var("v"))), (
         load("x", Var("i"), plus(Var("j"), number(2)), Var("v"))
     ))  # fmt: skip
-    lanes = over("v", 0, 8, Store("y", at, value), kind=Kind.VECTOR)
+    lanes = over("v", 0, 8, Store("y", at, value), kind=LoopKind.VECTOR)
     params = [Buffer("x", F32, (7, 5, 8)), Buffer("y", F32, (7, 3, 8), Access.WRITE)]
     return case("vectors", params, over("i", 0, 7, over("j", 0, 3, lanes)))
 
@@ -369,7 +369,9 @@ def test_a_call_that_is_not_worth_it_is_direct() -> None:
 
 def test_given_c_is_never_cut() -> None:
     program, _, _ = program_of([reduced()], parts=2)
-    body = ExternFunction("k0", (Parameter("x", F32, False), Parameter("y", F32, True)), "")
+    body = ExternFunction(
+        "k0", (FormalParameter("x", F32, False), FormalParameter("y", F32, True)), ""
+    )
     with pytest.raises(InternalError, match="cannot be cut"):
         emit(replace(program, functions=(body,)), "c99")
 

@@ -27,9 +27,9 @@ from weft.loops.nodes import (
     Expr,
     For,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Store,
     Var,
 )
@@ -39,7 +39,7 @@ from weft.plan.program import (
     Advance,
     CallStep,
     ExternFunction,
-    Parameter,
+    FormalParameter,
     Port,
     Program,
     Region,
@@ -64,9 +64,9 @@ def sum_kernel(size: int = 4) -> Kernel:
 COUNT = ExternFunction(
     "count_above",
     (
-        Parameter("in0", F32, writes=False),
-        Parameter("out0", I64, writes=True),
-        Parameter("scratch", DType.U8, writes=True),
+        FormalParameter("in0", F32, writes=False),
+        FormalParameter("out0", I64, writes=True),
+        FormalParameter("scratch", DType.U8, writes=True),
     ),
     "int i;\nout0[0] = 0;\nfor (i = 0; i < 4; ++i) {\n    out0[0] += in0[i] > 1.0f;\n}\n",
 )
@@ -308,12 +308,12 @@ def test_a_local_may_shadow_a_parameter_name(tmp_path: Path) -> None:
 def tile_kernel() -> Kernel:
     """A register tile of 4 x 2 vectors of 8 lanes."""
 
-    def over(var: str, extent: int, body: tuple, kind: Kind) -> tuple:
+    def over(var: str, extent: int, body: tuple, kind: LoopKind) -> tuple:
         return (For(var, number(0), number(extent), body, kind),)
 
     def each(stmt: Store) -> tuple:
-        lanes = over("v", 8, (stmt,), Kind.VECTOR)
-        return over("p", 4, over("b", 2, lanes, Kind.UNROLL), Kind.UNROLL)
+        lanes = over("v", 8, (stmt,), LoopKind.VECTOR)
+        return over("p", 4, over("b", 2, lanes, LoopKind.UNROLL), LoopKind.UNROLL)
 
     at: tuple[Expr, ...] = (Var("p"), Var("b"), Var("v"))
     product = Binary(
@@ -325,7 +325,7 @@ def tile_kernel() -> Kernel:
             "k",
             16,
             each(Store("acc", at, Binary("add", Load("acc", at, F32), product))),
-            Kind.SERIAL,
+            LoopKind.SERIAL,
         ),
         *each(Store("y", at, Binary("max", Load("acc", at, F32), Const(0.0, F32)))),
     )
@@ -455,7 +455,7 @@ def lanes_kernel(count: int) -> Kernel:
     at: tuple[Expr, ...] = (Var("lane"),)
     value = Binary("add", Load("y", at, F32), Load("x", at, F32))
     store = (Store("y", at, value),)
-    lanes = For("lane", number(0), number(count), store, Kind.VECTOR)
+    lanes = For("lane", number(0), number(count), store, LoopKind.VECTOR)
     start = For("lane", number(0), number(count), (Store("y", at, Load("x", at, F32)),))
     params = (Buffer("x", F32, (count,)), Buffer("y", F32, (count,), Access.WRITE))
     return Kernel("lanes", params, (start, For("k", number(0), number(3), (lanes,))))

@@ -23,7 +23,7 @@ from weft.loops.nodes import Access, Buffer, For, Instruct, Kernel, Load, Var
 from weft.loops.text import parse, show
 from weft.loops.verify import verify
 from weft.loops.walk import index
-from weft.targets.table import features
+from weft.targets.find import features
 
 TRIALS = 40
 BOARDS = Path(__file__).parents[2] / "examples" / "cortex-m"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import Case, check
-from weft.codegen.naming import Names, identifier
+from weft.codegen.naming import CNames, identifier
 from weft.errors import InternalError
 from weft.loops.text import parse
 
@@ -37,7 +37,7 @@ def test_identifier(text: str, found: str) -> None:
 
 
 def test_names_are_handed_out_once() -> None:
-    names = Names(["x"])
+    names = CNames(["x"])
     assert [names.fresh("x") for _ in range(3)] == ["x_2", "x_3", "x_4"]
     assert names.fresh("y", avoid=("y",)) == "y_2"
     assert names.has("y_2")
@@ -48,7 +48,7 @@ def test_names_are_handed_out_once() -> None:
 
 
 def test_a_name_is_taken_to_the_letter() -> None:
-    names = Names()
+    names = CNames()
     names.take("double__0")
     assert names.has("double__0")
     with pytest.raises(InternalError, match="double__0 has two meanings"):

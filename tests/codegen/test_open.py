@@ -13,7 +13,7 @@ from weft.plan.program import (
     Address,
     CallStep,
     ExternFunction,
-    Parameter,
+    FormalParameter,
     Port,
     Program,
     Region,
@@ -32,7 +32,7 @@ def program(result: int) -> Program:
     source = LIBRARY.replace("RESULT", str(result)).encode()
     function = ExternFunction(
         "add",
-        (Parameter("in0", DType.F32, False), Parameter("out", DType.F32, True)),
+        (FormalParameter("in0", DType.F32, False), FormalParameter("out", DType.F32, True)),
         "extern void outside(const float *, float *);\noutside(in0, out);\n",
         foreign=Foreign((("outside.c", source),)),
         prepare="outside_prepare",

@@ -13,14 +13,14 @@ from tests.ops.samples import Sample
 from tests.ops.test_oracle import MODULES, assert_close
 from tests.turns import thorough
 from weft.ir.graph import Graph
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.program import Program
-from weft.targets.table import target
+from weft.plan.to_program import lower
+from weft.targets.find import target
 
 ITEMS = 8
 _OF = 4

@@ -23,8 +23,8 @@ from weft.loops.nodes import (
     Expr,
     For,
     Kernel,
-    Kind,
     Load,
+    LoopKind,
     Select,
     Store,
     Unary,
@@ -74,16 +74,16 @@ def pairs(dtype: DType, nonzero: bool) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(single, len(right)), np.tile(right, len(single))
 
 
-def pointwise(expr: Expr, names: dict[str, DType], size: int, kind: Kind) -> Kernel:
+def pointwise(expr: Expr, names: dict[str, DType], size: int, kind: LoopKind) -> Kernel:
     """``y[i] = expr`` for all ``i``, by vectors or one by one."""
     out = Buffer("y", dtype_of(expr), (size,), Access.WRITE)
     ins = tuple(Buffer(name, dtype, (size,)) for name, dtype in names.items())
     i64 = DType.I64
-    if kind is Kind.VECTOR:
-        inner = For("v", Const(0, i64), Const(LANES, i64), (), Kind.VECTOR)
+    if kind is LoopKind.VECTOR:
+        inner = For("v", Const(0, i64), Const(LANES, i64), (), LoopKind.VECTOR)
         at = Binary("add", Binary("mul", Var("i"), Const(LANES, i64)), Var("v"))
         store = Store("y", (at,), _moved(expr, at))
-        loop = For("v", inner.start, inner.stop, (store,), Kind.VECTOR)
+        loop = For("v", inner.start, inner.stop, (store,), LoopKind.VECTOR)
         body = (For("i", Const(0, i64), Const(size // LANES, i64), (loop,)),)
     else:
         store = Store("y", (Var("i"),), expr)
@@ -114,7 +114,7 @@ def load(name: str, dtype: DType) -> Load:
     return Load(name, (Var("i"),), dtype)
 
 
-def unary_cases(kind: Kind) -> list[Case]:
+def unary_cases(kind: LoopKind) -> list[Case]:
     """Every unary operation on every type that has it."""
     cases: list[Case] = []
     for dtype in DType:
@@ -128,7 +128,7 @@ def unary_cases(kind: Kind) -> list[Case]:
     return cases
 
 
-def binary_cases(kind: Kind) -> list[Case]:
+def binary_cases(kind: LoopKind) -> list[Case]:
     """Every binary operation on every type that has it."""
     cases: list[Case] = []
     for dtype in DType:
@@ -146,7 +146,7 @@ def binary_cases(kind: Kind) -> list[Case]:
     return cases
 
 
-def cast_cases(kind: Kind) -> list[Case]:
+def cast_cases(kind: LoopKind) -> list[Case]:
     """Every conversion, and every selection."""
     cases: list[Case] = []
     for source in DType:
@@ -162,7 +162,7 @@ def cast_cases(kind: Kind) -> list[Case]:
     return cases
 
 
-def bits_cases(kind: Kind) -> list[Case]:
+def bits_cases(kind: LoopKind) -> list[Case]:
     """The bits of every type that has others of its size, and shifts by constants."""
     cases: list[Case] = []
     for source in DType:
@@ -186,7 +186,7 @@ MAKERS = (unary_cases, binary_cases, cast_cases, bits_cases)
     ("flavour", "make"), in_turn([(each,) for each in (*FLAVOURS, "gnu vectors")], MAKERS)
 )
 def test_operations(flavour: str, make, tmp_path: Path) -> None:
-    kind = Kind.VECTOR if flavour == "gnu vectors" else Kind.SERIAL
+    kind = LoopKind.VECTOR if flavour == "gnu vectors" else LoopKind.SERIAL
     check(make(kind), flavour.split()[0], tmp_path)
 
 
@@ -194,7 +194,7 @@ def lane_by_lane(make, x: np.ndarray, lanes: int, folder: Path) -> np.ndarray:
     """What the vector loop over ``make(x)`` gives, compiled."""
     at = (Binary("add", Binary("mul", Var("i"), Const(lanes, DType.I64)), Var("v")),)
     store = Store("y", at, make(Load("x", at, DType.F32)))
-    inner = For("v", Const(0, DType.I64), Const(lanes, DType.I64), (store,), Kind.VECTOR)
+    inner = For("v", Const(0, DType.I64), Const(lanes, DType.I64), (store,), LoopKind.VECTOR)
     loop = For("i", Const(0, DType.I64), Const(len(x) // lanes, DType.I64), (inner,))
     params = (
         Buffer("x", DType.F32, x.shape),
@@ -335,7 +335,7 @@ def test_lanes_are_read_from_two_places_in_turn(dtype: DType, lanes: int, tmp_pa
             number(0),
             number(lanes),
             (Store("y", (number(row), Var("v")), Load("x", at, dtype)),),
-            Kind.VECTOR,
+            LoopKind.VECTOR,
         )
         for row, at in enumerate(places)
     )

@@ -9,16 +9,16 @@ import pytest
 
 import weft.codegen
 from weft.codegen import tree as c
-from weft.codegen.block import Block
+from weft.codegen.block import BlockWriter
 from weft.codegen.element import Element
 from weft.codegen.flavours import flavour_named
-from weft.codegen.linear import Linear, atom
-from weft.codegen.naming import Names
+from weft.codegen.linear import LinearAddress, atom
+from weft.codegen.naming import CNames
 from weft.codegen.pool import share
 from weft.codegen.printer import Printer
 from weft.codegen.slots import Slot
 from weft.codegen.uses import words
-from weft.codegen.value import Value
+from weft.codegen.value import CValue
 from weft.dtypes import DType
 from weft.loops.nodes import Buffer
 
@@ -40,15 +40,15 @@ def test_no_regular_expression_reads_generated_c() -> None:
 @pytest.mark.parametrize(
     ("node", "text"),
     [
-        (c.Binary("-", A, c.Binary("-", B, X)), "a - (b - x)"),
-        (c.Binary("-", c.Binary("-", A, B), X), "a - b - x"),
-        (c.Binary("*", c.Binary("+", A, B), c.Unary("-", X)), "(a + b) * -x"),
-        (c.Cast("int64_t", c.Binary("*", A, B)), "(int64_t)(a * b)"),
-        (c.Binary(">>", c.Binary("+", A, B), c.Number("3")), "(a + b) >> 3"),
-        (c.Binary("||", c.Binary("&&", A, B), X), "(a && b) || x"),
+        (c.CBinary("-", A, c.CBinary("-", B, X)), "a - (b - x)"),
+        (c.CBinary("-", c.CBinary("-", A, B), X), "a - b - x"),
+        (c.CBinary("*", c.CBinary("+", A, B), c.CUnary("-", X)), "(a + b) * -x"),
+        (c.CCast("int64_t", c.CBinary("*", A, B)), "(int64_t)(a * b)"),
+        (c.CBinary(">>", c.CBinary("+", A, B), c.CNumber("3")), "(a + b) >> 3"),
+        (c.CBinary("||", c.CBinary("&&", A, B), X), "(a && b) || x"),
         (c.Ternary(c.Ternary(A, B, X), A, c.Ternary(A, B, X)), "(a ? b : x) ? a : a ? b : x"),
-        (c.Unary("-", c.Number("-1", c.NEGATIVE)), "-(-1)"),
-        (c.Index(c.Binary("+", A, B), c.Number("2")), "(a + b)[2]"),
+        (c.CUnary("-", c.CNumber("-1", c.NEGATIVE)), "-(-1)"),
+        (c.Index(c.CBinary("+", A, B), c.CNumber("2")), "(a + b)[2]"),
     ],
 )
 def test_operands_get_the_brackets_that_they_need(node: c.Node, text: str) -> None:
@@ -57,7 +57,7 @@ def test_operands_get_the_brackets_that_they_need(node: c.Node, text: str) -> No
 
 def test_the_printer_knows_what_it_used() -> None:
     printer = Printer(flavour_named("gnu"))
-    call = c.Helper("weft_max_v4f32", (c.Convert(A, "v4f32"), c.Call("sqrtf", (B,))))
+    call = c.Helper("weft_max_v4f32", (c.Convert(A, "v4f32"), c.CCall("sqrtf", (B,))))
     printer.lines([c.Declare("v4f32", "y", call)])
     assert printer.uses.names == {"a", "b", "v4f32", "sqrtf"}
     assert printer.uses.helpers == ("weft_max_v4f32",)
@@ -65,12 +65,14 @@ def test_the_printer_knows_what_it_used() -> None:
 
 def test_vectors_loaded_twice_are_loaded_once_through_one_pointer() -> None:
     slot = Slot(Buffer("x", DType.F32, (4096,)), "x")
-    offset = atom(Value(c.Name("i"), "int", 0, 63)).times(64)
-    block = Block()
+    offset = atom(CValue(c.Name("i"), "int", 0, 63)).times(64)
+    block = BlockWriter()
     for name, more in (("p", 0), ("q", 8), ("r", 0)):
-        access = Element(slot, "x", Linear(more, offset.terms), "v8f32", load=True, pooled=True)
+        access = Element(
+            slot, "x", LinearAddress(more, offset.terms), "v8f32", load=True, pooled=True
+        )
         block.declare(c.Declare("v8f32", name, access))
-    lines = Printer(flavour_named("gnu")).lines(share(block, Names(["x", "i", "p", "q", "r"])))
+    lines = Printer(flavour_named("gnu")).lines(share(block, CNames(["x", "i", "p", "q", "r"])))
     assert [line.strip() for line in lines] == [
         "const float *const x_at = x + i * 64;",
         "const v8f32 x_0 = *(const v8f32_mem *)x_at;",

@@ -22,7 +22,7 @@ from weft.export.golden import golden, sample_inputs, tolerance
 from weft.export.toolkit import MARKER, Toolkit, remove, write
 from weft.loops.nodes import Access, Binary, Buffer, Cast, Const, For, Kernel, Load, Store, Var
 from weft.plan.program import Address, CallStep, Port, Program, Region
-from weft.plan.report import Place, Report, Row, Span
+from weft.plan.report import LayerSpan, MemoryPlace, Report, Row
 from weft.runtime.compiler import find_compiler, sanitizer_flags
 
 I64 = DType.I64
@@ -74,10 +74,10 @@ def toolkit(
     (x,) = sample_inputs([(dtype, (2, 4))])
     inner = (x.reshape(-1) + program.weights["w"].astype(x.dtype)).astype(x.dtype)
     y = (inner + program.weights["w"].astype(x.dtype)).astype(x.dtype) + np.array(shift, x.dtype)
-    place = Place("y|z", f"{dtype.value}[8]", "arena", 64, 32)
+    place = MemoryPlace("y|z", f"{dtype.value}[8]", "arena", 64, 32)
     row = Row(0, "add_weights", ("Add",), ("/a|b/add",), "nest", "only", (), (place,), "", 0, 64)
     report = Report("adder", (row, row), 192, 192, "exact", 32)
-    spans = [Span("y", "Add", 0, 1, 64, 32)]
+    spans = [LayerSpan("y", "Add", 0, 1, 64, 32)]
     files = emit(program, flavour, weights)
     return Toolkit(files, report, spans, golden([x], [y]), "adder.onnx", "generic")
 

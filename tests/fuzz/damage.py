@@ -30,7 +30,7 @@ from weft.runtime.choices import Choice, Choices
 from weft.runtime.compiler import find_compiler
 from weft.runtime.identity import digest_self
 from weft.runtime.limits import Limits, limits
-from weft.targets.table import target
+from weft.targets.find import target
 
 RIGHT, REBUILT, WRONG = "right", "rebuilt", "WRONG"
 _CODES = {0: RIGHT, 1: REBUILT}

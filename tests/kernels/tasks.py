@@ -20,13 +20,13 @@ from weft.loops.interpret import run
 from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import Group, form
+from weft.plan.fusion import Group, form
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.make import make
 from weft.plan.storage import assign
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import only_used, own_outputs, tensor_program
-from weft.targets.table import target
+from weft.targets.find import target
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Tas
     def implement(
         name: str,
         group: Group,
-        views: Mapping[str, View],
+        views: Mapping[str, StridedView],
         types: Mapping[str, TensorType],
         constants: Constants,
     ) -> Implementation:

@@ -11,9 +11,9 @@ from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
 from tests.targets.made import cached
 from weft.errors import InternalError
-from weft.kernels import table
+from weft.kernels import selection
 from weft.kernels.key import layer_key
-from weft.kernels.table import alternatives, generate
+from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task
 from weft.loops.nodes import For, Kernel, Prefetch
 from weft.loops.text import show
@@ -89,7 +89,7 @@ def test_exact_kernels_are_not_winograds():
 
 def test_a_table_without_a_generator_is_a_bug(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WEFT_PLUGINS", "off")
-    monkeypatch.setattr(table, "GENERATORS", Table(Kind.GENERATORS, {}, lambda _, part: part))
+    monkeypatch.setattr(selection, "GENERATORS", Table(Kind.GENERATORS, {}, lambda _, part: part))
     with pytest.raises(InternalError, match="no generator accepts k"):
         generate(convolution(5))
 

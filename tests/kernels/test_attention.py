@@ -27,9 +27,9 @@ from tests.plan.planned import assert_planned, plan_of
 from tests.turns import examples, in_turn
 from weft.dtypes import DType
 from weft.kernels import attention_choice, nest
-from weft.kernels.table import alternatives
+from weft.kernels.selection import alternatives
 from weft.kernels.task import Task
-from weft.loops.nodes import For, Kind, Local
+from weft.loops.nodes import For, Local, LoopKind
 from weft.loops.walk import walk_stmts
 from weft.plan.plan import Plan
 
@@ -240,7 +240,7 @@ def test_heads_or_queries_are_cut_for_threads():
         assert made is not None
         first = made.kernel.body[0]
         assert isinstance(first, For)
-        assert (first.var, first.kind) == (variable, Kind.PARALLEL)
+        assert (first.var, first.kind) == (variable, LoopKind.PARALLEL)
 
 
 def test_other_definitions_are_declined():

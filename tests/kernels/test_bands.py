@@ -18,20 +18,20 @@ from tests.kernels.tasks import arrays_of, memory_of
 from tests.kernels.test_grid import Expected, compiler, drawn, machines
 from tests.plan.nets import Net
 from tests.turns import in_turn
-from weft.kernels.bands import Bands, chained, goes_by_rows, strips_of
-from weft.kernels.chains import MOST_TRIED, fuser, heights_of
-from weft.kernels.links import Setting, Stage, Stages, Window
-from weft.kernels.table import alternatives, implementer
+from weft.kernels.depth_first import Bands, chained, goes_by_rows, strips_of
+from weft.kernels.fusion_depth import MOST_TRIED, fuser, heights_of
+from weft.kernels.links import ChainStage, RowWindow, Setting, Stages
+from weft.kernels.selection import alternatives, implementer
 from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.chain import chains
-from weft.plan.group import Group, form
+from weft.plan.fusion import Group, form
 from weft.plan.implementation import Implementation
 from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.tensors import only_used, own_outputs, tensor_program
-from weft.targets.table import target
+from weft.targets.find import target
 
 MOST = 60_000
 """Multiplications of a stage."""
@@ -81,7 +81,7 @@ def chain(shapes: Shapes) -> str:
     return net.op("Relu", value)
 
 
-def kernels(stages: tuple[Stage, ...], turn: int) -> list[Implementation] | None:
+def kernels(stages: tuple[ChainStage, ...], turn: int) -> list[Implementation] | None:
     """A kernel by rows for each stage, another one every time."""
     found: list[Implementation] = []
     for place, each in enumerate(stages):
@@ -100,7 +100,7 @@ def kernels(stages: tuple[Stage, ...], turn: int) -> list[Implementation] | None
 
 def longest(
     net: Net, value: str, machine: str, turn: int = 0
-) -> Iterator[tuple[tuple[Stage, ...], list[Implementation]]]:
+) -> Iterator[tuple[tuple[ChainStage, ...], list[Implementation]]]:
     """The longest part of every chain of a net that can run by bands, and kernels for it."""
     graph = own_outputs(only_used(expand(net.graph(value), OPS)))
     program = tensor_program(graph, OPS)
@@ -121,7 +121,7 @@ def longest(
 
 
 def expected(
-    stages: tuple[Stage, ...],
+    stages: tuple[ChainStage, ...],
 ) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, float]]:
     """Random memory for what a chain reads, and what it writes: one stage after another."""
     memory: dict[str, np.ndarray] = {}
@@ -169,7 +169,7 @@ def test_bands(share: int, machine: str, tmp_path: Path) -> None:
     assert any(len(trial.kernel.params) > 4 for trial, _ in found)
 
 
-def inverted(size: int, stride: int) -> tuple[Stage, ...]:
+def inverted(size: int, stride: int) -> tuple[ChainStage, ...]:
     """Expand, depthwise, project."""
     net = Net()
     x = net.op("Relu", net.conv(net.input(1, 8, size, size), 24, 1))
@@ -180,7 +180,7 @@ def inverted(size: int, stride: int) -> tuple[Stage, ...]:
 
 def test_windows_and_strips() -> None:
     stages = inverted(12, 2)
-    assert [each.window for each in stages] == [None, Window(2, -1, 1), Window(1, 0, 0)]
+    assert [each.window for each in stages] == [None, RowWindow(2, -1, 1), RowWindow(1, 0, 0)]
     strips = strips_of(stages, 3)
     assert [(each.rows, each.advance, each.above, each.kept) for each in strips] == [
         (7, 6, 1, 1),

@@ -11,7 +11,7 @@ from tests.plan.nets import Net
 from weft.kernels import contraction
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.refusal import Refusal
-from weft.kernels.table import alternatives
+from weft.kernels.selection import alternatives
 from weft.kernels.task import Task
 from weft.loops.nodes import Var
 

@@ -13,13 +13,13 @@ from tests.plan.nets import Net
 from tests.turns import in_turn
 from weft.kernels import tiled
 from weft.kernels.contraction import Contraction, contraction_of
-from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
-from weft.kernels.table import alternatives, generate
+from weft.kernels.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
+from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task
-from weft.kernels.tiled import Form, Order
+from weft.kernels.tiled import Order, TileForm
 from weft.kernels.tiled_choice import deep_forms
-from weft.kernels.tiling import Block, blocks_of
-from weft.loops.nodes import Axis, Binary, Const, Expr, For, Kernel, Kind, Load, Reduce
+from weft.kernels.tiling import LaneBlock, blocks_of
+from weft.loops.nodes import Axis, Binary, Const, Expr, For, Kernel, Load, LoopKind, Reduce
 from weft.loops.walk import free_vars, walk, walk_stmts
 
 
@@ -55,7 +55,7 @@ def vectors(kernel: Kernel) -> set[int]:
     return {
         int(each.stop.value)
         for each in walk_stmts(kernel.body)
-        if isinstance(each, For) and each.kind is Kind.VECTOR and isinstance(each.stop, Const)
+        if isinstance(each, For) and each.kind is LoopKind.VECTOR and isinstance(each.stop, Const)
     }
 
 
@@ -87,17 +87,17 @@ def test_blocks_hold_the_last_lanes_once(extent: int, lanes: int, depth: int, mo
 @pytest.mark.parametrize(
     ("extent", "depth", "wanted"),
     [
-        (3, 16, [Block(0, 1, (1, 1, 1), 16)]),
-        (24, 2, [Block(0, 1, (8, 8, 8), 2)]),  # A full vector alone is made deep, too.
-        (40, 2, [Block(32, 1, (8,), 2)]),
-        (26, 16, [Block(16, 1, (1,) * 5, 16), Block(21, 1, (1,) * 5, 16)]),
-        (10, 2, [Block(0, 1, (8, 2), 2)]),
+        (3, 16, [LaneBlock(0, 1, (1, 1, 1), 16)]),
+        (24, 2, [LaneBlock(0, 1, (8, 8, 8), 2)]),  # A full vector alone is made deep, too.
+        (40, 2, [LaneBlock(32, 1, (8,), 2)]),
+        (26, 16, [LaneBlock(16, 1, (1,) * 5, 16), LaneBlock(21, 1, (1,) * 5, 16)]),
+        (10, 2, [LaneBlock(0, 1, (8, 2), 2)]),
         (16, 2, []),
-        (31, 2, [Block(0, 1, (8, 8, 8, 4, 2, 1), 2)]),
+        (31, 2, [LaneBlock(0, 1, (8, 8, 8, 4, 2, 1), 2)]),
         (32, 2, []),
     ],
 )
-def test_blocks(extent: int, depth: int, wanted: list[Block]) -> None:
+def test_blocks(extent: int, depth: int, wanted: list[LaneBlock]) -> None:
     assert deep_blocks(extent, 16, depth, 6) == wanted
 
 
@@ -149,17 +149,17 @@ def test_all_forms_agree(channels: int, filters: int, kernel: int, machine: str)
 @pytest.mark.parametrize("positions", [1, 2, 3, 7, 9])
 def test_any_number_of_positions_is_folded(positions: int) -> None:
     task = task_of(20, 19, 11, machine="x86-avx2")
-    made = tiled.generate(task, Form(positions, 1, Order.TILES, depth=8))
+    made = tiled.generate(task, TileForm(positions, 1, Order.TILES, depth=8))
     assert made is not None
     assert made.scheme == f"tiled-{positions}x1d8-tiles"
     assert_as_nest(task, made)
 
 
 def test_products_fill_vectors() -> None:
-    made = tiled.generate(task_of(32, 3), Form(9, 3, depth=16))
+    made = tiled.generate(task_of(32, 3), TileForm(9, 3, depth=16))
     assert made is not None
     assert vectors(made.kernel) <= {1, 16}
-    plain = tiled.generate(task_of(32, 3), Form(16, 1))
+    plain = tiled.generate(task_of(32, 3), TileForm(16, 1))
     assert plain is not None
     assert 2 in vectors(plain.kernel)
 

@@ -26,12 +26,12 @@ from tests.plan.nets import Net
 from tests.turns import in_turn, thorough
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.kernels import nest, table, winograd_choice
+from weft.kernels import nest, selection, winograd_choice
 from weft.kernels.convolution import square_convolution
 from weft.kernels.task import Task
 from weft.loops.nodes import Buffer
 from weft.plan.implementation import Implementation
-from weft.targets.table import SIMD, host
+from weft.targets.find import SIMD, host
 
 TOLERANCE = {"winograd-f4": 1e-4, "winograd-f2": 3e-5}
 """Of the largest sum; ``1e-5`` for what sums as the definition does."""
@@ -51,7 +51,7 @@ def machines() -> list[str]:
 
 def alternatives(task: Task, turn: int, of: int) -> Iterator[tuple[str, Implementation]]:
     """Everything that could be the kernel of a task, or its ``turn``-th part of so many."""
-    found = table.alternatives(task)
+    found = selection.alternatives(task)
     for place, each in enumerate(found):
         made = each.make() if place % of == turn % of or place == 0 else None
         if made is not None:

@@ -13,7 +13,7 @@ from tests.targets.made import cached
 from weft.kernels import tiled
 from weft.kernels.contraction import contraction_of
 from weft.kernels.task import Task
-from weft.kernels.tiled import Form
+from weft.kernels.tiled import TileForm
 from weft.loops.nodes import Const, For, Kernel, Prefetch, Stmt
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
@@ -47,7 +47,7 @@ def reduces(task: Task) -> bool:
 
 
 def kernel_of(task: Task, positions: int = 10) -> Kernel:
-    made = tiled.generate(task, Form(positions, 2))
+    made = tiled.generate(task, TileForm(positions, 2))
     assert made is not None
     assert_as_nest(task, made)
     return made.kernel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.loops.indices import evaluate
 from weft.kernels import tiled_choice
 from weft.kernels.guards import Guard, unguarded
-from weft.loops.affine import Affine
+from weft.loops.affine import AffineForm
 from weft.loops.nodes import Axis, Binary, Expr, For, Reduce, Store, Var
 from weft.loops.text import parse, show_expr
 from weft.loops.walk import index
@@ -44,20 +44,23 @@ def reduce_of(text: str, op: str = "sum") -> Reduce:
             "select(0 <= y + i - 1 and y + i - 1 < 8, x[y + i - 1], 0.0) * w[i]",
             "sum",
             "x[y + i - 1] * w[i]",
-            [Guard(Affine({Var("y"): 1}, -1), "i", 1), Guard(Affine({Var("y"): -1}, 8), "i", -1)],
+            [
+                Guard(AffineForm({Var("y"): 1}, -1), "i", 1),
+                Guard(AffineForm({Var("y"): -1}, 8), "i", -1),
+            ],
         ),
         (
             "w[i] * select(y*2 - j > 3, x[y], 0.0)",
             "sum",
             "w[i] * x[y]",
-            [Guard(Affine({Var("y"): 2}, -4), "j", -1)],
+            [Guard(AffineForm({Var("y"): 2}, -4), "j", -1)],
         ),
-        ("select(i >= 1, x[i], -inf)", "max", "x[i]", [Guard(Affine({}, -1), "i", 1)]),
+        ("select(i >= 1, x[i], -inf)", "max", "x[i]", [Guard(AffineForm({}, -1), "i", 1)]),
         (
             "select((y + 1) // 2 - i < 4, x[i], inf)",
             "min",
             "x[i]",
-            [Guard(Affine({expression("f32((y + 1) // 2)").x: -1}, 3), "i", 1)],
+            [Guard(AffineForm({expression("f32((y + 1) // 2)").x: -1}, 3), "i", 1)],
         ),
         ("x[i] * w[j]", "sum", "x[i] * w[j]", []),
     ],
@@ -91,7 +94,7 @@ coefficients = st.integers(-4, 4).filter(bool)
 
 @given(st.integers(-3, 3), coefficients, st.integers(-9, 9))
 def test_bounds_of_taps_are_where_the_guard_holds(factor, inner, const):
-    outer = Affine({Var("y"): factor} if factor else {}, const)
+    outer = AffineForm({Var("y"): factor} if factor else {}, const)
     guard = Guard(outer, "i", inner)
     start, stop = guard.least(), guard.last()
     assert (start is None) == (inner < 0)
@@ -107,18 +110,18 @@ def test_bounds_of_taps_are_where_the_guard_holds(factor, inner, const):
 
 def test_where_a_guard_stands():
     quotient = Binary("floordiv", Binary("add", Var("y"), Var("z")), index(2))
-    guard = Guard(Affine({quotient: 1, Var("y"): 2}, 0), "i", 1)
+    guard = Guard(AffineForm({quotient: 1, Var("y"): 2}, 0), "i", 1)
     assert guard.outs == {"y", "z"}
     assert not guard.is_along("y")
-    assert Guard(Affine({Var("y"): 2}, 7), "i", 1).is_along("y")
-    assert not Guard(Affine({}, 7), "i", 1).is_along("y")
+    assert Guard(AffineForm({Var("y"): 2}, 7), "i", 1).is_along("y")
+    assert not Guard(AffineForm({}, 7), "i", 1).is_along("y")
 
 
 @pytest.mark.parametrize("factor", [-3, -1, 0, 1, 2])
 @pytest.mark.parametrize("inner", [-2, 0, 1])
 @pytest.mark.parametrize("const", [-7, 0, 5])
 def test_outputs_for_which_a_guard_holds(factor: int, inner: int, const: int) -> None:
-    outer = Affine({Var("y"): factor} if factor else {}, const)
+    outer = AffineForm({Var("y"): factor} if factor else {}, const)
     guard = Guard(outer, "i", inner)
     for tap in range(5):
         first, last = guard.outs_inside(tap)
@@ -128,7 +131,10 @@ def test_outputs_for_which_a_guard_holds(factor: int, inner: int, const: int) ->
 
 def test_the_part_of_a_window_that_lies_inside() -> None:
     # Of 3 taps around 4 outputs the first of the first and the last of the last are outside.
-    guards = [Guard(Affine({Var("y"): 1}, -1), "i", 1), Guard(Affine({Var("y"): -1}, 4), "i", -1)]
+    guards = [
+        Guard(AffineForm({Var("y"): 1}, -1), "i", 1),
+        Guard(AffineForm({Var("y"): -1}, 4), "i", -1),
+    ]
     assert tiled_choice.inside(guards, 4, 3) == 10 / 12
     # Windows as large as files may claim take no time.
     assert 0 < tiled_choice.inside(guards, 10**9, 10**9) < 1

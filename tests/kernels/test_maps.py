@@ -15,8 +15,8 @@ from tests.kernels.tasks import assert_as_nest, memory_of, tasks_of
 from tests.plan.nets import Net
 from tests.turns import examples, in_turn
 from weft.dtypes import DType
-from weft.kernels import maps
-from weft.loops.nodes import Const, For, Kernel, Kind, Select
+from weft.kernels import elementwise
+from weft.loops.nodes import Const, For, Kernel, LoopKind, Select
 from weft.loops.walk import own_exprs, walk, walk_stmts
 from weft.plan.implementation import Implementation
 
@@ -31,7 +31,7 @@ def turned(*shape: int, perm: tuple[int, ...], beside: bool = False, dtype=DType
 
 
 def made(net: Net, value: str, machine: str = "x86-avx512") -> list[Implementation]:
-    found = [maps.generate(task) for task in tasks_of(net, value, machine=machine)]
+    found = [elementwise.generate(task) for task in tasks_of(net, value, machine=machine)]
     return [each for each in found if each is not None]
 
 
@@ -76,7 +76,7 @@ def mapped(draw: st.DrawFn) -> tuple[Net, str]:
 def test_maps_are_as_the_plain_loops(case, machine):
     net, value = case
     for task in tasks_of(net, value, machine=machine):
-        found = maps.generate(task)
+        found = elementwise.generate(task)
         if found is not None:
             assert_as_nest(task, found)
 
@@ -111,7 +111,7 @@ def test_vectors_are_as_wide_as_the_widest_of_their_values() -> None:
     net = Net()
     (found,) = made(net, net.op("Cast", net.input(4, 64), to=DType.U8))
     lanes = [each for each in walk_stmts(found.kernel.body) if isinstance(each, For)][-1]
-    assert lanes.kind is Kind.VECTOR
+    assert lanes.kind is LoopKind.VECTOR
     assert lanes.stop == Const(16, DType.I64)
 
 
@@ -130,7 +130,7 @@ def test_compiled_maps_are_as_interpreted(flavour: str, machine: str, tmp_path: 
     for shape, perm in SHAPES:
         for beside in (False, True):
             (task,) = tasks_of(*turned(*shape, perm=perm, beside=beside), machine=machine)
-            found = maps.generate(task)
+            found = elementwise.generate(task)
             assert found is not None
             memory = memory_of(task)
             arrays = {

@@ -11,8 +11,8 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
 from weft.kernels.examples import EXAMPLES, example_graph, op_named, parse_attributes, typical
+from weft.kernels.explain import layers_of
 from weft.kernels.key import layer_key
-from weft.kernels.offers import layers_of
 from weft.ops.table import OPS
 from weft.plan.choice import Measured, Reason
 from weft.plan.report import report

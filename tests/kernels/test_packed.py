@@ -17,17 +17,17 @@ from weft.codegen.flavours import FLAVOURS
 from weft.kernels import packed
 from weft.kernels.key import layer_key
 from weft.kernels.nest import Everywhere
-from weft.kernels.table import alternatives, generate, implementer, usual
+from weft.kernels.selection import alternatives, generate, implementer, usual
 from weft.kernels.task import Task
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.stats import stats
+from weft.plan.to_program import lower
 from weft.plan.traffic import traffic
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
-from weft.targets.table import target
+from weft.targets.find import target
 from weft.targets.target import Memory, Target
 
 

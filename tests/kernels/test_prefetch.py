@@ -22,7 +22,7 @@ from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.verify import verify
 from weft.loops.walk import index, substitute, walk_stmts
-from weft.targets.table import target
+from weft.targets.find import target
 
 SMALL = cached(target("x86-avx2"), (1024, 4096))
 

@@ -18,7 +18,7 @@ from tests.turns import examples, in_turn
 from weft.dtypes import DType
 from weft.kernels import nest, rows
 from weft.kernels.task import Task
-from weft.loops.nodes import For, Kernel, Kind, Local, Unary
+from weft.loops.nodes import For, Kernel, Local, LoopKind, Unary
 from weft.loops.walk import own_exprs, walk, walk_stmts
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
@@ -223,7 +223,7 @@ def test_rows_are_shared_by_threads():
     assert found is not None
     (loop,) = found.kernel.body
     assert isinstance(loop, For)
-    assert loop.kind is Kind.PARALLEL
+    assert loop.kind is LoopKind.PARALLEL
     assert loop.stop.value == 63
 
 

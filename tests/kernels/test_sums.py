@@ -14,20 +14,20 @@ from tests.plan.nets import Net
 from tests.turns import in_turn
 from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
-from weft.kernels import nest, table
+from weft.kernels import nest, selection
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.generator import Generator
 from weft.kernels.refusal import Refusal
-from weft.kernels.table import alternatives, generate, implementer, usual
+from weft.kernels.selection import alternatives, generate, implementer, usual
 from weft.kernels.task import Task
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.lower import lower
 from weft.plan.make import make
+from weft.plan.to_program import lower
 from weft.plugins import Kind, Table
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
-from weft.targets.table import target
+from weft.targets.find import target
 
 Made = tuple[Net, str]
 SEVERAL = (2, 3, 4, 6, 8, 16)
@@ -201,7 +201,7 @@ def test_a_named_alternative_is_taken_whatever_its_sums() -> None:
 def only_generator(monkeypatch: pytest.MonkeyPatch, generator: Generator) -> None:
     """Leaves one generator in the table."""
     known = Table(Kind.GENERATORS, {generator.name: generator}, lambda _, part: generator)
-    monkeypatch.setattr(table, "GENERATORS", known)
+    monkeypatch.setattr(selection, "GENERATORS", known)
     monkeypatch.setenv("WEFT_PLUGINS", "off")
 
 

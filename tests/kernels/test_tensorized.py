@@ -12,12 +12,12 @@ from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import nest
-from weft.kernels.table import usual
+from weft.kernels.selection import usual
 from weft.kernels.task import Task
 from weft.kernels.tensorized_choice import propose
 from weft.loops.nodes import Instruct
 from weft.loops.walk import reduces, walk_stmts
-from weft.targets.table import target
+from weft.targets.find import target
 
 Made = tuple[Net, str]
 FEATURES = ("dsp", "dsp vfp", "mve", "dotprod", "avx512_vnni")

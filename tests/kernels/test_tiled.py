@@ -13,7 +13,7 @@ from tests.plan.nets import Net
 from tests.turns import examples
 from weft.dtypes import DType
 from weft.kernels import tiled
-from weft.loops.nodes import For, Kernel, Kind, Local
+from weft.loops.nodes import For, Kernel, Local, LoopKind
 from weft.loops.text import show
 from weft.loops.walk import index, walk_stmts
 from weft.plan.implementation import Implementation
@@ -281,7 +281,7 @@ def test_tiles_fit_the_registers():
             assert registers // 2 <= positions * max(vectors, 2) < registers
 
 
-@pytest.mark.parametrize(("channels", "kind"), [(16, Kind.UNROLL), (64, Kind.SERIAL)])
+@pytest.mark.parametrize(("channels", "kind"), [(16, LoopKind.UNROLL), (64, LoopKind.SERIAL)])
 def test_tiles_are_unrolled_where_registers_hold_them(channels, kind):
     net = Net()
     x = net.input(1, 8, 12, 12)
@@ -295,5 +295,5 @@ def test_vectors_have_constant_extents():
     net = Net()
     for made in tiled_ones(net, net.conv(net.input(1, 3, 7, 7), 13)):
         for stmt in walk_stmts(made.kernel.body):
-            if isinstance(stmt, For) and stmt.kind is Kind.VECTOR:
+            if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR:
                 assert (stmt.start.value, stmt.stop.value) in {(0, n) for n in (8, 4, 2, 1)}

@@ -14,9 +14,9 @@ from weft.dtypes import DType
 from weft.kernels import tiled
 from weft.kernels.contraction import contraction_of
 from weft.kernels.guards import Guard
-from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
-from weft.loops.affine import Affine
-from weft.loops.nodes import For, Kind, Var
+from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.loops.affine import AffineForm
+from weft.loops.nodes import For, LoopKind, Var
 from weft.loops.walk import walk_stmts
 
 
@@ -43,17 +43,17 @@ def test_slender_blocks_hold_the_same_lanes_in_few_vectors(extent, lanes, vector
 
 
 def test_a_rest_is_cut_into_ever_narrower_vectors():
-    assert blocks_of(45, 8, 2) == [Block(0, 2, (8, 8)), Block(32, 1, (8, 4, 1))]
-    assert blocks_of(16, 8, 2) == [Block(0, 1, (8, 8))]
-    assert blocks_of(3, 8, 1) == [Block(0, 1, (2, 1))]
+    assert blocks_of(45, 8, 2) == [LaneBlock(0, 2, (8, 8)), LaneBlock(32, 1, (8, 4, 1))]
+    assert blocks_of(16, 8, 2) == [LaneBlock(0, 1, (8, 8))]
+    assert blocks_of(3, 8, 1) == [LaneBlock(0, 1, (2, 1))]
 
 
 def window(stride: int, dilation: int, pad: int, size: int) -> tuple[Guard, Guard]:
     """``0 <= stride * x + dilation * j - pad < size``."""
     x = Var("x")
     return (
-        Guard(Affine({x: stride}, -pad), "j", dilation),
-        Guard(Affine({x: -stride}, size - 1 + pad), "j", -dilation),
+        Guard(AffineForm({x: stride}, -pad), "j", dilation),
+        Guard(AffineForm({x: -stride}, size - 1 + pad), "j", -dilation),
     )
 
 
@@ -166,7 +166,7 @@ def test_scalars_are_held_where_vectors_are_too_many():
         each for each in walk_stmts(made.kernel.body) if isinstance(each, For) and each.var == "k"
     ]
     assert [type(each) for each in loop.body] == [For] * 6
-    assert all(isinstance(each, For) and each.kind is Kind.UNROLL for each in loop.body)
+    assert all(isinstance(each, For) and each.kind is LoopKind.UNROLL for each in loop.body)
     assert_as_nest(task, made)
 
 

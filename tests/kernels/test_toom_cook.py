@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from weft.kernels.toom_cook import (
     Matrix,
-    Program,
     Sum,
+    TransformProgram,
     filtering,
     most_outputs,
     straight_line,
@@ -33,7 +33,7 @@ def applied(matrix: Matrix, values: list[Fraction]) -> list[Fraction]:
     return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in matrix]
 
 
-def executed(program: Program, values: list[Fraction]) -> list[Fraction]:
+def executed(program: TransformProgram, values: list[Fraction]) -> list[Fraction]:
     known = list(values)
 
     def total(each: Sum) -> Fraction:

@@ -14,7 +14,7 @@ from tests.targets.made import cached
 from weft.dtypes import DType
 from weft.kernels import nest, winograd_choice
 from weft.kernels.convolution import Convolution, square_convolution
-from weft.kernels.table import alternatives, generate
+from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task
 from weft.kernels.tiled import usual_form
 from weft.kernels.tiled_choice import products, reduction
@@ -22,7 +22,7 @@ from weft.kernels.winograd_choice import cycles, propose, tiles_at_once
 from weft.loops.nodes import Local
 from weft.loops.walk import walk_stmts
 from weft.plan.implementation import FilterTransform
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def task_of(

@@ -19,9 +19,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Select,
     Stmt,
     Store,
@@ -150,7 +150,7 @@ def backwards(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         match stmt:
             case For(var, start, stop, body, kind):
                 body = backwards(body)
-                if kind in (Kind.PARALLEL, Kind.VECTOR, Kind.GRID):
+                if kind in (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.GRID):
                     last = Binary("sub", Binary("add", start, stop), index(1))
                     body = substitute_stmts(body, {var: Binary("sub", last, Var(var))})
                 done.append(replace(stmt, body=body))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.dtypes import DType
-from weft.loops.equality import Known, Numbering
 from weft.loops.nodes import Axis, Binary, Const, Load, Reduce, Unary, Var
 from weft.loops.text import show_expr
+from weft.loops.value_numbering import Numbering, ValueNumbers
 from weft.loops.walk import map_expr, rename_axes
 
 A, K = Var("a"), Var("k")
@@ -36,7 +36,7 @@ def test_numbering_costs_the_distinct_nodes():
 
 
 def test_the_largest_known_part_is_replaced():
-    known = Known()
+    known = ValueNumbers()
     known.add(TOTAL, Load("total", (), DType.F32))
     known.add(Unary("exp", TOTAL), Load("power", (), DType.F32))
     # Whatever the axis is called; a part of another op, or of another operand, stays.

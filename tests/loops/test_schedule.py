@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.loops.kernels import affine_nests, backwards, nests, results
 from tests.turns import examples
-from weft.loops.nodes import For, Kernel, Kind
+from weft.loops.nodes import For, Kernel, LoopKind
 from weft.loops.schedule import (
     ScheduleError,
     expand,
@@ -332,7 +332,7 @@ MOVING = "kernel k(n: i64[1] write, y: f32[9] write) { n[0] = 3  for i in 0..n[0
         (TRIANGLE, lambda k: split(k, "x", 2), "there is no loop x"),
         (TRIANGLE, lambda k: split(k, "i", 0), "the factor must be positive, it is 0"),
         (TRIANGLE, lambda k: reorder(k, ["i", "x"]), "reorder: there is no loop x"),
-        (TRIANGLE, lambda k: parallelize(k, "i", Kind.VECTOR), "a vector loop is not parallel"),
+        (TRIANGLE, lambda k: parallelize(k, "i", LoopKind.VECTOR), "a vector loop is not parallel"),
         (PAIR, lambda k: fuse(k, "i", "j"), "there is more than one loop inside i"),
         (PAIR, lambda k: reorder(k, ["j", "i"]), "there is more than one loop inside i"),
         (MOVING, lambda k: split(k, "i", 2), "i runs to what it stores in n"),
@@ -356,7 +356,7 @@ def test_blocks_of_one_buffer_are_apart():
     kernel = parse("""
     kernel k(y: f32[16] write) { for o in 0..4 { for i in 0..4 { y[o * 4 + i] = 1.0 } } }
     """)
-    assert parallelize(kernel, "o").body[0].kind is Kind.PARALLEL
+    assert parallelize(kernel, "o").body[0].kind is LoopKind.PARALLEL
     overlapping = parse("""
     kernel k(y: f32[17] write) { for o in 0..4 { for i in 0..5 { y[o * 4 + i] = 1.0 } } }
     """)

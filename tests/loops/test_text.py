@@ -27,9 +27,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Reduce,
     Select,
     Stmt,
@@ -95,7 +95,7 @@ def statements(draw: st.DrawFn, depth: int = 3) -> Stmt:
     match kind:
         case "for":
             start, stop = draw(expressions(2)), draw(expressions(2))
-            return For(draw(NAMES), start, stop, draw(body), draw(st.sampled_from(Kind)))
+            return For(draw(NAMES), start, stop, draw(body), draw(st.sampled_from(LoopKind)))
         case "if":
             return If(draw(expressions(2)), draw(body), draw(body))
         case "local":

@@ -9,7 +9,6 @@ import pytest
 
 from weft.dtypes import DType
 from weft.loops.bounds import unproven
-from weft.loops.equality import Numbering
 from weft.loops.nodes import (
     Axis,
     Binary,
@@ -28,8 +27,9 @@ from weft.loops.nodes import (
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.text import parse, show, show_expr
+from weft.loops.value_numbering import Numbering
 from weft.loops.walk import (
-    Names,
+    FreshNames,
     bound_vars,
     dtype_of,
     free_vars,
@@ -84,7 +84,7 @@ def test_substitution_is_simultaneous_and_stops_at_axes():
 
 def test_axes_are_renamed_with_what_they_bind():
     nested = Reduce("max", (Axis("k", 2),), Binary("add", TOTAL, Cast(DType.F16, K)))
-    renamed = rename_axes(nested, Names({"k"}))
+    renamed = rename_axes(nested, FreshNames({"k"}))
     assert show_expr(renamed) == "max(k_2:2 | sum(k_1:4 | x[a, k_1] * x[a, k_1]) + f16(k_2))"
 
 
@@ -98,7 +98,7 @@ def test_walks_cost_the_distinct_nodes():
 
 
 def test_names_are_not_handed_out_twice():
-    names = Names({"i"})
+    names = FreshNames({"i"})
     assert [names("i"), names("i"), names("j"), names("for")] == ["i_1", "i_2", "j", "for_1"]
 
 

@@ -21,10 +21,10 @@ from weft.match.pattern import (
     Link,
     Look,
     NodePattern,
-    Number,
     Other,
-    Part,
-    Repeat,
+    PatternNumber,
+    PatternPart,
+    PatternRepeat,
     Sequence,
     Statement,
     ValuePattern,
@@ -118,7 +118,7 @@ class Brute:
             name
             for s in self.query.statements
             for e in walk(s.expression)
-            if isinstance(e, Repeat) and e.most != 1
+            if isinstance(e, PatternRepeat) and e.most != 1
             for name in names_of(e.body)
             if names_of(e.body).count(name) == self.total[name] and name not in self.assigned
         }
@@ -128,7 +128,7 @@ class Brute:
         match e:
             case ValuePattern(name=name, kind="") if name in self.definitions:
                 return self.part(name, "", prefix)
-            case Part(name, own):
+            case PatternPart(name, own):
                 return self.part(name, own, prefix)
             case ValuePattern(name=name):
                 return replace(e, name=name if name in ("", "_") else prefix + name)
@@ -140,7 +140,7 @@ class Brute:
                 return Sequence(tuple(self.spelt(each, prefix) for each in parts))
             case Either(options):
                 return Either(tuple(self.spelt(each, prefix) for each in options))
-            case Repeat(body=body) | Look(body=body):
+            case PatternRepeat(body=body) | Look(body=body):
                 return replace(e, body=self.spelt(body, prefix))
             case _:
                 return e
@@ -247,7 +247,7 @@ class Brute:
                 return found
             case Either(options):
                 return set().union(*(self.paths(option, env, fixed) for option in options))
-            case Repeat():
+            case PatternRepeat():
                 return self.repeated(e, env)
             case Look():
                 seen = self.seen(e, env)
@@ -262,7 +262,7 @@ class Brute:
                     for v, wait in self.points
                     if v and self.leaves(v, source)
                 }
-            case ValuePattern() | Number():
+            case ValuePattern() | PatternNumber():
                 return self.valued(e, env)
             case NodePattern() | Other():
                 return self.noded(e, env, fixed)
@@ -291,7 +291,7 @@ class Brute:
             for b in begins.get(a.after, ())
         }
 
-    def repeated(self, e: Repeat, env: dict[str, str]) -> set[Path]:
+    def repeated(self, e: PatternRepeat, env: dict[str, str]) -> set[Path]:
         inner: set[Path] = set()
         own = [
             name
@@ -317,7 +317,7 @@ class Brute:
 
     def deeper(self, body: Expression, name: str) -> bool:
         return any(
-            isinstance(each, Repeat)
+            isinstance(each, PatternRepeat)
             and each.most != 1
             and names_of(each.body).count(name) == self.total[name]
             for each in walk(body)
@@ -343,12 +343,12 @@ class Brute:
         names = [param.name for param in OPS[maker.op].outputs]
         return place == port if isinstance(port, int) else names[place] == port
 
-    def valued(self, e: ValuePattern | Number, env: dict[str, str]) -> set[Path]:
+    def valued(self, e: ValuePattern | PatternNumber, env: dict[str, str]) -> set[Path]:
         if isinstance(e, ValuePattern) and e.name in self.captures:
             return self.noded(NodePattern("*", capture=e.name), env, True)
         found: set[Path] = set()
         for value, wait in self.points:
-            if isinstance(e, Number):
+            if isinstance(e, PatternNumber):
                 array = self.graph.constants.get(value)
                 if array is not None and array.size == 1 and array.reshape(-1)[0] == e.value:
                     found.add(Path((value, wait), (value, wait), (), *[frozenset()] * 3))

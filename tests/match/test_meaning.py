@@ -22,7 +22,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.match.conditions import Predicate
 from weft.match.parse import GRAMMAR, _Lines
-from weft.match.pattern import Expression, Look, Repeat, children
+from weft.match.pattern import Expression, Look, PatternRepeat, children
 from weft.match.query import Matches, query
 from weft.match.view import Match
 from weft.ops.table import OPS
@@ -324,7 +324,7 @@ def test_all_are_the_longest_of_their_kind(graph: Graph, text: str) -> None:
 
 def names_outside_of_repetitions(brute: Brute) -> list[str]:
     def outside(expression: Expression) -> list[str]:
-        if isinstance(expression, Repeat | Look):
+        if isinstance(expression, PatternRepeat | Look):
             return []
         name = getattr(expression, "capture", getattr(expression, "name", ""))
         return [name, *(n for each in children(expression) for n in outside(each))]

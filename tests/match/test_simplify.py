@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.match.test_matcher import graph_of
 from weft.match.compile import compile_query
 from weft.match.parse import parse
-from weft.match.pattern import Repeat
+from weft.match.pattern import PatternRepeat
 from weft.match.query import query
 from weft.match.simplify import simplified
 
 MOST = 30
 
 
-def counts(repeat: Repeat, end: int = MOST) -> set[int]:
+def counts(repeat: PatternRepeat, end: int = MOST) -> set[int]:
     return set(range(repeat.least, (end if repeat.most is None else repeat.most) + 1))
 
 
@@ -27,8 +27,8 @@ def test_counts_stay_the_same(least: int, more: int | None, low: int, span: int 
     inner = "" if span is None else low + span
     (statement,) = parse(f"(Relu{{{low},{inner}}}){{{least},{outer}}}").statements
     repeat = statement.expression
-    assert isinstance(repeat, Repeat)
-    assert isinstance(repeat.body, Repeat)
+    assert isinstance(repeat, PatternRepeat)
+    assert isinstance(repeat.body, PatternRepeat)
     reached: set[int] = set()
     sums = {0}
     for rounds in range(MOST + 1):
@@ -36,8 +36,8 @@ def test_counts_stay_the_same(least: int, more: int | None, low: int, span: int 
             reached |= sums
         sums = {a + b for a in sums for b in counts(repeat.body) if a + b <= MOST}
     new = simplified(statement).expression
-    assert isinstance(new, Repeat)
-    simple = not isinstance(new.body, Repeat)
+    assert isinstance(new, PatternRepeat)
+    simple = not isinstance(new.body, PatternRepeat)
     without_gaps = reached == set(range(min(reached), max(reached) + 1))
     assert simple == without_gaps
     if simple:

@@ -17,7 +17,7 @@ import weft
 from scripts.qlinear import Rewriter
 from tests.models import tiny
 from weft.codegen.emit import Files
-from weft.targets.table import features, target
+from weft.targets.find import features, target
 
 pytestmark = tiny.needed
 

@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.api import Net
 from weft.errors import UserError
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.text import show
 from weft.ir.types import parse_type
 from weft.ir.verify import verify
@@ -29,7 +29,7 @@ def x(name: str = "x") -> Value:
 def test_the_graph_of_a_function() -> None:
     graph = trace(lambda x: weft.ops.relu(x + 1), [X], "small")
     verify(graph, lambda node, graph: OPS[node.op].infer(call_of(node, graph.types)))
-    assert graph.history == (Entry("build", "2 nodes by hand"),)
+    assert graph.history == (HistoryEntry("build", "2 nodes by hand"),)
     assert show(graph).splitlines()[2:] == [
         "  const %add.b: f32[] = [1.0]",
         "  %add_out: f32[2,3]  = Add(%x, %add.b)  # add",

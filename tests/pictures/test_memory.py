@@ -5,14 +5,14 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 from weft.pictures.memory import ARENA, LEFT, RIGHT, TOP, WIDTH, memory_map
-from weft.plan.report import Place, Row, Span
+from weft.plan.report import LayerSpan, MemoryPlace, Row
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPANS = [
-    Span("a", "Conv", 0, 1, 0, 64, "a f32[16] <&>"),
-    Span("b", "Relu", 1, 3, 64, 64),
-    Span("s", "scratch", 2, 2, 0, 32),
-    Span("none", "Relu", 0, 3, 0, 0),
+    LayerSpan("a", "Conv", 0, 1, 0, 64, "a f32[16] <&>"),
+    LayerSpan("b", "Relu", 1, 3, 64, 64),
+    LayerSpan("s", "scratch", 2, 2, 0, 32),
+    LayerSpan("none", "Relu", 0, 3, 0, 0),
 ]
 
 
@@ -60,16 +60,22 @@ ROWS = [
         "map",
         "only",
         reads,
-        (Place("y", "f32[4]", "output", 0, 16),) if step == 3 else (),
+        (MemoryPlace("y", "f32[4]", "output", 0, 16),) if step == 3 else (),
         "",
         0,
         64,
     )
     for step, (op, reads) in enumerate(
         (
-            ("Conv", (Place("image", "f32[8]", "input", 0, 32), Place("w", "", "weights", 0, 99))),
-            ("Relu", (Place("part", "f32[4]", "input", 0, 16, "image"),)),
-            ("Gemm", (Place("w2", "", "weights", 0, 1000),)),
+            (
+                "Conv",
+                (
+                    MemoryPlace("image", "f32[8]", "input", 0, 32),
+                    MemoryPlace("w", "", "weights", 0, 99),
+                ),
+            ),
+            ("Relu", (MemoryPlace("part", "f32[4]", "input", 0, 16, "image"),)),
+            ("Gemm", (MemoryPlace("w2", "", "weights", 0, 1000),)),
             ("Softmax", ()),
         )
     )
@@ -109,7 +115,7 @@ def test_inputs_outputs_and_weights_are_shown():
 
 def test_a_name_is_cut_to_its_box():
     name = "a_very_long_name_of_a_value_that_does_not_fit"
-    spans = [Span(name, "Conv", step, step, 64 * step, 64) for step in range(14)]
+    spans = [LayerSpan(name, "Conv", step, step, 64 * step, 64) for step in range(14)]
     said = texts(memory_map("net", spans, 14, 14 * 64, 14 * 64))
     assert name not in said
     assert sum("…" in each and each.endswith("_fit") for each in said) == 14

@@ -8,8 +8,8 @@ import pytest
 
 from weft.dtypes import DType
 from weft.ir.types import TensorType
-from weft.pictures import weights as weights_module
-from weft.pictures.weights import BINS, summaries, summary
+from weft.pictures import constants as weights_module
+from weft.pictures.constants import BINS, summaries, summary
 
 
 def of(array: np.ndarray):

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weft.ir.graph import Graph
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.loops.nodes import Buffer, Kernel
 from weft.loops.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.interpret import run
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.plan import Plan
-from weft.plan.program import Address, Program, Repeat, Step
-from weft.targets.table import target
+from weft.plan.program import Address, Program, ProgramStep, Repeat
+from weft.plan.to_program import lower
+from weft.targets.find import target
 
 
 def plan_of(graph: Graph, machine: str = "x86-avx512") -> Plan:
@@ -37,7 +37,7 @@ def program_of(graph: Graph, machine: str = "x86-avx512") -> Program:
     return program
 
 
-def assert_apart(program: Program, steps: Sequence[Step]) -> None:
+def assert_apart(program: Program, steps: Sequence[ProgramStep]) -> None:
     """No call reads what it writes: the compiler is told so."""
     kernels = {each.name: each for each in program.functions if isinstance(each, Kernel)}
     for step in steps:

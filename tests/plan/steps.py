@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from weft.plan.liveness import Step
+from weft.plan.liveness import MemoryStep
 
 
 @st.composite
-def programs(draw: st.DrawFn, most: int = 7) -> tuple[list[Step], dict[str, int], frozenset[str]]:
+def programs(
+    draw: st.DrawFn, most: int = 7
+) -> tuple[list[MemoryStep], dict[str, int], frozenset[str]]:
     """Random programs: some roots are written in two parts, some taken over in place."""
     count = draw(st.integers(1, most))
     sizes = {"in": draw(st.integers(0, 5))}
     written: dict[str, set[int]] = {"in": set()}
-    steps: list[Step] = []
+    steps: list[MemoryStep] = []
     for place in range(count):
         reads = draw(st.sets(st.sampled_from(sorted(written)), max_size=3))
         new = draw(st.booleans()) or place == 0
@@ -30,7 +32,7 @@ def programs(draw: st.DrawFn, most: int = 7) -> tuple[list[Step], dict[str, int]
         before = frozenset().union(*(written[root] for root in reads))
         pairs = draw(st.permutations([(target, root) for root in sorted(reads)]))
         steps.append(
-            Step(
+            MemoryStep(
                 before,
                 tuple(sorted(reads)),
                 (target,),

@@ -10,21 +10,21 @@ from tests.targets.made import cached
 from weft.codegen.calls import walk_calls
 from weft.codegen.flavours import flavour_named
 from weft.ir.graph import Graph
-from weft.kernels.chains import fuser
-from weft.kernels.table import implementer
+from weft.kernels.fusion_depth import fuser
+from weft.kernels.selection import implementer
 from weft.loops.nodes import Kernel
 from weft.loops.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.interpret import run
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.plan import Plan
+from weft.plan.to_program import lower
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
-from weft.targets.table import target
+from weft.targets.find import target
 from weft.targets.target import Target
 
 SMALL = cached(target("x86-avx2"), (1024, 8192), name="small")

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from tests.plan.nets import Net, RandomNet
 from tests.plan.planned import assert_apart
 from weft.ir.graph import Graph
-from weft.kernels.chains import fuser
-from weft.kernels.table import implementer
+from weft.kernels.fusion_depth import fuser
+from weft.kernels.selection import implementer
 from weft.loops.nodes import Kernel
 from weft.loops.verify import verify
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.interpret import run
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.program import Region
 from weft.plan.storage import REORDER
-from weft.targets.table import target
+from weft.plan.to_program import lower
+from weft.targets.find import target
 
 CALLS = 3
 

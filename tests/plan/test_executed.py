@@ -6,7 +6,7 @@ import pytest
 
 from tests.plan.nets import Net
 from weft.dtypes import DType
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.loops.definition import naive
 from weft.loops.nodes import Access, Buffer
 from weft.loops.text import parse
@@ -14,7 +14,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
 from weft.plan.executed import executed
 from weft.plan.make import make
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def of(body: str) -> int | None:

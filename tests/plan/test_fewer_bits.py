@@ -16,15 +16,15 @@ from weft.plan.fewer_bits import (
     SIGN,
     SIZE,
     SPARE,
+    EncodedPart,
+    EncodedWindow,
     FewerBits,
-    Part,
-    Window,
     window_of,
     word_rows,
 )
 
 
-def unpacked(words: np.ndarray, rows: int, window: Window) -> np.ndarray:
+def unpacked(words: np.ndarray, rows: int, window: EncodedWindow) -> np.ndarray:
     """The weights of a block, as kernels take them apart."""
     first = np.uint32(window.first << FRACTION)
     whole = rows // GROUP * GROUP
@@ -76,12 +76,12 @@ def test_every_weight_comes_back(seed, rows, lanes, small, across, start):
     blocks, width = lanes - start, 1
     if blocks % 2 == 0:
         blocks, width = blocks // 2, 2
-    made: dict[Part, np.ndarray] = {}
-    for part in Part:
+    made: dict[EncodedPart, np.ndarray] = {}
+    for part in EncodedPart:
         packing = FewerBits(array.shape, axis, start, blocks, width, window, part)
         made[part] = packing.apply(array)
         assert packing.bytes == made[part].nbytes
-    words, places, changes = (made[part] for part in Part)
+    words, places, changes = (made[part] for part in EncodedPart)
     assert words.dtype == places.dtype == np.uint32
     for block in range(blocks):
         lane = slice(start + block * width, start + (block + 1) * width)
@@ -107,23 +107,23 @@ def test_what_is_not_finite_has_no_window(wrong):
 def test_a_window_is_looked_for_once():
     weights = np.ones((9, 3), np.float32)
     found = window_of(weights, weights.shape, 1)
-    assert found == Window(112, 0)
+    assert found == EncodedWindow(112, 0)
     assert window_of(weights, weights.shape, 1) is found
     # Another array may come to lie where one was.
     for value in range(1, 20):
         other = np.full((9, 3), 2.0**value, np.float32)
-        assert window_of(other, other.shape, 1) == Window(112 + value, 0)
+        assert window_of(other, other.shape, 1) == EncodedWindow(112 + value, 0)
         del other
 
 
 def test_very_small_weights_have_a_window_of_normal_numbers():
     weights = np.full((9, 3), 1e-37, np.float32)
     weights[3, 1] = 1e-39
-    assert window_of(weights, weights.shape, 1) == Window(1, 1)
+    assert window_of(weights, weights.shape, 1) == EncodedWindow(1, 1)
 
 
 def test_more_small_weights_than_were_counted_are_our_mistake():
     weights = np.zeros((9, 3), np.float32)
-    packing = FewerBits((9, 3), 1, 0, 1, 3, Window(112, 2), Part.PLACES)
+    packing = FewerBits((9, 3), 1, 0, 1, 3, EncodedWindow(112, 2), EncodedPart.PLACES)
     with pytest.raises(InternalError, match="more weights are outside"):
         packing.apply(weights)

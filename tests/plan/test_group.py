@@ -9,7 +9,7 @@ from weft.loops.nodes import Const, Load, Reduce
 from weft.loops.walk import walk
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import Group, form
+from weft.plan.fusion import Group, form
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from tests.plan.steps import programs
 from tests.turns import examples
-from weft.plan.liveness import Step, lifetimes, peak
+from weft.plan.liveness import MemoryStep, lifetimes, peak
 from weft.plan.memory import live_bytes
 from weft.plan.order import best_order
 
@@ -42,7 +42,10 @@ def test_what_shares_memory_is_never_needed_twice(program):
 
 
 def test_scratch_gets_an_interval_of_its_own():
-    steps = [Step(frozenset(), (), ("scratch_0",), (), 7), Step(frozenset({0}), ("scratch_0",))]
+    steps = [
+        MemoryStep(frozenset(), (), ("scratch_0",), (), 7),
+        MemoryStep(frozenset({0}), ("scratch_0",)),
+    ]
     found = lifetimes([0, 1], steps, {"scratch_0": 3}).intervals
     assert [(each.name, each.bytes, each.first, each.last) for each in found] == [
         ("scratch_0", 3, 0, 1),

@@ -15,8 +15,8 @@ from weft.loops.nodes import Kernel
 from weft.loops.text import parse, show
 from weft.plan.implementation import Packing
 from weft.plan.interpret import run
-from weft.plan.lower import identifier, in_place, lower
 from weft.plan.program import Address, CallStep, ExternFunction, Program, Region, Repeat
+from weft.plan.to_program import identifier, in_place, lower
 
 
 def calls(program: Program) -> list[str]:

@@ -11,13 +11,13 @@ from tests.plan.planned import plan_of
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import Symbol, TensorType
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 from weft.plan.make import make, words
 from weft.plan.plan import Plan
 from weft.plan.program import Region
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def in_place(plan: Plan) -> dict[str, str]:

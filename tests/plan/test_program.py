@@ -17,7 +17,7 @@ from weft.ir.graph import Graph
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.plan.interpret import run
-from weft.plan.lower import lower
+from weft.plan.to_program import lower
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from weft.frontends.onnx import load
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.report import HEADINGS, cells, report, size, spans, summary, text
 from weft.rewrite.recipes import simplify
-from weft.targets.table import target
+from weft.targets.find import target
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 

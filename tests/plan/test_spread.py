@@ -10,7 +10,7 @@ from weft.dtypes import DType
 from weft.ir.types import TensorType
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import form
+from weft.plan.fusion import form
 from weft.plan.spread import gap_of
 from weft.plan.storage import Storage, assign
 from weft.plan.strides import packed

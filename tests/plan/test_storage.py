@@ -14,10 +14,10 @@ from weft.loops.shapes import row_major
 from weft.loops.walk import walk
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.group import Group, form
+from weft.plan.fusion import Group, form
 from weft.plan.program import Region
 from weft.plan.storage import Storage, assign
-from weft.plan.strides import View, order_of, packed, reshaped
+from weft.plan.strides import StridedView, order_of, packed, reshaped
 from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
 
 
@@ -100,18 +100,18 @@ def test_movement_is_a_view():
     wide = net.op("Expand", net.op("Unsqueeze", part, axes=(1,)), shape=(3, 5, 4))
     first, second = net.several("Split", [x], 2, axis=1, split=(2, 4))
     found = storage_of(net, *used(net, turned, part, wide, first, second)).views
-    assert found[turned] == View(x, 0, (1, 6))
-    assert found[part] == View(x, 1, (2, 6))
-    assert found[wide] == View(x, 1, (2, 0, 6))
-    assert found[first] == View(x, 0, (6, 1))
-    assert found[second] == View(x, 2, (6, 1))
+    assert found[turned] == StridedView(x, 0, (1, 6))
+    assert found[part] == StridedView(x, 1, (2, 6))
+    assert found[wide] == StridedView(x, 1, (2, 0, 6))
+    assert found[first] == StridedView(x, 0, (6, 1))
+    assert found[second] == StridedView(x, 2, (6, 1))
 
 
 def test_what_walks_backwards_is_copied():
     net = Net()
     x = net.op("Tanh", net.input(6))
     back = net.op("Slice", x, starts=(-1,), ends=(-7,), axes=(0,), steps=(-1,))
-    assert storage_of(net, *used(net, back)).views[back] == View(back, 0, (1,))
+    assert storage_of(net, *used(net, back)).views[back] == StridedView(back, 0, (1,))
 
 
 def test_a_reshape_is_a_view_where_memory_allows():
@@ -121,8 +121,8 @@ def test_a_reshape_is_a_view_where_memory_allows():
     turned = net.op("Transpose", x, perm=(1, 0))
     mixed = net.op("Reshape", turned, shape=(2, 12))
     found = storage_of(net, *used(net, flat, turned, mixed)).views
-    assert found[flat] == View(x, 0, (12, 1))
-    assert found[mixed] == View(mixed, 0, (12, 1))
+    assert found[flat] == StridedView(x, 0, (12, 1))
+    assert found[mixed] == StridedView(mixed, 0, (12, 1))
 
 
 def test_views_of_inputs_and_constants_cost_nothing():
@@ -142,9 +142,9 @@ def test_parts_are_windows_of_the_whole():
     left, right = net.conv(x, 2), net.conv(x, 3)
     whole = net.op("Concat", left, right, axis=1)
     found = storage_of(net, net.conv(whole, 2)).views
-    assert found[whole] == View(whole, 0, (45, 1, 15, 5))
-    assert found[left] == View(whole, 0, (45, 1, 15, 5))
-    assert found[right] == View(whole, 2, (45, 1, 15, 5))
+    assert found[whole] == StridedView(whole, 0, (45, 1, 15, 5))
+    assert found[left] == StridedView(whole, 0, (45, 1, 15, 5))
+    assert found[right] == StridedView(whole, 2, (45, 1, 15, 5))
 
 
 def test_windows_of_windows_of_a_whole():
@@ -153,8 +153,8 @@ def test_windows_of_windows_of_a_whole():
     pair = net.op("Concat", *parts[1:], axis=1)
     whole = net.op("Concat", *parts, axis=1)
     found = storage_of(net, *used(net, pair, whole)).views
-    assert found[pair] == View(whole, 3, (9, 1))
-    assert found[parts[2]] == View(whole, 6, (9, 1))
+    assert found[pair] == StridedView(whole, 3, (9, 1))
+    assert found[parts[2]] == StridedView(whole, 6, (9, 1))
 
 
 # --- outputs --------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_outputs_have_memory_of_their_own_as_the_caller_sees_them():
     found = storage_of(net, *outputs)
     for value in outputs:
         assert found.roots[value].region is Region.OUTPUT
-        assert found.views[value] == View(value, 0, row_major(found.types[value].dims))
+        assert found.views[value] == StridedView(value, 0, row_major(found.types[value].dims))
 
 
 def test_an_image_for_the_caller_is_written_channels_last_first():
@@ -207,8 +207,8 @@ def test_elementwise_results_lie_as_their_operand():
     turned = net.op("Transpose", x, perm=(1, 0))
     made = net.op("Exp", turned)
     found = storage_of(net, *used(net, made, turned, x)).views
-    assert found[turned] == View(x, 0, (1, 6))
-    assert found[made] == View(made, 0, (1, 6))
+    assert found[turned] == StridedView(x, 0, (1, 6))
+    assert found[made] == StridedView(made, 0, (1, 6))
 
 
 def test_results_lie_as_the_operand_whose_axes_they_walk_in_another_order():
@@ -267,8 +267,8 @@ def test_a_factor_that_would_be_read_with_gaps_is_copied():
     fast = net.op("Slice", net.input(6, 9), starts=(0,), ends=(5,), axes=(1,))
     slow = net.op("Transpose", net.input(5, 6), perm=(1, 0))
     found = storage_of(net, net.op("MatMul", x, fast), net.op("MatMul", x, slow)).views
-    assert found[fast] == View("x_1", 0, (9, 1))
-    assert found[slow] == View(slow, 0, (5, 1))
+    assert found[fast] == StridedView("x_1", 0, (9, 1))
+    assert found[slow] == StridedView(slow, 0, (5, 1))
 
 
 def test_c_bodies_read_packed_operands():
@@ -303,7 +303,7 @@ def test_heads_lie_where_a_reshape_joins_them():
     joined = net.op("Reshape", turned, shape=(7, 12))
     storage = storage_of(net, net.op("MatMul", joined, net.constant(12, 6)))
     assert storage.views[mixed].strides[1:] == (4, 12, 1)
-    assert storage.views[joined] == View(mixed, 0, (12, 1))
+    assert storage.views[joined] == StridedView(mixed, 0, (12, 1))
     assert len(storage.steps) == 2
 
 

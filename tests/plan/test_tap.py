@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tests.plan.nets import Net
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
-from weft.plan.lower import lower
+from weft.plan.instrument import tap
 from weft.plan.make import make
-from weft.plan.tap import tap
+from weft.plan.to_program import lower
 from weft.runtime.library import build
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def skips() -> tuple[Net, tuple[str, ...]]:

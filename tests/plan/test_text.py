@@ -23,10 +23,10 @@ from weft.ir.graph import Graph
 from weft.kernels.key import layer_key
 from weft.plan.choice import Measured, Reason
 from weft.plan.diff import diff
-from weft.plan.lower import lower
 from weft.plan.parse import GRAMMAR, parse
 from weft.plan.plan import Plan, written
 from weft.plan.text import RESERVED
+from weft.plan.to_program import lower
 
 TARGETS = ("generic", "x86-avx512")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.plan.nets import Net
 from weft.dtypes import DType
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.stats import stats
 from weft.plan.traffic import Traffic, traffic
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def planned(net: Net, *outputs: str) -> tuple[Plan, list[Traffic]]:

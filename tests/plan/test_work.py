@@ -13,9 +13,9 @@ from weft.loops.nodes import (
     Expr,
     For,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Stmt,
     Store,
     Unary,
@@ -34,7 +34,7 @@ from weft.targets.target import DESKTOP
 F32, I64 = DType.F32, DType.I64
 
 
-def over(var: str, extent: int, *body: Stmt, kind: Kind = Kind.PARALLEL) -> For:
+def over(var: str, extent: int, *body: Stmt, kind: LoopKind = LoopKind.PARALLEL) -> For:
     return For(var, Const(0, I64), Const(extent, I64), body, kind)
 
 
@@ -58,7 +58,7 @@ def stages(made: Kernel) -> list[int]:
     return [len(stage.stmts) for stage in stages_of(made)]
 
 
-HEAVY = over("k", 2000, copy("y", "x"), kind=Kind.SERIAL)
+HEAVY = over("k", 2000, copy("y", "x"), kind=LoopKind.SERIAL)
 
 
 def test_nested_loops_are_one_range_as_far_as_that_is_worth_it() -> None:
@@ -75,9 +75,9 @@ def test_only_perfect_nests_with_constant_bounds_are_cut() -> None:
     store = copy("y", "x")
     two = over("i", 3, over("j", 4, store), over("j", 2, store))
     assert extents(kernel(two)) == {0: (3,)}
-    triangle = For("j", Const(0, I64), Var("i"), (store,), Kind.PARALLEL)
+    triangle = For("j", Const(0, I64), Var("i"), (store,), LoopKind.PARALLEL)
     assert extents(kernel(over("i", 3, triangle))) == {0: (3,)}
-    assert extents(kernel(over("i", 3, over("j", 4, store), kind=Kind.SERIAL))) == {}
+    assert extents(kernel(over("i", 3, over("j", 4, store), kind=LoopKind.SERIAL))) == {}
     assert extents(kernel(store)) == {}
     assert extents(kernel(over("i", 0, store))) == {}
 
@@ -105,7 +105,7 @@ def test_locals_are_nobody_elses() -> None:
 
 
 def test_serial_statements_do_not_wait_for_one_another() -> None:
-    first, then = (over("i", 8, copy(*names), kind=Kind.SERIAL) for names in ("yx", "zy"))
+    first, then = (over("i", 8, copy(*names), kind=LoopKind.SERIAL) for names in ("yx", "zy"))
     last = over("i", 8, copy("w", "z"))
     assert stages(kernel(first, then)) == [2]
     assert stages(kernel(first, then, last)) == [2, 1]
@@ -125,7 +125,7 @@ def test_scratch_of_several_statements_is_shared() -> None:
     both = kernel(fill, use, access=Access.SCRATCH)
     assert shared_scratch(both) == {"y"}
     assert stages(both) == [1, 1]
-    serial = (over("i", 8, copy(*names), kind=Kind.SERIAL) for names in ("yx", "zy"))
+    serial = (over("i", 8, copy(*names), kind=LoopKind.SERIAL) for names in ("yx", "zy"))
     first_parts = kernel(over("i", 8, copy("z", "x")), *serial, access=Access.SCRATCH)
     assert shared_scratch(first_parts) == frozenset()
     assert stages(first_parts) == [3]
@@ -138,7 +138,7 @@ def test_more_trips_are_more_work() -> None:
     store = copy("y", "x")
     one, ten = cycles((over("i", 1, store),)), cycles((over("i", 10, store),))
     assert ten == pytest.approx(10 * one)
-    lanes = over("i", 16, store, kind=Kind.VECTOR)
+    lanes = over("i", 16, store, kind=LoopKind.VECTOR)
     assert cycles((lanes,)) == pytest.approx(one)
     hard = Store("y", (Var("i"),), Unary("exp", Load("x", (Var("i"),), F32)))
     assert cycles((over("i", 10, hard),)) > 5 * ten
@@ -162,7 +162,7 @@ def test_shared_expressions_count_once() -> None:
 def test_moving_data_is_work() -> None:
     """Lanes are computed at once, but all come from memory; what is not read does not come."""
     size = 1 << 20
-    lanes = over("i", 16, copy("y", "x"), kind=Kind.VECTOR)
+    lanes = over("i", 16, copy("y", "x"), kind=LoopKind.VECTOR)
     streamed = kernel(over("k", size // 16, lanes), size=size)
     assert work_of(streamed) > 4 * cycles(streamed.body)
     assert work_of(kernel(lanes, size=size)) < 100
@@ -173,25 +173,25 @@ def test_parts() -> None:
     share = work_of(busy) // DESKTOP.part
     assert share == 0
     assert parts_of(busy, 8) == (1,)
-    heavier = kernel(over("i", 6, over("j", 100, HEAVY, kind=Kind.SERIAL)))
+    heavier = kernel(over("i", 6, over("j", 100, HEAVY, kind=LoopKind.SERIAL)))
     assert work_of(heavier) > 8 * DESKTOP.part
     assert parts_of(heavier, 1) == (1,)
     assert parts_of(heavier, 4) == (4,)
     # No more parts than there are iterations.
     assert parts_of(heavier, 100) == (6,)
     # And no more than it is worth.
-    middling = kernel(over("i", 1000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
-    many = kernel(over("i", 80000, over("j", 4, copy("y", "x"), kind=Kind.SERIAL)))
+    middling = kernel(over("i", 1000, over("j", 4, copy("y", "x"), kind=LoopKind.SERIAL)))
+    many = kernel(over("i", 80000, over("j", 4, copy("y", "x"), kind=LoopKind.SERIAL)))
     assert parts_of(middling, 64) == (1,)
     assert 1 < parts_of(many, 64)[0] < 64
 
 
 def test_parts_of_stages() -> None:
     """Each as it is worth it."""
-    slow = over("i", 6, over("j", 100, HEAVY, kind=Kind.SERIAL))
+    slow = over("i", 6, over("j", 100, HEAVY, kind=LoopKind.SERIAL))
     light = over("i", 6, copy("z", "y"))
     assert parts_of(kernel(slow, light), 4) == (4, 1)
     assert parts_of(kernel(light, light), 4) == (1,)
-    again = over("i", 6, over("j", 100, over("k", 2000, copy("y", "y")), kind=Kind.SERIAL))
+    again = over("i", 6, over("j", 100, over("k", 2000, copy("y", "y")), kind=LoopKind.SERIAL))
     assert parts_of(kernel(*[again] * MOST_STAGES), 4) == (4,) * MOST_STAGES
     assert parts_of(kernel(*[again] * (MOST_STAGES + 1)), 4) == (1,)

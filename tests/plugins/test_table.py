@@ -22,7 +22,7 @@ from weft.plugins import Kind, Table, Unusable, found
 from weft.rewrite.recipes import PIPELINE, pipeline, simplify
 from weft.rewrite.rule import Exactness
 from weft.runtime.identity import digest_self
-from weft.targets.table import target
+from weft.targets.find import target
 
 __all__ = ["install"]
 

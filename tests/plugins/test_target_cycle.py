@@ -6,7 +6,7 @@ import pytest
 
 from tests.plugins.installed import Install, install
 from weft.errors import UserError
-from weft.targets.table import target
+from weft.targets.find import target
 
 __all__ = ["install"]
 

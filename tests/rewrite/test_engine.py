@@ -17,7 +17,7 @@ from tests.rewrite.checks import (
 )
 from tests.turns import examples
 from weft.ir.graph import Graph
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.verify import verify
 from weft.rewrite.engine import rewrite
 from weft.rewrite.recipes import PIPELINE, RULES, simplify
@@ -45,7 +45,7 @@ def test_to_a_fixed_point_with_names_and_history() -> None:
     )
     done, log = rewrite(graph, [NEGATIONS])
     assert nodes_of(done) == ["%a: f32[2] = Abs(%x)", "%f: f32[2] = Exp(%a)"]
-    assert done.history == (Entry("rewrite", "cancel-negations (2)"),)
+    assert done.history == (HistoryEntry("rewrite", "cancel-negations (2)"),)
     assert [str(each) for each in log.fired] == [
         "cancel-negations at c (bit-exact)",
         "cancel-negations at e (bit-exact)",

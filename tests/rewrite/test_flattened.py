@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.rewrite.checks import check, check_refused, simplified
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.rewrite.flattened import RULES
-from weft.targets.table import target
+from weft.targets.find import target
 
 _POOL = "MaxPool(%i) {kernel=(2, 2), strides=(2, 2)}"
 

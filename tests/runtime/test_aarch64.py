@@ -18,7 +18,7 @@ from tests.kernels.test_grid import drawn, trials_of
 from tests.models import networks
 from tests.plan.nets import Net
 from tests.runtime.standalone import standalone
-from weft.targets.table import target
+from weft.targets.find import target
 
 MACHINE = "aarch64-neon"
 FLAGS = ("-O1", *target(MACHINE).flags, "-static", "-w")

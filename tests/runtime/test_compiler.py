@@ -24,7 +24,7 @@ from weft.runtime.compiler import (
     require_atomics,
     require_vectors,
 )
-from weft.targets.table import target
+from weft.targets.find import target
 
 
 def program(folder: Path, name: str, says: str) -> Path:

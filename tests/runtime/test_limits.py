@@ -8,7 +8,7 @@ from weft.plan.stats import Work
 from weft.plan.traffic import Traffic
 from weft.runtime.cache import Cache
 from weft.runtime.limits import Level, Limits, cache_sizes, limits
-from weft.targets.table import target
+from weft.targets.find import target
 
 LEVELS = (Level("L1", 1000, 100.0), Level("L2", 10_000, 50.0), Level("DRAM", 0, 10.0))
 LIMITS = Limits("a processor", 64, 1, 200.0, LEVELS)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from weft.runtime.cache import Damaged
-from weft.runtime.memory import HUGE_PAGE, Memory, content
+from weft.runtime.memory import HUGE_PAGE, RunMemory, content
 from weft.runtime.seal import seal
 
 
 @pytest.mark.parametrize("size", [1, 4096, HUGE_PAGE // 2, HUGE_PAGE + 1, 3 * HUGE_PAGE])
 def test_memory_is_zero_writeable_and_aligned(size: int) -> None:
-    memory = Memory(size)
+    memory = RunMemory(size)
     array = np.frombuffer(memory.view(), np.uint8)
     assert array.size == size
     assert not array.any()

@@ -23,7 +23,7 @@ from weft.codegen.fork import FORK_HELPERS
 from weft.plan.program import CallStep
 from weft.runtime.compiler import find_compiler, host_flags
 from weft.runtime.library import Library, build
-from weft.targets.table import target
+from weft.targets.find import target
 
 CALLERS = 8
 NAMES = ["digits", pytest.param("kws_float", marks=tiny.needed)]
@@ -135,7 +135,7 @@ def test_children_have_threads_of_their_own() -> None:
 def test_the_interpreter_ends_while_threads_wait() -> None:
     script = (
         "import sys, numpy, weft\n"
-        "from weft.plan import lower, work\n"
+        "from weft.plan import to_program, work\n"
         "from weft.targets.target import Costs\n"
         "one = Costs(part=1)\n"
         "lower.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"

@@ -9,18 +9,18 @@ import pytest
 
 from tests.plan.nets import Net
 from weft.errors import UserError
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.clock import TICKS, clocked
-from weft.plan.lower import lower
 from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.stats import stats
+from weft.plan.to_program import lower
 from weft.runtime.library import build
 from weft.runtime.limits import Level, Limits
 from weft.runtime.profile import node_times, profile
-from weft.targets.table import target
+from weft.targets.find import target
 
 LIMITS = Limits("a processor", 16, 1, 10.0, (Level("L1", 1 << 15, 100.0), Level("DRAM", 0, 1.0)))
 

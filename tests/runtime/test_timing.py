@@ -9,10 +9,10 @@ import pytest
 
 from tests.plan.nets import Net
 from weft.errors import InternalError
-from weft.kernels.table import implementer
+from weft.kernels.selection import implementer
 from weft.ops.table import OPS
-from weft.plan.lower import lower
 from weft.plan.make import make
+from weft.plan.to_program import lower
 from weft.runtime.library import build
 from weft.runtime.timing import (
     Loop,
@@ -24,7 +24,7 @@ from weft.runtime.timing import (
     microseconds,
     summary,
 )
-from weft.targets.table import target
+from weft.targets.find import target
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 

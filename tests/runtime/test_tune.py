@@ -14,7 +14,7 @@ from tests.plan.nets import Net
 from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
 from weft.kernels.layers import Layer, layers_of
-from weft.kernels.table import alternatives
+from weft.kernels.selection import alternatives
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.plan import Plan
@@ -23,7 +23,7 @@ from weft.runtime import tune as tuning
 from weft.runtime.choices import Choices
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.tune import Setup, fastest, kind_of, kinds, siblings, tune
-from weft.targets.table import host
+from weft.targets.find import host
 
 pytestmark = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"),

@@ -16,7 +16,7 @@ from weft.ir.graph import Node
 from weft.ir.types import parse_type
 from weft.ops.control import ScanAttributes
 from weft.ops.table import OPS
-from weft.surgery.members import At, Place, carried, placed
+from weft.surgery.members import MemberAt, MemberPlace, carried, placed
 
 Function = Callable[[weft.Value], weft.Value]
 
@@ -166,21 +166,44 @@ def test_what_is_given_to_all_members() -> None:
 # --- where members are ----------------------------------------------------------------------
 
 
-def at(op: str, inputs: dict[str, str], output: str, place: Place, **attributes: object) -> At:
+def at(
+    op: str, inputs: dict[str, str], output: str, place: MemberPlace, **attributes: object
+) -> MemberAt:
     record = OPS[op]
     types = {name: parse_type(type) for name, type in {**inputs, "y": output}.items()}
     node = Node("node", op, tuple(inputs), ("y",), record.attributes(**attributes))
-    return At(node, types, 2, {"x": place})
+    return MemberAt(node, types, 2, {"x": place})
 
 
 KEEPS = [
-    ("Relu", {"x": "f32[24,5]"}, "f32[24,5]", Place(0, 4), {}, Place(0, 4)),
-    ("Transpose", {"x": "f32[24,5]"}, "f32[5,24]", Place(0, 4), {}, Place(1, 4)),
-    ("Softmax", {"x": "f32[4,5]"}, "f32[4,5]", Place(0, 1), {"axis": 1}, Place(0, 1)),
-    ("ReduceMean", {"x": "f32[4,5]"}, "f32[4,1]", Place(0, 1), {"axes": (1,)}, Place(0, 1)),
-    ("MatMul", {"x": "f32[4,2,3]", "w": "f32[3,5]"}, "f32[4,2,5]", Place(0, 2), {}, Place(0, 2)),
-    ("Reshape", {"x": "f32[3,8,5]"}, "f32[24,5]", Place(1, 4), {"shape": (24, 5)}, Place(0, 4)),
-    ("Shape", {"x": "f32[2,5]"}, "i64[1]", Place(0, 1), {"start": 1}, None),
+    ("Relu", {"x": "f32[24,5]"}, "f32[24,5]", MemberPlace(0, 4), {}, MemberPlace(0, 4)),
+    ("Transpose", {"x": "f32[24,5]"}, "f32[5,24]", MemberPlace(0, 4), {}, MemberPlace(1, 4)),
+    ("Softmax", {"x": "f32[4,5]"}, "f32[4,5]", MemberPlace(0, 1), {"axis": 1}, MemberPlace(0, 1)),
+    (
+        "ReduceMean",
+        {"x": "f32[4,5]"},
+        "f32[4,1]",
+        MemberPlace(0, 1),
+        {"axes": (1,)},
+        MemberPlace(0, 1),
+    ),
+    (
+        "MatMul",
+        {"x": "f32[4,2,3]", "w": "f32[3,5]"},
+        "f32[4,2,5]",
+        MemberPlace(0, 2),
+        {},
+        MemberPlace(0, 2),
+    ),
+    (
+        "Reshape",
+        {"x": "f32[3,8,5]"},
+        "f32[24,5]",
+        MemberPlace(1, 4),
+        {"shape": (24, 5)},
+        MemberPlace(0, 4),
+    ),
+    ("Shape", {"x": "f32[2,5]"}, "i64[1]", MemberPlace(0, 1), {"start": 1}, None),
 ]
 
 
@@ -189,22 +212,36 @@ def test_where_members_go(
     op: str,
     inputs: dict[str, str],
     output: str,
-    place: Place,
+    place: MemberPlace,
     attributes: dict[str, object],
-    wanted: Place | None,
+    wanted: MemberPlace | None,
 ) -> None:
     found = carried(at(op, inputs, output, place, **attributes))
     assert found == ({} if wanted is None else {"y": wanted})
 
 
 MEET = [
-    ("Softmax", {"x": "f32[4,5]"}, "f32[4,5]", Place(0, 1), {"axis": 0}, "would meet"),
-    ("ReduceMean", {"x": "f32[4,5]"}, "f32[1,5]", Place(0, 1), {"axes": (0,)}, "would meet"),
-    ("CumSum", {"x": "f32[4,5]"}, "f32[4,5]", Place(0, 1), {"axis": 0}, "would meet"),
-    ("Add", {"x": "f32[4,5]", "w": "f32[4,5]"}, "f32[4,5]", Place(0, 1), {}, "treated alike"),
-    ("Shape", {"x": "f32[2,5]"}, "i64[2]", Place(0, 1), {}, "depends on the size of the batch"),
-    ("Reshape", {"x": "f32[2,6]"}, "f32[3,4]", Place(0, 1), {"shape": (3, 4)}, "would be split"),
-    ("NonZero", {"x": "f32[2,5]"}, "i64[2,10]", Place(0, 1), {}, "it cannot be told"),
+    ("Softmax", {"x": "f32[4,5]"}, "f32[4,5]", MemberPlace(0, 1), {"axis": 0}, "would meet"),
+    ("ReduceMean", {"x": "f32[4,5]"}, "f32[1,5]", MemberPlace(0, 1), {"axes": (0,)}, "would meet"),
+    ("CumSum", {"x": "f32[4,5]"}, "f32[4,5]", MemberPlace(0, 1), {"axis": 0}, "would meet"),
+    ("Add", {"x": "f32[4,5]", "w": "f32[4,5]"}, "f32[4,5]", MemberPlace(0, 1), {}, "treated alike"),
+    (
+        "Shape",
+        {"x": "f32[2,5]"},
+        "i64[2]",
+        MemberPlace(0, 1),
+        {},
+        "depends on the size of the batch",
+    ),
+    (
+        "Reshape",
+        {"x": "f32[2,6]"},
+        "f32[3,4]",
+        MemberPlace(0, 1),
+        {"shape": (3, 4)},
+        "would be split",
+    ),
+    ("NonZero", {"x": "f32[2,5]"}, "i64[2,10]", MemberPlace(0, 1), {}, "it cannot be told"),
 ]
 
 
@@ -213,7 +250,7 @@ def test_what_does_not_keep_members_apart(
     op: str,
     inputs: dict[str, str],
     output: str,
-    place: Place,
+    place: MemberPlace,
     attributes: dict[str, object],
     reason: str,
 ) -> None:
@@ -228,16 +265,16 @@ def test_a_scan_over_the_members() -> None:
     node = Node("scan", "Scan", ("s", "x"), ("t", "y"), ScanAttributes(body, 1, 1))
     known = {name: parse_type(type) for name, type in types.items()}
     with pytest.raises(UserError, match="one by one"):
-        carried(At(node, known, 2, {"x": Place(0, 1)}))
+        carried(MemberAt(node, known, 2, {"x": MemberPlace(0, 1)}))
     with pytest.raises(UserError, match="members of the batch would not be treated alike"):
-        carried(At(node, known, 3, {"x": Place(1, 1)}))
-    found = carried(At(node, known, 3, {"x": Place(1, 1)}, {"s"}))
-    assert found == {"t": Place(0, 1), "y": Place(1, 1)}
+        carried(MemberAt(node, known, 3, {"x": MemberPlace(1, 1)}))
+    found = carried(MemberAt(node, known, 3, {"x": MemberPlace(1, 1)}, {"s"}))
+    assert found == {"t": MemberPlace(0, 1), "y": MemberPlace(1, 1)}
 
 
 def test_the_place_in_another_shape() -> None:
-    assert placed((3, 8, 5), behind=20, batch=2) == Place(1, 4)
-    assert placed((24, 5), behind=20, batch=2) == Place(0, 4)
-    assert placed((6, 20), behind=20, batch=2) == Place(0, 1)
+    assert placed((3, 8, 5), behind=20, batch=2) == MemberPlace(1, 4)
+    assert placed((24, 5), behind=20, batch=2) == MemberPlace(0, 4)
+    assert placed((6, 20), behind=20, batch=2) == MemberPlace(0, 1)
     assert placed((2, 2, 5), behind=5, batch=4) is None
     assert placed((1, 4), behind=4, batch=1) is None

@@ -11,7 +11,7 @@ import weft
 from tests.surgery.nets import block, check, image, run
 from weft import layers
 from weft.errors import UserError
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 
 X = image(1, 3, 8, 8)
 
@@ -52,10 +52,10 @@ def test_the_history_says_what_made_the_parts() -> None:
     net = weft.trace(weft.ops.relu, "f32[2]")
     whole = weft.merge({"a": net.insert("x", weft.ops.neg), "b": net}, {})
     assert whole.history == (
-        Entry("build", "a: 1 nodes by hand"),
-        Entry("insert", "a: neg on x"),
-        Entry("build", "b: 1 nodes by hand"),
-        Entry("merge", "a, b"),
+        HistoryEntry("build", "a: 1 nodes by hand"),
+        HistoryEntry("insert", "a: neg on x"),
+        HistoryEntry("build", "b: 1 nodes by hand"),
+        HistoryEntry("merge", "a, b"),
     )
 
 

@@ -11,7 +11,7 @@ import weft
 from tests.surgery.nets import block, check, image, run
 from weft import layers
 from weft.errors import UserError
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.types import parse_type
 from weft.ops.trace import trace
 
@@ -29,7 +29,7 @@ def test_delete_takes_what_only_it_needed() -> None:
         ["Conv", "Relu", "Tanh", "Sigmoid"]
     )
     assert [*net.graph.constants] == ["conv.weight", "conv.bias"]
-    assert net.history[-1] == Entry("delete", "sum")
+    assert net.history[-1] == HistoryEntry("delete", "sum")
     relu = np.maximum(run(block().with_outputs(["c"]).graph, X)[0], 0)
     np.testing.assert_allclose(run(net.graph, X)[0], 1 / (1 + np.exp(-relu)), rtol=1e-6)
 

@@ -14,7 +14,7 @@ import weft
 from tests.surgery.nets import block, check, image, run
 from weft import layers
 from weft.errors import UserError
-from weft.surgery.weights import load_weights
+from weft.surgery.exchange_weights import load_weights
 
 X = image(1, 3, 8, 8)
 

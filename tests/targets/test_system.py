@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft.targets import system
-from weft.targets.table import host, runs_here, target
+from weft.targets.find import host, runs_here, target
 
 AVX512 = "sse2 avx2 fma bmi2 avx512f avx512bw avx512cd avx512dq avx512vl"
 Fake = Callable[..., None]

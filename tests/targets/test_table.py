@@ -12,7 +12,7 @@ import weft
 from tests.models import networks
 from weft.errors import UserError
 from weft.targets import system
-from weft.targets.table import SIMD, TARGETS, host, target
+from weft.targets.find import SIMD, TARGETS, host, target
 
 AVX2 = frozenset("sse2 avx avx2 fma bmi2".split())
 AVX512 = AVX2 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 import weft
-from weft.targets.table import target
+from weft.targets.find import target
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 

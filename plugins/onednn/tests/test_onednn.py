@@ -19,12 +19,12 @@ from weft.kernels.generators import GENERATORS, checked_libraries
 from weft.kernels.key import layer_key
 from weft.kernels.layers import layers_of
 from weft.kernels.refusal import Refusal
-from weft.kernels.table import alternatives, usual
+from weft.kernels.selection import alternatives, usual
 from weft.kernels.task import Task
 from weft.plan.implementation import Blocking
 from weft.plan.report import report
 from weft.runtime.library import Library, build
-from weft.targets.table import host
+from weft.targets.find import host
 from weft_onednn.calls import GENERATOR
 from weft_onednn.library import VARIABLE, layout_name, onednn
 from weft_onednn.shape import Recognized, recognize

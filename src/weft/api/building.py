@@ -25,7 +25,7 @@ from weft.runtime.threads import thread_count
 from weft.runtime.tune import Setup, Tuning
 from weft.runtime.tune import tune as measure
 from weft.screen import several
-from weft.targets.table import host, runs_here
+from weft.targets.find import host, runs_here
 from weft.targets.target import Target
 
 

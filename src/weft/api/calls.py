@@ -12,7 +12,7 @@ from weft.api.streams import Stream
 from weft.errors import UserError
 from weft.ir.buffers import ArrayLike
 from weft.runtime.library import Library
-from weft.runtime.memory import Memory
+from weft.runtime.memory import RunMemory
 
 
 class Calls:
@@ -66,7 +66,7 @@ class Calls:
         inputs: Sequence[ArrayLike | Mapping[str, ArrayLike]],
         out: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | None,
         named: Mapping[str, ArrayLike],
-        state: Memory,
+        state: RunMemory,
     ) -> np.ndarray | Outputs:
         given = self.inputs(inputs, named) if inputs or named else ()
         written = None if out is None else self.written(out)

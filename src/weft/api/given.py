@@ -11,7 +11,7 @@ from weft.plan.plan import Plan, written
 from weft.plan.text import PlanText, refused
 from weft.plan.written import facts_of
 from weft.runtime.threads import thread_count
-from weft.targets.table import target as find_target
+from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
 MOST_BYTES = 1 << 28

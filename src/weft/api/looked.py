@@ -23,10 +23,10 @@ from weft.match.query import query as ask
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.options import Options, PlanKeywords, chosen
-from weft.plan.lower import lower
+from weft.plan.instrument import tap
 from weft.plan.stats import GraphStats
 from weft.plan.stats import stats as stats_of
-from weft.plan.tap import tap
+from weft.plan.to_program import lower
 from weft.reporting import announce
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build

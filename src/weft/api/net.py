@@ -25,7 +25,7 @@ from weft.api.streams import Stream, checked_states
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph, counted, facts_of
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
 from weft.ops.resolve import resolved
 from weft.options import CompileKeywords, Inputs, Options, TuneKeywords, chosen
@@ -138,7 +138,7 @@ class Net(Shown):
         return self.graph.constants
 
     @property
-    def history(self) -> tuple[Entry, ...]:
+    def history(self) -> tuple[HistoryEntry, ...]:
         """The edits, rewrites and recipes that made the graph."""
         return self.graph.history
 

@@ -27,10 +27,10 @@ from weft.errors import UserError, nearest
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
 from weft.ir.graph import Graph
-from weft.kernels.chains import fuser, named_fuser
+from weft.kernels.explain import ExplainedLayer, layers_of
+from weft.kernels.fusion_depth import fuser, named_fuser
 from weft.kernels.nest import Everywhere
-from weft.kernels.offers import Layer, layers_of
-from weft.kernels.table import implementer, named_implementer
+from weft.kernels.selection import implementer, named_implementer
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.options import (
@@ -42,18 +42,18 @@ from weft.options import (
     chosen,
 )
 from weft.plan.choice import Measured
-from weft.plan.given import Given, fits
-from weft.plan.lower import identifier, lower
+from weft.plan.given import GivenDecisions, fits
 from weft.plan.make import make, planned
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import report, spans
+from weft.plan.to_program import identifier, lower
 from weft.reporting import announce
 from weft.rewrite.recipes import tidy
 from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
-from weft.targets.table import runs_here
-from weft.targets.table import target as find_target
+from weft.targets.find import runs_here
+from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
 RUNS = 4
@@ -131,7 +131,7 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     without = without_values(net, asked.parameters)
     graph = expanded(without, machine, exact=asked.exact, plain=asked.plain).graph
     fits(text, graph)
-    decisions = Given(
+    decisions = GivenDecisions(
         text.body,
         named_implementer(machine, threads=threads, exact=asked.exact, libraries=asked.libraries),
         named_fuser(machine, threads=threads, exact=asked.exact),
@@ -154,7 +154,7 @@ def implementations(
     node: str = "",
     options: Options | None = None,
     **keywords: Unpack[PlanKeywords],
-) -> list[Layer]:
+) -> list[ExplainedLayer]:
     """The alternatives for each layer, the refusals with reasons, and what the plan chose.
 
     Args:

@@ -13,7 +13,7 @@ from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.graph import Graph
 from weft.ir.naming import require_mapping
 from weft.plan.program import State
-from weft.runtime.memory import Memory
+from weft.runtime.memory import RunMemory
 from weft.screen import Screen, Shown, some
 
 Call = Callable[..., np.ndarray | Outputs]
@@ -62,7 +62,7 @@ def _fault(graph: Graph, value: str, output: object) -> str:
     return f"{output} is an output twice" if graph.outputs.count(str(output)) > 1 else ""
 
 
-def arrays_of(states: Sequence[State], memory: Memory) -> dict[str, np.ndarray]:
+def arrays_of(states: Sequence[State], memory: RunMemory) -> dict[str, np.ndarray]:
     """The states by the inputs' names, as arrays over their memory."""
     data = np.frombuffer(memory.view(), np.uint8)
     return {
@@ -86,7 +86,7 @@ class Stream(Shown):
         call: runs the net; takes the memory as ``state``.
     """
 
-    def __init__(self, name: str, states: Sequence[State], memory: Memory, call: Call) -> None:
+    def __init__(self, name: str, states: Sequence[State], memory: RunMemory, call: Call) -> None:
         self._name, self._call, self._memory = name, call, memory
         self._lock = threading.Lock()
         self.state: Mapping[str, np.ndarray] = arrays_of(states, memory)

@@ -19,7 +19,7 @@ from weft.cli.output import State, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
 from weft.options import Options
-from weft.plan.lower import lower
+from weft.plan.to_program import lower
 from weft.runtime.compiler import find_compiler
 from weft.runtime.library import Library, build
 from weft.runtime.timing import Timing, from_c, from_python, measure, microseconds

@@ -14,7 +14,7 @@ from weft.cli.options import json_option, was_given, wide_option
 from weft.cli.output import State, table, write_json
 from weft.errors import UserError
 from weft.plan.report import size
-from weft.runtime.cache import Cache, Entry
+from weft.runtime.cache import Cache, CacheEntry
 from weft.runtime.record import MadeFor, made_for
 
 _KINDS = {".so": "library", ".bin": "weights", ".net": "record", ".file": "checked file"}
@@ -36,7 +36,7 @@ def _names(path: Path, known: Mapping[str, list[MadeFor]]) -> list[MadeFor]:
     return [] if name in _SHARED else [MadeFor(name)]
 
 
-def _record(entry: Entry, known: Mapping[str, list[MadeFor]]) -> dict[str, object]:
+def _record(entry: CacheEntry, known: Mapping[str, list[MadeFor]]) -> dict[str, object]:
     return {
         "path": str(entry.path),
         "kind": _kind(entry.path),
@@ -46,7 +46,7 @@ def _record(entry: Entry, known: Mapping[str, list[MadeFor]]) -> dict[str, objec
     }
 
 
-def _cells(entry: Entry, known: Mapping[str, list[MadeFor]], now: float) -> tuple[str, ...]:
+def _cells(entry: CacheEntry, known: Mapping[str, list[MadeFor]], now: float) -> tuple[str, ...]:
     names = _names(entry.path, known)
     models = dict.fromkeys(Path(each.model).name for each in names)
     options = dict.fromkeys(each.options for each in names if each.options)

@@ -17,8 +17,8 @@ from weft.errors import UserError
 from weft.ir.short_names import names_of
 from weft.ir.types import parse_type
 from weft.kernels.examples import example_graph, op_named, parse_attributes
+from weft.kernels.explain import ExplainedLayer
 from weft.kernels.generators import GENERATORS
-from weft.kernels.offers import Layer
 from weft.ops.table import OPS
 from weft.options import Options
 from weft.plan.choice import Answer
@@ -143,7 +143,7 @@ def _cycles(cycles: float | None) -> str:
 _DROP = ("refused by", "makes", "alternatives", "cycles")
 
 
-def _overview(layers: Sequence[Layer], names: Mapping[str, str]) -> None:
+def _overview(layers: Sequence[ExplainedLayer], names: Mapping[str, str]) -> None:
     rows: list[tuple[str, ...]] = []
     for layer in layers:
         offered = [each for answer in layer.answers for each in answer.alternatives]
@@ -164,7 +164,7 @@ def _overview(layers: Sequence[Layer], names: Mapping[str, str]) -> None:
     table(headings, rows, (4, 5), _DROP)
 
 
-def _layer(layer: Layer, names: Mapping[str, str]) -> None:
+def _layer(layer: ExplainedLayer, names: Mapping[str, str]) -> None:
     say(f"{names[layer.name]} {layer.type}: {' + '.join(layer.ops)}")
     say(f"nodes: {', '.join(names[each] for each in layer.nodes)}")
     say(f"chosen: {layer.scheme}{f' ({layer.reason})' if layer.reason else ''}")

@@ -19,15 +19,15 @@ from weft.ops.table import OPS
 from weft.options import Options
 from weft.pictures.file import write_picture
 from weft.pictures.roofline import Dot, Roof, roofline
-from weft.plan.lower import lower
 from weft.plan.plan import Plan
 from weft.plan.report import size
+from weft.plan.to_program import lower
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.runtime.limits import Limits, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.runtime.timing import microseconds
-from weft.targets.table import host, runs_here
+from weft.targets.find import host, runs_here
 from weft.targets.target import Target
 
 _HEADINGS = (

@@ -17,7 +17,7 @@ from weft.cli.files import parse_bytes
 from weft.codegen.flavours import FLAVOURS
 from weft.options import Options
 from weft.runtime.threads import MOST_THREADS
-from weft.targets.table import SIMD
+from weft.targets.find import SIMD
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -19,7 +19,7 @@ from weft.pictures.file import write_picture
 from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
 from weft.plan.plan import Plan, written
-from weft.plan.report import Place, Report, Row, report, size, spans, summary
+from weft.plan.report import MemoryPlace, Report, Row, report, size, spans, summary
 
 _PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")
 _PLAN = ("step", "does", "scheme", "reads", "writes", "makes", "at", "in place of")
@@ -43,7 +43,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def _at(place: Place) -> str:
+def _at(place: MemoryPlace) -> str:
     counted = place.region in ("arena", "state")
     return f"{place.region}+{place.offset}" if counted else place.region
 

@@ -19,7 +19,7 @@ from weft.plugins import Failed, Loaded, Table
 from weft.plugins.skeletons import SKELETONS, entry_name, write_skeleton
 from weft.recipes import ALL as RECIPES
 from weft.rewrite.recipes import PLUGINS as RULES
-from weft.targets.table import ALL as TARGETS
+from weft.targets.find import ALL as TARGETS
 
 TABLES: tuple[Table[Any], ...] = (
     OPS,

@@ -18,8 +18,8 @@ from weft.ops.table import OPS
 from weft.plugins import Table
 from weft.rewrite.recipes import PLUGINS, all_rules
 from weft.runtime.limits import Level, known_levels
-from weft.targets.table import ALL, host
-from weft.targets.table import target as find_target
+from weft.targets.find import ALL, host
+from weft.targets.find import target as find_target
 from weft.targets.target import Memory, Target
 
 Costs: TypeAlias = tuple[tuple[str, float], ...]

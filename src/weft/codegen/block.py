@@ -8,7 +8,7 @@ from weft.codegen import tree as c
 
 
 @dataclass
-class Block:
+class BlockWriter:
     """A C block being written.
 
     Attributes:
@@ -61,8 +61,8 @@ def boundary(statement: c.Statement) -> bool:
     """Whether memory may change here, or other statements begin or end."""
     match statement:
         case c.Assign(target):
-            return isinstance(target, c.Memory | c.Index)
-        case c.For() | c.If() | c.Braced() | c.Barrier() | c.Evaluate():
+            return isinstance(target, c.CMemory | c.Index)
+        case c.CFor() | c.CIf() | c.Braced() | c.Barrier() | c.Evaluate():
             return True
         case _:
             return False

@@ -10,7 +10,7 @@ from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import Access
-from weft.plan.program import Address, CallStep, ExternFunction, Function, Region, Step
+from weft.plan.program import Address, CallStep, ExternFunction, Function, ProgramStep, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _moved(base: str, offset: int, steps: Sequence[tuple[str, int]]) -> str:
 
 
 def walk_calls(
-    steps: Sequence[Step], counts: Mapping[str, int] | None = None
+    steps: Sequence[ProgramStep], counts: Mapping[str, int] | None = None
 ) -> Iterator[tuple[CallStep, Mapping[str, int]]]:
     """Every call with the counts of the repetitions around it."""
     counts = counts or {}
@@ -106,7 +106,7 @@ def walk_calls(
 
 
 def aliased_parameters(
-    functions: Mapping[str, Function], steps: Sequence[Step]
+    functions: Mapping[str, Function], steps: Sequence[ProgramStep]
 ) -> dict[str, frozenset[str]]:
     """For each function the parameters that overlap one that is written, in some call."""
     found: dict[str, set[str]] = {name: set() for name in functions}

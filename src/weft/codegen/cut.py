@@ -7,16 +7,16 @@ from functools import partial
 from math import prod
 
 from weft.codegen import tree as c
-from weft.codegen.block import Block
+from weft.codegen.block import BlockWriter
 from weft.codegen.flavours import Dialect
 from weft.codegen.linear import atom
-from weft.codegen.value import Value
-from weft.codegen.writer import Writer
+from weft.codegen.value import CValue
+from weft.codegen.writer import StatementWriter
 from weft.loops.nodes import Kernel, Stmt
-from weft.plan.work import Range, Stage
+from weft.plan.work import Range, WorkStage
 
 
-class PartWriter(Writer):
+class PartWriter(StatementWriter):
     """Writes the statements of one stage of a kernel of which a thread runs its part.
 
     Attributes:
@@ -35,7 +35,7 @@ class PartWriter(Writer):
         """Names of the parameters that say what to run."""
         return [self.part, self.parts]
 
-    def cut(self, stage: Stage, block: Block) -> None:
+    def cut(self, stage: WorkStage, block: BlockWriter) -> None:
         """Ranges, of which each part does a share, and the rest, which is the first part's."""
         whole: list[Stmt] = []
         count = 0
@@ -49,44 +49,44 @@ class PartWriter(Writer):
             count += 1
         self._first_part(whole, block)
 
-    def _first_part(self, stmts: Sequence[Stmt], block: Block) -> None:
+    def _first_part(self, stmts: Sequence[Stmt], block: BlockWriter) -> None:
         if stmts:
-            inner = Block()
+            inner = BlockWriter()
             self.block(stmts, inner)
-            test = c.Binary("==", c.Name(self.part), c.Number("0"))
-            block.add(c.If(test, self._close(inner, block)))
+            test = c.CBinary("==", c.Name(self.part), c.CNumber("0"))
+            block.add(c.CIf(test, self._close(inner, block)))
 
-    def _share(self, cut: Range, block: Block, early: bool) -> None:
+    def _share(self, cut: Range, block: BlockWriter, early: bool) -> None:
         """This part's share of a range; what is left over goes to the first parts or the last."""
-        outer = Block()
+        outer = BlockWriter()
         alone = len(cut.loops) == 1
-        moved, start = alone and cut.starts[0], c.Number(str(cut.starts[0]))
+        moved, start = alone and cut.starts[0], c.CNumber(str(cut.starts[0]))
         first, last = self._names.fresh("first"), self._names.fresh("last")
         self._keep(outer, (first, last))
         for name, step in ((first, 0), (last, 1)):
-            total, parts = c.Number(str(cut.total)), c.Name(self.parts)
+            total, parts = c.CNumber(str(cut.total)), c.Name(self.parts)
             number: c.Node = c.Name(self.part)
-            number = c.Binary("-", parts, number) if early else number
+            number = c.CBinary("-", parts, number) if early else number
             if step:
-                number = c.Binary("-" if early else "+", number, c.Number(str(step)))
+                number = c.CBinary("-" if early else "+", number, c.CNumber(str(step)))
             share: c.Node = c.Helper("weft_first", (total, number, parts))
             if early:
-                share = c.Binary("-", c.Binary("+", start, total) if moved else total, share)
+                share = c.CBinary("-", c.CBinary("+", start, total) if moved else total, share)
             elif moved:
-                share = c.Binary("+", start, share)
+                share = c.CBinary("+", start, share)
             outer.declare(c.Declare("int", name, share))
         if alone:
             low, high = cut.starts[0], cut.starts[0] + cut.total
-            begin, stop = (Value(c.Name(name), "int", low, high) for name in (first, last))
+            begin, stop = (CValue(c.Name(name), "int", low, high) for name in (first, last))
             self._loop(cut.loops[0], begin, stop, outer)
         else:
             self._flat(cut, first, last, outer)
         block.add(c.Braced(self._close(outer, block)))
 
-    def _flat(self, cut: Range, first: str, last: str, block: Block) -> None:
+    def _flat(self, cut: Range, first: str, last: str, block: BlockWriter) -> None:
         """One loop over what several would run through."""
         at = self._loop_variable("at", "int")
-        inner = Block()
+        inner = BlockWriter()
         run = partial(self.block, cut.body, inner)
         places: dict[str, c.Node] = {}
         for number, (loop, extent, start) in enumerate(
@@ -94,7 +94,7 @@ class PartWriter(Writer):
         ):
             name = self._names.fresh(loop.var)
             places[name] = _plus(_place(at, cut.extents, number), start)
-            value = atom(Value(c.Name(name), "int", start, start + extent - 1))
+            value = atom(CValue(c.Name(name), "int", start, start + extent - 1))
             run = partial(self._with_value, loop.var, value, run)
         self._keep(inner, places)
         self.scope.loops |= set(map(c.Name, places))
@@ -108,12 +108,12 @@ class PartWriter(Writer):
             c.mentions(statement, used)
         # Before the pointers that the block begins with.
         body = [*(c.Declare("int", name, places[name]) for name in places if name in used), *body]
-        block.add(c.For("int", at, c.Name(first), c.Name(last), body))
+        block.add(c.CFor("int", at, c.Name(first), c.Name(last), body))
         block.inner.add(at)
         if self._flavour.loop_declarations:
             self._names.release(at)
 
-    def _keep(self, block: Block, names: Iterable[str]) -> None:
+    def _keep(self, block: BlockWriter, names: Iterable[str]) -> None:
         """Constants of a block: free again at its end, if no loop variable is declared above it."""
         if self._flavour.loop_declarations:
             block.names += names
@@ -124,9 +124,9 @@ class PartWriter(Writer):
 def _place(at: str, extents: Sequence[int], number: int) -> c.Node:
     """A variable of perfectly nested loops at an iteration of them all."""
     below = prod(extents[number + 1 :])
-    node = c.Binary("/", c.Name(at), c.Number(str(below))) if below > 1 else c.Name(at)
-    return c.Binary("%", node, c.Number(str(extents[number]))) if number else node
+    node = c.CBinary("/", c.Name(at), c.CNumber(str(below))) if below > 1 else c.Name(at)
+    return c.CBinary("%", node, c.CNumber(str(extents[number]))) if number else node
 
 
 def _plus(node: c.Node, number: int) -> c.Node:
-    return c.Binary("+", node, c.Number(str(number))) if number else node
+    return c.CBinary("+", node, c.CNumber(str(number))) if number else node

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.codegen.value import Value, known
+from weft.codegen.value import CValue, known
 
 
-def truth(holds: bool) -> Value:
+def truth(holds: bool) -> CValue:
     """A bool that is known."""
     return known(int(holds))
 

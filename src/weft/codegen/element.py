@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.codegen import tree as c
-from weft.codegen.linear import Linear
+from weft.codegen.linear import LinearAddress
 from weft.codegen.slots import Slot
 
 
-class Element(c.Memory):
+class Element(c.CMemory):
     """An element of a buffer, or a whole vector from there on; ``offset`` is in elements."""
 
     __slots__ = ("offset", "slot")
 
     def __init__(
-        self, slot: Slot, name: str, offset: Linear, vector: str, load: bool, pooled: bool
+        self, slot: Slot, name: str, offset: LinearAddress, vector: str, load: bool, pooled: bool
     ) -> None:
         super().__init__(name, vector, load, pooled)
         self.slot, self.offset = slot, offset

@@ -16,7 +16,7 @@ from weft.codegen.fork import tasks_of
 from weft.codegen.interface import Interface, header_text, interface_of, stack_lines
 from weft.codegen.layout import comment, includes, wrap_all
 from weft.codegen.literals import array_lines, array_names, storage_of
-from weft.codegen.naming import STORAGE, Names
+from weft.codegen.naming import STORAGE, CNames
 from weft.codegen.run import Runs, open_function
 from weft.codegen.source import source_text
 from weft.codegen.stack import CallGraph, Stack, call_graph, estimate
@@ -119,7 +119,7 @@ class _Emission:
         blob = blob and not (program.preparation and not self._weights)
         self._blob = pack(self._weights, program.alignment) if blob else None
         self._formals = {each.name: formals(each) for each in program.functions}
-        names = Names([f"{program.name}_{word}" for word in ("run", "open", "prepare", "reset")])
+        names = CNames([f"{program.name}_{word}" for word in ("run", "open", "prepare", "reset")])
         split = parts != 1
         prefix = f"{program.name}_" if split else ""
         linkage = "" if split else f"static {flavour.apart}"

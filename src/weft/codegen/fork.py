@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from weft.codegen.calls import Formal, walk_calls
 from weft.codegen.layout import wrap_all
-from weft.codegen.naming import STORAGE, Names
+from weft.codegen.naming import STORAGE, CNames
 from weft.plan.program import CallStep, Program
 
 _FIRST = """\
@@ -64,7 +64,7 @@ TaskKey: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ForkTask:
     """What threads call to run their parts of a function.
 
     Attributes:
@@ -156,8 +156,8 @@ def tasks_of(
     program: Program,
     functions: Mapping[str, str],
     formals: Mapping[str, tuple[Formal, ...]],
-    names: Names,
-) -> dict[TaskKey, Task]:
+    names: CNames,
+) -> dict[TaskKey, ForkTask]:
     """The tasks of the calls that are cut.
 
     Args:
@@ -166,13 +166,13 @@ def tasks_of(
         formals: their parameters.
         names: hands out the names of tasks.
     """
-    found: dict[TaskKey, Task] = {}
+    found: dict[TaskKey, ForkTask] = {}
     for call, _ in walk_calls(program.all_steps):
         key = task_key(call)
         if max(call.parts) < 2 or key in found:
             continue
-        function, own = functions[call.function], Names([_STAGES])
-        found[key] = Task(
+        function, own = functions[call.function], CNames([_STAGES])
+        found[key] = ForkTask(
             names.fresh(f"{function}_task"),
             function,
             names.fresh(f"{function}_arguments"),

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.codegen import tree as c
-from weft.codegen.block import Block
+from weft.codegen.block import BlockWriter
 from weft.codegen.cut import PartWriter
 from weft.codegen.flavours import Dialect
 from weft.codegen.naming import identifier
 from weft.codegen.printer import Printer
 from weft.codegen.slots import Slot
 from weft.codegen.uses import Uses, together
-from weft.codegen.writer import Writer
+from weft.codegen.writer import StatementWriter
 from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.work import stages_of
@@ -65,7 +65,7 @@ def kernel_function(
     name = name or identifier(kernel.name)
     if cut:
         return _cut_function(simple, flavour, name, aliased, linkage)
-    writer, block = Writer(simple, flavour), Block()
+    writer, block = StatementWriter(simple, flavour), BlockWriter()
     writer.block(simple.body, block)
     return _function(simple, flavour, writer, block, [], linkage, name, aliased)
 
@@ -73,8 +73,8 @@ def kernel_function(
 def _function(
     kernel: Kernel,
     flavour: Dialect,
-    writer: Writer,
-    block: Block,
+    writer: StatementWriter,
+    block: BlockWriter,
     numbers: Sequence[str],
     linkage: str,
     name: str,
@@ -101,7 +101,7 @@ def _cut_function(
     alone = len(stages) == 1
     written: list[FunctionText] = []
     for number, stage in enumerate(stages):
-        writer, block = PartWriter(kernel, flavour), Block()
+        writer, block = PartWriter(kernel, flavour), BlockWriter()
         writer.cut(stage, block)
         # Apart, since compilers run out of registers for tiles in functions of many loops.
         head = (linkage, name) if alone else (f"static {flavour.apart}", _stage(name, number))
@@ -112,9 +112,9 @@ def _cut_function(
     given = tuple(map(c.Name, [*(slot.name for slot in writer.params), *writer.numbers]))
     chosen: list[c.Statement] = []
     for number in range(len(stages)):
-        bit = c.Binary("&", c.Name(writer.stages), c.Number(str(1 << number)))
-        run = c.Evaluate(c.Call(_stage(name, number), given))
-        chosen.append(c.If(c.Binary("!=", c.Group(bit), c.Number("0")), [run]))
+        bit = c.CBinary("&", c.Name(writer.stages), c.CNumber(str(1 << number)))
+        run = c.Evaluate(c.CCall(_stage(name, number), given))
+        chosen.append(c.CIf(c.CBinary("!=", c.CGroup(bit), c.CNumber("0")), [run]))
     body = Printer(flavour).lines(chosen)
     parameters = _parameters(writer, flavour, aliased, [*writer.numbers, writer.stages])
     return FunctionText(
@@ -135,7 +135,7 @@ def _stage(name: str, number: int) -> str:
 
 
 def _parameters(
-    writer: Writer, flavour: Dialect, aliased: frozenset[str], numbers: Sequence[str]
+    writer: StatementWriter, flavour: Dialect, aliased: frozenset[str], numbers: Sequence[str]
 ) -> str:
     found = [_parameter(slot, flavour, aliased) for slot in writer.params]
     return ", ".join([*found, *(f"int {number}" for number in numbers)]) or "void"

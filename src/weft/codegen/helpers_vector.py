@@ -9,7 +9,7 @@ from __future__ import annotations
 from weft.codegen.helper_text import helper_text
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
-from weft.loops.arithmetic import HALVES
+from weft.loops.python_arithmetic import HALVES
 
 _MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
 

@@ -25,9 +25,9 @@ def _pointer(window: Load, scalar: Scalar, read: bool) -> c.Node:
     slot = scalar.slot(window.buffer)
     name, offset = place(slot, [scalar.linear(each) for each in window.index])
     if slot.registers or offset is None:
-        register = c.Unary("&", c.Name(name))
-        return c.Cast(f"{STORAGE[slot.dtype]} *", register) if slot.lanes else register
-    return c.Unary("&", scalar.scope.element(slot, name, offset, load=read))
+        register = c.CUnary("&", c.Name(name))
+        return c.CCast(f"{STORAGE[slot.dtype]} *", register) if slot.lanes else register
+    return c.CUnary("&", scalar.scope.element(slot, name, offset, load=read))
 
 
 def instruction_names() -> frozenset[str]:

@@ -10,7 +10,7 @@ from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
-from weft.codegen.naming import STORAGE, Names
+from weft.codegen.naming import STORAGE, CNames
 from weft.codegen.stack import Stack
 from weft.codegen.state import reset_declaration, state_constants
 from weft.plan.program import Port, Program
@@ -71,7 +71,7 @@ def interface_of(
     opened = f"{program.name}_open" if preparations(program) else ""
     reset = f"{program.name}_reset" if program.states else ""
     prepare = f"{program.name}_prepare" if program.preparation else ""
-    names = Names([*functions, f"{program.name}_run", opened, prepare, reset])
+    names = CNames([*functions, f"{program.name}_run", opened, prepare, reset])
     arena = names.fresh("arena")
     state = names.fresh("state") if program.states else ""
     data = names.fresh("weights") if blob is not None else ""

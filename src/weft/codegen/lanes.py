@@ -8,9 +8,9 @@ from weft.codegen import tree as c
 from weft.codegen.helpers_vector import vector_type
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, SHIFTS
-from weft.codegen.value import Value
+from weft.codegen.value import CValue
 from weft.dtypes import DType
-from weft.loops.arithmetic import HALVES
+from weft.loops.python_arithmetic import HALVES
 
 
 class Lanes(NamedTuple):
@@ -51,23 +51,23 @@ def helper_call(
     return Lanes(c.Helper(f"weft_{op}_{vector_type(dtype, lanes)}", operands), gives or dtype)
 
 
-def wrapping(op: str, lhs: Value | Lanes, rhs: Value | Lanes, dtype: DType, lanes: int) -> Lanes:
+def wrapping(op: str, lhs: CValue | Lanes, rhs: CValue | Lanes, dtype: DType, lanes: int) -> Lanes:
     """``add``, ``sub`` or ``mul`` of integers, modulo their width."""
     unsigned = unsigned_of(dtype)
     sides: list[c.Node] = []
     for side in (lhs, rhs):
-        if isinstance(side, Value):
-            sides.append(c.Cast(STORAGE[unsigned], side.node))
+        if isinstance(side, CValue):
+            sides.append(c.CCast(STORAGE[unsigned], side.node))
         else:
             cast = unsigned is not dtype
-            sides.append(c.Cast(vector_type(unsigned, lanes), side.node) if cast else side.node)
-    node = c.Binary(ARITHMETIC[op], *sides)
-    return Lanes(node if unsigned is dtype else c.Cast(vector_type(dtype, lanes), node), dtype)
+            sides.append(c.CCast(vector_type(unsigned, lanes), side.node) if cast else side.node)
+    node = c.CBinary(ARITHMETIC[op], *sides)
+    return Lanes(node if unsigned is dtype else c.CCast(vector_type(dtype, lanes), node), dtype)
 
 
 def shifted(op: str, x: Lanes, count: int, dtype: DType, lanes: int) -> Lanes:
     """All lanes shifted by a number that is less than the width of the type."""
     held = unsigned_of(dtype) if op == "shl" else dtype
-    node = x.node if held is dtype else c.Cast(vector_type(held, lanes), x.node)
-    node = c.Binary(SHIFTS[op], node, c.Number(str(count)))
-    return Lanes(node if held is dtype else c.Cast(vector_type(dtype, lanes), node), dtype)
+    node = x.node if held is dtype else c.CCast(vector_type(held, lanes), x.node)
+    node = c.CBinary(SHIFTS[op], node, c.CNumber(str(count)))
+    return Lanes(node if held is dtype else c.CCast(vector_type(dtype, lanes), node), dtype)

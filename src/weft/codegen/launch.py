@@ -13,12 +13,20 @@ from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import Base, argument, formals, walk_calls
 from weft.codegen.flavours import Dialect
 from weft.codegen.layout import comment, wrap_all
-from weft.codegen.naming import Names
+from weft.codegen.naming import CNames
 from weft.codegen.source import source_text
 from weft.codegen.unit import units_of
 from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
-from weft.plan.program import Address, Advance, CallStep, ExternFunction, Program, Region, Step
+from weft.plan.program import (
+    Address,
+    Advance,
+    CallStep,
+    ExternFunction,
+    Program,
+    ProgramStep,
+    Region,
+)
 
 _PART = "part"
 _CONSTANT = (Region.INPUT, Region.WEIGHTS)
@@ -66,7 +74,7 @@ def device_program(program: Program, dialect: Dialect) -> DeviceProgram:
     """
     if any(isinstance(each, ExternFunction) for each in program.functions):
         raise InternalError(f"C that was given cannot be part of a program in {dialect.name}")
-    names = Names([f"{program.name}_run"])
+    names = CNames([f"{program.name}_run"])
     units = units_of(program, names, dialect, f"{program.name}_", f"static {dialect.apart}")
     kernel = _Kernel(program, dialect, {unit.key: unit.name for unit in units})
     body = [line for unit in units for line in [*unit.lines, ""]]
@@ -91,7 +99,7 @@ class _Kernel:
         self.types: set[str] = set()
         self._formals = {each.name: formals(each) for each in program.functions}
         calls = [(call, counts) for call, counts in walk_calls(program.steps)]
-        names = Names([*functions.values(), self.name, *dialect.reserved])
+        names = CNames([*functions.values(), self.name, *dialect.reserved])
         self._step, self._part, self._parts = map(names.fresh, ("step", _PART, "parts"))
         self._variables = {var: names.fresh(var) for _, counts in calls for var in counts}
         self.pointers: dict[tuple[Region, str], str] = {}
@@ -108,7 +116,7 @@ class _Kernel:
             for stage in range(len(call.parts)):
                 self._cases.setdefault((call, stage), len(self._cases))
 
-    def launches(self, steps: Sequence[Step], at: Mapping[str, int]) -> Iterator[Launch]:
+    def launches(self, steps: Sequence[ProgramStep], at: Mapping[str, int]) -> Iterator[Launch]:
         """Launches of steps where variables have these values."""
         values = tuple(at.get(var, 0) for var in self._variables)
         for step in steps:

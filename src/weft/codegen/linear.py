@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from weft.codegen import tree as c
 from weft.codegen.literals import integer_number
-from weft.codegen.value import INT_LIMITS, Value
+from weft.codegen.value import INT_LIMITS, CValue
 from weft.dtypes import DType
 
 I64_LIMITS = DType.I64.limits
@@ -18,10 +18,10 @@ class Term(NamedTuple):
     """``factor * value``."""
 
     factor: int
-    value: Value
+    value: CValue
 
 
-class Linear(NamedTuple):
+class LinearAddress(NamedTuple):
     """``const + sum of terms``, terms by their expression; computed without wrapping."""
 
     const: int
@@ -41,10 +41,10 @@ class Linear(NamedTuple):
         lane = self.terms.get(LANE)
         return lane.factor if lane else 0
 
-    def plus(self, other: Linear, factor: int = 1) -> Linear:
+    def plus(self, other: LinearAddress, factor: int = 1) -> LinearAddress:
         """``self + factor * other``."""
         if not other.terms:
-            return Linear(self.const + factor * other.const, self.terms)
+            return LinearAddress(self.const + factor * other.const, self.terms)
         terms = dict(self.terms)
         for node, term in other.terms.items():
             old = terms.get(node)
@@ -53,14 +53,14 @@ class Linear(NamedTuple):
                 terms[node] = Term(total, term.value)
             else:
                 terms.pop(node, None)
-        return Linear(self.const + factor * other.const, terms)
+        return LinearAddress(self.const + factor * other.const, terms)
 
-    def times(self, factor: int) -> Linear:
+    def times(self, factor: int) -> LinearAddress:
         """``factor * self``."""
         if factor == 0:
-            return Linear(0, {})
+            return LinearAddress(0, {})
         scaled = {node: Term(t.factor * factor, t.value) for node, t in self.terms.items()}
-        return Linear(self.const * factor, scaled)
+        return LinearAddress(self.const * factor, scaled)
 
     def range(self) -> tuple[int, int]:
         """Smallest and largest value."""
@@ -80,27 +80,27 @@ class Linear(NamedTuple):
             high += max(*ends, 0)
         return I64_LIMITS[0] <= low and high <= I64_LIMITS[1]
 
-    def without_lane(self) -> Linear:
+    def without_lane(self) -> LinearAddress:
         """The form for lane 0."""
         if LANE not in self.terms:
             return self
-        return Linear(self.const, {n: term for n, term in self.terms.items() if n != LANE})
+        return LinearAddress(self.const, {n: term for n, term in self.terms.items() if n != LANE})
 
 
-ZERO = Linear(0, {})
+ZERO = LinearAddress(0, {})
 
 
-def constant(value: int) -> Linear:
+def constant(value: int) -> LinearAddress:
     """A number."""
-    return Linear(value, {})
+    return LinearAddress(value, {})
 
 
-def atom(value: Value) -> Linear:
+def atom(value: CValue) -> LinearAddress:
     """One value."""
-    return Linear(0, {value.node: Term(1, value)})
+    return LinearAddress(0, {value.node: Term(1, value)})
 
 
-def split(form: Linear, divisor: int) -> tuple[Linear, Linear]:
+def split(form: LinearAddress, divisor: int) -> tuple[LinearAddress, LinearAddress]:
     """``form = divisor * quotient + rest``, with all that divides in the quotient."""
     quotient: dict[c.Node, Term] = {}
     rest: dict[c.Node, Term] = {}
@@ -110,36 +110,36 @@ def split(form: Linear, divisor: int) -> tuple[Linear, Linear]:
         else:
             quotient[node] = Term(term.factor // divisor, term.value)
     whole, left = divmod(form.const, divisor)
-    return Linear(whole, quotient), Linear(left, rest)
+    return LinearAddress(whole, quotient), LinearAddress(left, rest)
 
 
-def value_of(form: Linear) -> Value:
+def value_of(form: LinearAddress) -> CValue:
     """The form as a C expression: of type ``int`` if no part of it can leave that type."""
     low, high = form.range()
     if not form.terms:
         narrow = INT_LIMITS[0] <= low <= INT_LIMITS[1]
-        return Value(integer_number(low, DType.I64), "int" if narrow else "int64_t", low, high)
+        return CValue(integer_number(low, DType.I64), "int" if narrow else "int64_t", low, high)
     kind = "int" if _narrow(form) else "int64_t"
-    return Value(_sum(form, kind, None), kind, low, high)
+    return CValue(_sum(form, kind, None), kind, low, high)
 
 
-def moved(base: c.Node, form: Linear) -> c.Node:
+def moved(base: c.Node, form: LinearAddress) -> c.Node:
     """``base + form``, for a pointer."""
     return _sum(form, "int" if not form.terms or _narrow(form) else "int64_t", base)
 
 
-def _sum(form: Linear, kind: str, node: c.Node | None) -> c.Node:
+def _sum(form: LinearAddress, kind: str, node: c.Node | None) -> c.Node:
     """The form added to a node, if any: first what is added, then what is taken away."""
     terms = form.terms.values()
     for term in [*(t for t in terms if t.factor > 0), *(t for t in terms if t.factor < 0)]:
         piece = _product(term, kind)
         if node is None:
-            node = piece if term.factor > 0 else c.Unary("-", piece)
+            node = piece if term.factor > 0 else c.CUnary("-", piece)
         else:
-            node = c.Binary("+" if term.factor > 0 else "-", node, piece)
+            node = c.CBinary("+" if term.factor > 0 else "-", node, piece)
     if form.const:
         number = integer_number(abs(form.const), DType.I64)
-        node = c.Binary("+" if form.const > 0 else "-", node, number) if node else number
+        node = c.CBinary("+" if form.const > 0 else "-", node, number) if node else number
     assert node is not None
     return node
 
@@ -147,12 +147,12 @@ def _sum(form: Linear, kind: str, node: c.Node | None) -> c.Node:
 def _product(term: Term, kind: str) -> c.Node:
     """The absolute value of a term, in the wanted type."""
     value = term.value
-    node = value.node if value.promoted == kind else c.Cast(kind, value.node)
+    node = value.node if value.promoted == kind else c.CCast(kind, value.node)
     factor = abs(term.factor)
-    return node if factor == 1 else c.Binary("*", node, integer_number(factor, DType.I64))
+    return node if factor == 1 else c.CBinary("*", node, integer_number(factor, DType.I64))
 
 
-def _narrow(form: Linear) -> bool:
+def _narrow(form: LinearAddress) -> bool:
     """Whether every partial sum, product and operand is an ``int``."""
     low = high = form.const
     if any(term.value.promoted != "int" for term in form.terms.values()):

@@ -10,7 +10,7 @@ import orjson
 
 from weft.codegen.flavours import Dialect
 from weft.codegen.naming import STORAGE
-from weft.codegen.tree import NEGATIVE, PRIMARY, Number
+from weft.codegen.tree import NEGATIVE, PRIMARY, CNumber
 from weft.codegen.uses import words
 from weft.dtypes import DType
 
@@ -57,22 +57,22 @@ def integer_literal(value: int, dtype: DType) -> str:
     return f"(int64_t){_unsigned(value % 2**64, DType.U64)}"
 
 
-def integer_number(value: int, dtype: DType) -> Number:
+def integer_number(value: int, dtype: DType) -> CNumber:
     """The same as a node of the tree."""
     text = integer_literal(value, dtype)
     if text[0] != "(":
-        return Number(text, NEGATIVE if text[0] == "-" else PRIMARY)
+        return CNumber(text, NEGATIVE if text[0] == "-" else PRIMARY)
     if text.startswith("(int64_t)"):
-        return Number(text, NEGATIVE, ("int64_t", "uint64_t"))
-    return Number(text, PRIMARY, ("uint64_t",) if dtype is DType.U64 else ())
+        return CNumber(text, NEGATIVE, ("int64_t", "uint64_t"))
+    return CNumber(text, PRIMARY, ("uint64_t",) if dtype is DType.U64 else ())
 
 
-def float_number(value: float, dtype: DType, dialect: Dialect) -> Number:
+def float_number(value: float, dtype: DType, dialect: Dialect) -> CNumber:
     """A number of a floating-point type as a node of the tree."""
     text = float_literal(value, dtype, dialect)
     if math.isfinite(value) and text[0] != "(":
-        return Number(text, NEGATIVE if text[0] == "-" else PRIMARY)
-    return Number(text, PRIMARY, tuple(_special_names(dialect)))
+        return CNumber(text, NEGATIVE if text[0] == "-" else PRIMARY)
+    return CNumber(text, PRIMARY, tuple(_special_names(dialect)))
 
 
 def _unsigned(value: int, dtype: DType) -> str:

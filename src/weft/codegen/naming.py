@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import HALVES
+from weft.loops.python_arithmetic import HALVES
 from weft.ops.ctext import C_TYPES
 
 _KEYWORDS = frozenset(
@@ -52,7 +52,7 @@ def identifier(text: str) -> str:
     return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name
 
 
-class Names:
+class CNames:
     """Hands out identifiers, each once.
 
     Args:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from weft.codegen import tree as c
 from weft.codegen.helpers_vector import vector_type
 from weft.codegen.lanes import Lanes, held_as, helper_call
-from weft.codegen.linear import Linear
+from weft.codegen.linear import LinearAddress
 from weft.codegen.scalar import Scalar
 from weft.codegen.slots import Slot, place
 from weft.dtypes import DType
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import Expr, Load, Select
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import dtype_of
 
 
@@ -30,7 +30,7 @@ def interleaved(
     """
     if slot.local or slot.dtype is DType.BOOL or slot.dtype in HALVES or lanes < 4:
         return None
-    offsets: list[Linear] = []
+    offsets: list[LinearAddress] = []
     scope = None
     for scalar in scalars:
         offset = place(slot, [scalar.linear(each) for each in expr.index])[1]
@@ -41,7 +41,7 @@ def interleaved(
     assert scope is not None
     steps = [offset.plus(offsets[0], -1).constant for offset in offsets]
     if steps == [lane % 2 for lane in range(lanes)] and slot.dtype.bytes == DType.F32.bytes:
-        pair = c.Unary("&", scope.element(slot, name, offsets[0]))
+        pair = c.CUnary("&", scope.element(slot, name, offsets[0]))
         return helper_call("pair", slot.dtype, lanes, pair)
     steps = [offset.plus(offsets[lane % 2], -1).constant for lane, offset in enumerate(offsets)]
     if steps != [lane // 2 for lane in range(lanes)]:
@@ -63,7 +63,7 @@ def shuffled(expr: Select | Load, lanes: int, scalars: Iterable[Scalar]) -> Lane
     if len(names) > 2:
         return None
     numbers = (lane + lanes * names.index(name) for name, lane in picks)
-    order = (c.Number(str(number)) for number in numbers)
+    order = (c.CNumber(str(number)) for number in numbers)
     registers = c.Name(names[0]), c.Name(names[-1])
     return helper_call("shuffle", held_as(dtype_of(expr)), lanes, *registers, *order)
 

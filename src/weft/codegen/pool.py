@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import Counter
 
 from weft.codegen import tree as c
-from weft.codegen.block import Block, boundary
+from weft.codegen.block import BlockWriter, boundary
 from weft.codegen.element import Element
-from weft.codegen.linear import Linear, moved
-from weft.codegen.naming import Names
+from weft.codegen.linear import LinearAddress, moved
+from weft.codegen.naming import CNames
 
 # From this many accesses on, a pointer makes the text shorter and the compiler faster.
 _WORTH_A_POINTER = 3
 _Accesses = list[Element]
 
 
-def share(block: Block, names: Names) -> list[c.Statement]:
+def share(block: BlockWriter, names: CNames) -> list[c.Statement]:
     """The statements of a block with their accesses shared; blocks inside it are done already.
 
     Args:
@@ -56,7 +56,7 @@ def _collect(node: c.Node, found: _Accesses) -> None:
             _collect(each, found)
 
 
-def _point(accesses: _Accesses, block: Block, names: Names) -> list[c.Statement]:
+def _point(accesses: _Accesses, block: BlockWriter, names: CNames) -> list[c.Statement]:
     """Has accesses use pointers where that is worth it; returns their declarations."""
     groups: dict[object, _Accesses] = {}
     for access in accesses:
@@ -72,7 +72,7 @@ def _point(accesses: _Accesses, block: Block, names: Names) -> list[c.Statement]
         first = min(access.offset.const for access in members)
         const = slot.constant and all(access.load for access in members)
         declared.append(
-            c.Pointer(slot.ctype, const, pointer, moved(c.Name(name), Linear(first, terms)))
+            c.Pointer(slot.ctype, const, pointer, moved(c.Name(name), LinearAddress(first, terms)))
         )
         for access in members:
             access.pointer, access.first = pointer, first
@@ -80,7 +80,7 @@ def _point(accesses: _Accesses, block: Block, names: Names) -> list[c.Statement]
 
 
 def _loaded_once(
-    run: list[tuple[c.Statement, _Accesses]], block: Block, names: Names
+    run: list[tuple[c.Statement, _Accesses]], block: BlockWriter, names: CNames
 ) -> list[c.Statement]:
     """A run of statements, vectors that it loads repeatedly loaded where it first does."""
     counts = Counter(
@@ -102,7 +102,7 @@ def _loaded_once(
     return done
 
 
-def _fresh(names: Names, wish: str, block: Block) -> str:
+def _fresh(names: CNames, wish: str, block: BlockWriter) -> str:
     """A name for a block that nothing around or inside it has."""
     name = names.fresh(wish, block.inner)
     block.names.append(name)

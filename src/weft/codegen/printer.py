@@ -8,7 +8,7 @@ from typing import assert_never
 from weft.codegen import tree as c
 from weft.codegen.element import Element
 from weft.codegen.flavours import CACHE_LINE, Dialect
-from weft.codegen.linear import Linear, moved, value_of
+from weft.codegen.linear import LinearAddress, moved, value_of
 from weft.codegen.uses import Uses
 
 _INDENT = "    "
@@ -44,13 +44,13 @@ class Printer:
         if isinstance(node, c.Name):
             self.names.add(node.name)
             return node.name
-        if isinstance(node, c.Binary):
+        if isinstance(node, c.CBinary):
             own, left, right = c.BINARY_LEVELS[node.op]
             text = f"{self.text(node.lhs, left)} {node.op} {self.text(node.rhs, right)}"
             return text if own >= level else f"({text})"
-        if isinstance(node, c.Memory):
+        if isinstance(node, c.CMemory):
             text, own = self._memory(node), c.UNARY if node.vector and not node.held else c.PRIMARY
-        elif isinstance(node, c.Number):
+        elif isinstance(node, c.CNumber):
             self.names.update(node.names)
             text, own = node.text, node.level
         elif isinstance(node, c.Helper):
@@ -61,24 +61,25 @@ class Printer:
         return text if own >= level else f"({text})"
 
     def _rare(
-        self, node: c.Unary | c.Ternary | c.Cast | c.Convert | c.Group | c.Index | c.Braces | c.Call
+        self,
+        node: c.CUnary | c.Ternary | c.CCast | c.Convert | c.CGroup | c.Index | c.Braces | c.CCall,
     ) -> tuple[str, int]:
         match node:
-            case c.Unary(op, x):
+            case c.CUnary(op, x):
                 return f"{op}{self.text(x, c.UNARY)}", c.UNARY_LEVELS[op]
-            case c.Cast(type, x):
+            case c.CCast(type, x):
                 self.names.add(type.removesuffix(" *"))
                 return f"({type}){self.text(x, c.UNARY)}", c.UNARY
             case c.Ternary(test, yes, no):
                 parts = self.text(test, c.OR), self.text(yes, c.OR), self.text(no, c.TERNARY)
                 return "{} ? {} : {}".format(*parts), c.TERNARY
-            case c.Call(function, arguments):
+            case c.CCall(function, arguments):
                 self.names.add(function)
                 return f"{function}({self._list(arguments)})", c.PRIMARY
             case c.Convert(x, type):
                 self.names.add(type)
                 return self._flavour.text("convert", x=self.text(x), type=type), c.PRIMARY
-            case c.Group(x):
+            case c.CGroup(x):
                 return f"({self.text(x)})", c.PRIMARY
             case c.Index(base, at):
                 return f"{self.text(base, c.PRIMARY)}[{self.text(at)}]", c.PRIMARY
@@ -91,14 +92,14 @@ class Printer:
     def _list(self, nodes: Iterable[c.Node]) -> str:
         return ", ".join([self.text(node) for node in nodes])
 
-    def _memory(self, node: c.Memory) -> str:
+    def _memory(self, node: c.CMemory) -> str:
         assert isinstance(node, Element)
         if node.held:
             self.names.add(node.held)
             return node.held
         name, offset = node.name, node.offset
         if node.pointer:
-            name, offset = node.pointer, Linear(offset.const - node.first, {})
+            name, offset = node.pointer, LinearAddress(offset.const - node.first, {})
         self.names.add(name)
         plain = not offset.terms
         if not node.vector:
@@ -110,7 +111,7 @@ class Printer:
             target = f"({name} + {offset.const})" if plain else self._moved(name, offset)
         return self._flavour.text("vector", const=const, type=node.vector, at=target)
 
-    def _moved(self, name: str, offset: Linear) -> str:
+    def _moved(self, name: str, offset: LinearAddress) -> str:
         return f"({self.text(moved(c.Name(name), offset))})"
 
     # --- statements ---------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class Printer:
                 text = self._flavour.text("unused", name=name)
             case c.Barrier():
                 text = self._flavour.text("barrier")
-            case c.For() | c.If() | c.Braced():
+            case c.CFor() | c.CIf() | c.Braced():
                 self._nested(statement, lines, depth, indent)
                 return
             case _:
@@ -153,22 +154,22 @@ class Printer:
         lines.append(f"{indent}{text};")
 
     def _nested(
-        self, statement: c.For | c.If | c.Braced, lines: list[str], depth: int, indent: str
+        self, statement: c.CFor | c.CIf | c.Braced, lines: list[str], depth: int, indent: str
     ) -> None:
         match statement:
-            case c.For(body=body):
+            case c.CFor(body=body):
                 lines.append(f"{indent}{self._for(statement)} {{")
-            case c.If(test, body):
+            case c.CIf(test, body):
                 lines.append(f"{indent}if ({self.text(test)}) {{")
             case c.Braced(body):
                 lines.append(f"{indent}{{")
         lines += self.lines(body, depth + 1)
-        if isinstance(statement, c.If) and statement.otherwise:
+        if isinstance(statement, c.CIf) and statement.otherwise:
             lines.append(f"{indent}}} else {{")
             lines += self.lines(statement.otherwise, depth + 1)
         lines.append(f"{indent}}}")
 
-    def _for(self, loop: c.For) -> str:
+    def _for(self, loop: c.CFor) -> str:
         declared = ""
         if self._flavour.loop_declarations:
             self.names.add(loop.type)

@@ -11,16 +11,16 @@ from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe, walk_calls
 from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
-from weft.codegen.fork import Task, TaskKey, task_key
+from weft.codegen.fork import ForkTask, TaskKey, task_key
 from weft.codegen.interface import Interface, PortName, prepare_signature, run_signature
 from weft.codegen.layout import comment, wrap_all
 from weft.codegen.literals import storage_of
-from weft.codegen.naming import STORAGE, Names
+from weft.codegen.naming import STORAGE, CNames
 from weft.codegen.uses import Uses
 from weft.errors import InternalError
 from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
-from weft.plan.program import Address, CallStep, Preparation, Program, Region, Repeat, Step
+from weft.plan.program import Address, CallStep, Preparation, Program, ProgramStep, Region, Repeat
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
 """Bytes of inputs that are worth a loop and that fit a core's second cache."""
@@ -36,7 +36,7 @@ class _Calls:
     blob: Blob | None
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
-    tasks: Mapping[TaskKey, Task]
+    tasks: Mapping[TaskKey, ForkTask]
     memory: str
     data: str
     arguments: str
@@ -118,7 +118,7 @@ class Runs:
     blob: Blob | None
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
-    tasks: Mapping[TaskKey, Task]
+    tasks: Mapping[TaskKey, ForkTask]
 
     def run(self) -> tuple[list[str], Uses]:
         """The definition of the run function, and what it and the tasks use."""
@@ -138,10 +138,14 @@ class Runs:
         return [*lines, ""], uses
 
     def _written(
-        self, signature: str, steps: Sequence[Step], checks: list[str], preparing: bool = False
+        self,
+        signature: str,
+        steps: Sequence[ProgramStep],
+        checks: list[str],
+        preparing: bool = False,
     ) -> tuple[list[str], Uses]:
         interface, flavour, tasks = self.interface, self.flavour, self.tasks
-        taken = Names(
+        taken = CNames(
             [
                 *(each.name for each in interface.ports),
                 *interface.arrays.values(),
@@ -187,7 +191,7 @@ def open_function(program: Program, interface: Interface) -> list[str]:
     return [*lines, "    return 0;", "}", ""]
 
 
-def _repeat_variables(steps: Sequence[Step]) -> list[str]:
+def _repeat_variables(steps: Sequence[ProgramStep]) -> list[str]:
     found: list[str] = []
     for step in steps:
         if isinstance(step, Repeat):
@@ -272,7 +276,7 @@ def _guard(test: str, code: str) -> list[str]:
 
 
 def _steps(
-    calls: _Calls, steps: Sequence[Step], variables: Mapping[str, str], depth: int
+    calls: _Calls, steps: Sequence[ProgramStep], variables: Mapping[str, str], depth: int
 ) -> list[str]:
     indent = "    " * depth
     lines: list[str] = []
@@ -289,7 +293,7 @@ def _steps(
     return lines
 
 
-def _fetches(calls: _Calls, steps: Sequence[Step]) -> list[str]:
+def _fetches(calls: _Calls, steps: Sequence[ProgramStep]) -> list[str]:
     """Fetches the inputs of the first call: few loads of a kernel wait for memory at once.
 
     Most kernels walk over their input in rows that are too short for processors to foresee;

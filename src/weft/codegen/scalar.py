@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from weft.codegen import tree as c
-from weft.codegen.arithmetic import integer_binary, inverted
 from weft.codegen.decide import DECISIONS, truth
-from weft.codegen.linear import LANE, Linear, atom, constant, split, value_of
+from weft.codegen.linear import LANE, LinearAddress, atom, constant, split, value_of
 from weft.codegen.literals import float_number, integer_number
 from weft.codegen.operations import (
     BOOL_RANGE,
@@ -22,12 +21,12 @@ from weft.codegen.operations import (
     logical,
     rounded,
 )
-from weft.codegen.scope import Scope
+from weft.codegen.scope import KernelScope
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import KINDS, Value, as_kind, known
+from weft.codegen.value import KINDS, CValue, as_kind, known
+from weft.codegen.wrapping import integer_binary, inverted
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
@@ -41,6 +40,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.ranges import FLIPPED
 from weft.loops.walk import dtype_of
 
@@ -52,13 +52,13 @@ class Scalar:
         scope: where they stand.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: KernelScope) -> None:
         self.scope = scope
         self._dialect = scope.flavour
 
     # --- indices ------------------------------------------------------------------------------
 
-    def linear(self, expr: Expr) -> Linear:
+    def linear(self, expr: Expr) -> LinearAddress:
         """An ``i64`` expression as a linear form."""
         match expr:
             case Const(value=value):
@@ -82,21 +82,21 @@ class Scalar:
             case _:
                 return _opaque(self.generic(expr))
 
-    def _checked(self, expr: Binary, form: Linear) -> Linear:
+    def _checked(self, expr: Binary, form: LinearAddress) -> LinearAddress:
         return form if form.fits() else self._wrapping(expr)
 
-    def _wrapping(self, expr: Binary) -> Linear:
+    def _wrapping(self, expr: Binary) -> LinearAddress:
         sides = [value_of(self.linear(side)) for side in (expr.lhs, expr.rhs)]
         return _opaque(integer_binary(expr.op, sides[0], sides[1], DType.I64))
 
-    def _product(self, expr: Binary, left: Linear, right: Linear) -> Linear:
+    def _product(self, expr: Binary, left: LinearAddress, right: LinearAddress) -> LinearAddress:
         if left.constant is not None:
             left, right = right, left
         if right.constant is not None:
             return self._checked(expr, left.times(right.constant))
         return self._wrapping(expr)
 
-    def _division(self, expr: Binary, left: Linear, right: Linear) -> Linear:
+    def _division(self, expr: Binary, left: LinearAddress, right: LinearAddress) -> LinearAddress:
         divisor = right.constant
         if divisor is None or divisor <= 0 or not left.fits():
             return self._divided(expr.op, left, right)
@@ -104,24 +104,24 @@ class Scalar:
         low, high = rest.range()
         if low // divisor == high // divisor:
             if expr.op == "mod":
-                return Linear(rest.const - low // divisor * divisor, rest.terms)
-            return Linear(quotient.const + low // divisor, quotient.terms)
+                return LinearAddress(rest.const - low // divisor * divisor, rest.terms)
+            return LinearAddress(quotient.const + low // divisor, quotient.terms)
         if expr.op == "mod":
             return self._divided("mod", rest, right)
         return quotient.plus(self._divided("floordiv", rest, right))
 
-    def _divided(self, op: str, left: Linear, right: Linear) -> Linear:
+    def _divided(self, op: str, left: LinearAddress, right: LinearAddress) -> LinearAddress:
         lhs, rhs = value_of(left), value_of(right)
         low, high = _division_range(op, lhs, rhs)
         if lhs.low >= 0 and rhs.low > 0:
             kind = "int" if lhs.promoted == rhs.promoted == "int" else "int64_t"
             sides = as_kind(kind, lhs).node, as_kind(kind, rhs).node
-            node = c.Binary("/" if op == "floordiv" else "%", *sides)
-            return _opaque(Value(node, kind, low, high))
+            node = c.CBinary("/" if op == "floordiv" else "%", *sides)
+            return _opaque(CValue(node, kind, low, high))
         found = by_helper(op, lhs, rhs, DType.I64)
         return _opaque(found._replace(low=low, high=high))
 
-    def _extreme(self, expr: Binary, left: Linear, right: Linear) -> Linear:
+    def _extreme(self, expr: Binary, left: LinearAddress, right: LinearAddress) -> LinearAddress:
         low, high = right.plus(left, -1).range()
         if left.fits() and right.fits():
             if low >= 0:
@@ -134,7 +134,7 @@ class Scalar:
         ends = pick(lhs.low, rhs.low), pick(lhs.high, rhs.high)
         return _opaque(found._replace(low=ends[0], high=ends[1]))
 
-    def _chosen(self, expr: Select, condition: Expr, then: Expr, otherwise: Expr) -> Linear:
+    def _chosen(self, expr: Select, condition: Expr, then: Expr, otherwise: Expr) -> LinearAddress:
         test = self.value(condition)
         if test.low == test.high:
             return self.linear(then if test.low else otherwise)
@@ -142,7 +142,7 @@ class Scalar:
 
     # --- values -------------------------------------------------------------------------------
 
-    def value(self, expr: Expr) -> Value:
+    def value(self, expr: Expr) -> CValue:
         """Any expression."""
         found = self.scope.temporaries.get(id(expr))
         if found is not None:
@@ -151,7 +151,7 @@ class Scalar:
             return value_of(self.linear(expr))
         return self.generic(expr)
 
-    def generic(self, expr: Expr) -> Value:
+    def generic(self, expr: Expr) -> CValue:
         """Any expression that is not a linear form."""
         found = self.scope.temporaries.get(id(expr))
         if found is not None:
@@ -177,15 +177,15 @@ class Scalar:
             case _:
                 assert_never(expr)
 
-    def literal(self, expr: Const) -> Value:
+    def literal(self, expr: Const) -> CValue:
         """A number."""
         if expr.dtype.is_float:
             node = float_number(float(expr.value), expr.dtype, self._dialect)
-            return Value(node, KINDS[expr.dtype])
+            return CValue(node, KINDS[expr.dtype])
         number = int(expr.value)
-        return Value(integer_number(number, expr.dtype), KINDS[expr.dtype], number, number)
+        return CValue(integer_number(number, expr.dtype), KINDS[expr.dtype], number, number)
 
-    def load(self, expr: Load) -> Value:
+    def load(self, expr: Load) -> CValue:
         """An element."""
         slot = self.slot(expr.buffer)
         name, offset = place(slot, [self.linear(each) for each in expr.index])
@@ -195,11 +195,11 @@ class Scalar:
         dtype = slot.buffer.dtype
         if dtype in HALVES:
             unpacked = node if slot.local else c.Helper(f"weft_{dtype.value}_to_f32", (node,))
-            return Value(unpacked, "float")
+            return CValue(unpacked, "float")
         low, high = (0, 0) if dtype.is_float else dtype.limits
-        return Value(node, slot.ctype, low, high)
+        return CValue(node, slot.ctype, low, high)
 
-    def at(self, slot: Slot, name: str, offset: Linear | None, load: bool = True) -> c.Node:
+    def at(self, slot: Slot, name: str, offset: LinearAddress | None, load: bool = True) -> c.Node:
         """The register or the element at a place."""
         if offset is None:
             return c.Name(name)
@@ -211,7 +211,7 @@ class Scalar:
         """Where a buffer is."""
         return self.scope.slots[name]
 
-    def select(self, expr: Select) -> Value:
+    def select(self, expr: Select) -> CValue:
         """A selection; one of its sides if the condition is known."""
         test = self.value(expr.condition)
         if test.low == test.high:
@@ -227,7 +227,7 @@ class Scalar:
                 return False
         return True
 
-    def _ternary(self, test: Value, then: Expr, otherwise: Expr, expr: Select) -> Value:
+    def _ternary(self, test: CValue, then: Expr, otherwise: Expr, expr: Select) -> CValue:
         self.scope.guards += 1
         yes, no = self.value(then), self.value(otherwise)
         self.scope.guards -= 1
@@ -235,11 +235,11 @@ class Scalar:
         if yes.promoted == no.promoted == "int":
             kind = "int"
         node = c.Ternary(test.node, as_kind(kind, yes).node, as_kind(kind, no).node)
-        return Value(node, kind, min(yes.low, no.low), max(yes.high, no.high))
+        return CValue(node, kind, min(yes.low, no.low), max(yes.high, no.high))
 
     # --- unary --------------------------------------------------------------------------------
 
-    def unary(self, expr: Unary) -> Value:
+    def unary(self, expr: Unary) -> CValue:
         """One of ``UNARY_OPS``."""
         dtype, x = dtype_of(expr.x), self.value(expr.x)
         if expr.op == "not":
@@ -248,7 +248,7 @@ class Scalar:
             return integer_unary(expr.op, x, dtype)
         return rounded(float_unary(expr.op, x, self._dialect), dtype, expr.op)
 
-    def _not(self, operand: Expr, x: Value, dtype: DType) -> Value:
+    def _not(self, operand: Expr, x: CValue, dtype: DType) -> CValue:
         if dtype is not DType.BOOL:
             return inverted(x, dtype)
         if isinstance(operand, Binary) and operand.op in COMPARISONS:
@@ -257,11 +257,11 @@ class Scalar:
                 return self.binary(Binary(FLIPPED[operand.op], lhs, rhs))
         if x.low == x.high:
             return known(1 - x.low)
-        return Value(c.Unary("!", x.node), "int", 0, 1)
+        return CValue(c.CUnary("!", x.node), "int", 0, 1)
 
     # --- binary -------------------------------------------------------------------------------
 
-    def binary(self, expr: Binary) -> Value:
+    def binary(self, expr: Binary) -> CValue:
         """One of ``BINARY_OPS``."""
         op, dtype = expr.op, dtype_of(expr.lhs)
         if op in COMPARISONS:
@@ -273,7 +273,7 @@ class Scalar:
             return rounded(float_binary(op, lhs, rhs, self._dialect), dtype, op)
         return integer(op, lhs, rhs, dtype)
 
-    def _comparison(self, op: str, left: Expr, right: Expr, dtype: DType) -> Value:
+    def _comparison(self, op: str, left: Expr, right: Expr, dtype: DType) -> CValue:
         if dtype is DType.I64:
             decided = self._decided(op, left, right)
             if decided is not None:
@@ -287,9 +287,9 @@ class Scalar:
             if lhs.promoted != rhs.promoted:
                 kind = KINDS[dtype]
                 lhs, rhs = as_kind(kind, lhs), as_kind(kind, rhs)
-        return Value(c.Binary(RELATIONS[op], lhs.node, rhs.node), "int", *BOOL_RANGE)
+        return CValue(c.CBinary(RELATIONS[op], lhs.node, rhs.node), "int", *BOOL_RANGE)
 
-    def _decided(self, op: str, left: Expr, right: Expr) -> Value | None:
+    def _decided(self, op: str, left: Expr, right: Expr) -> CValue | None:
         lhs, rhs = self.linear(left), self.linear(right)
         if not (lhs.fits() and rhs.fits()):
             return None
@@ -300,13 +300,13 @@ class Scalar:
     # --- conversions --------------------------------------------------------------------------
 
 
-def _opaque(value: Value) -> Linear:
+def _opaque(value: CValue) -> LinearAddress:
     if value.low == value.high:
         return constant(value.low)
     return atom(value)
 
 
-def _division_range(op: str, lhs: Value, rhs: Value) -> tuple[int, int]:
+def _division_range(op: str, lhs: CValue, rhs: CValue) -> tuple[int, int]:
     if rhs.low > 0:
         if op == "mod":
             top = min(rhs.high - 1, lhs.high) if lhs.low >= 0 else rhs.high - 1

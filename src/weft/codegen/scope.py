@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from weft.codegen.element import Element
 from weft.codegen.flavours import Dialect
-from weft.codegen.linear import Linear
+from weft.codegen.linear import LinearAddress
 from weft.codegen.slots import Slot
 from weft.codegen.tree import Node
-from weft.codegen.value import Value
+from weft.codegen.value import CValue
 
 
 @dataclass
-class Scope:
+class KernelScope:
     """What is known at one place of a function.
 
     Attributes:
@@ -26,14 +26,14 @@ class Scope:
     """
 
     flavour: Dialect
-    values: dict[str, Linear] = field(default_factory=dict[str, Linear])
+    values: dict[str, LinearAddress] = field(default_factory=dict[str, LinearAddress])
     slots: dict[str, Slot] = field(default_factory=dict[str, Slot])
-    temporaries: dict[int, Value] = field(default_factory=dict[int, Value])
+    temporaries: dict[int, CValue] = field(default_factory=dict[int, CValue])
     loops: set[Node] = field(default_factory=set["Node"])
     guards: int = 0
 
     def element(
-        self, slot: Slot, name: str, offset: Linear, vector: str = "", load: bool = True
+        self, slot: Slot, name: str, offset: LinearAddress, vector: str = "", load: bool = True
     ) -> Element:
         """An element, or a whole vector from there; a pass may share its address or its value."""
         fixed = self.guards or slot.local or not offset.terms.keys() <= self.loops

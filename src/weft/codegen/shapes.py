@@ -14,10 +14,10 @@ from weft.loops.nodes import (
     Expr,
     For,
     If,
-    Kind,
     Leaf,
     Load,
     Local,
+    LoopKind,
     Stmt,
     Store,
     Var,
@@ -38,7 +38,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LoopForm:
     """How a local is written: see ``weft.codegen.slots.Slot``."""
 
     prefix: int
@@ -72,7 +72,7 @@ class Shapes:
     def __init__(self, body: Sequence[Stmt], vectors: bool) -> None:
         self._vectors = vectors
         self._modes: dict[int, Mode] = {}
-        self._forms: dict[int, Form] = {}
+        self._forms: dict[int, LoopForm] = {}
         self._expanded: dict[int, tuple[Stmt, ...]] = {}
         self._visit(body, frozenset(), None)
 
@@ -80,7 +80,7 @@ class Shapes:
         """How a loop of the kernel is written."""
         return self._modes[id(loop)]
 
-    def form(self, local: Local) -> Form:
+    def form(self, local: Local) -> LoopForm:
         """How a local of the kernel is written."""
         return self._forms[id(local)]
 
@@ -112,9 +112,13 @@ class Shapes:
         return known, lane
 
     def _mode_of(self, loop: For, known: Known, lane: Lane | None) -> Mode:
-        if loop.kind is Kind.UNROLL and is_known(loop.start, known) and is_known(loop.stop, known):
+        if (
+            loop.kind is LoopKind.UNROLL
+            and is_known(loop.start, known)
+            and is_known(loop.stop, known)
+        ):
             return Mode.UNROLL
-        if loop.kind is Kind.VECTOR and self._vectors and lane is None:
+        if loop.kind is LoopKind.VECTOR and self._vectors and lane is None:
             extent = _extent(loop)
             if extent >= 2 and extent & (extent - 1) == 0:
                 varying = _Varying(loop.var)
@@ -130,9 +134,9 @@ class Shapes:
     def _fits_vector(self, stmt: Stmt, known: Known, varying: _Varying) -> bool:
         match stmt:
             case For(body=body):
-                if stmt.kind is Kind.VECTOR or varying(stmt.start) or varying(stmt.stop):
+                if stmt.kind is LoopKind.VECTOR or varying(stmt.start) or varying(stmt.stop):
                     return False
-                unrolled = stmt.kind is Kind.UNROLL
+                unrolled = stmt.kind is LoopKind.UNROLL
                 unrolled &= is_known(stmt.start, known) and is_known(stmt.stop, known)
                 inner = known | {stmt.var} if unrolled else known
                 return self._fits_vectors(body, inner, varying)
@@ -152,7 +156,7 @@ class Shapes:
 
     # --- locals -------------------------------------------------------------------------------
 
-    def _form_of(self, local: Local, known: Known, lane: Lane | None) -> Form:
+    def _form_of(self, local: Local, known: Known, lane: Lane | None) -> LoopForm:
         buffer, rank = local.buffer, len(local.buffer.shape)
         accesses = self._accesses(buffer, local.body, known, lane)
         prefix = 0
@@ -161,17 +165,17 @@ class Shapes:
         if _count(buffer, prefix) > _MOST_REGISTERS:
             prefix = 0
         if lane is not None:
-            return Form(rank, lane.lanes, private=True)
+            return LoopForm(rank, lane.lanes, private=True)
         if prefix == rank - 1:
             lanes = _common_lanes(accesses)
             fits = lanes and buffer.shape[-1] % lanes == 0
             one = buffer.shape[-1] == lanes
             if fits and all(_by_vectors(a, lanes) or (one and _shuffles(a)) for a in accesses):
-                return Form(prefix, lanes)
+                return LoopForm(prefix, lanes)
         # Elements that some vector loop takes side by side stay side by side.
         if prefix == rank and rank and any(a.lane and _uses(a) for a in accesses):
             prefix = rank - 1
-        return Form(prefix)
+        return LoopForm(prefix)
 
     def _accesses(
         self, buffer: Buffer, body: Sequence[Stmt], known: Known, lane: Lane | None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from weft.codegen.linear import ZERO, Linear
+from weft.codegen.linear import ZERO, LinearAddress
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import Access, Buffer
+from weft.loops.python_arithmetic import HALVES
 
 """Types that are held as ``float`` outside memory."""
 
@@ -89,11 +89,11 @@ class Slot:
         return size
 
 
-Place: TypeAlias = tuple[str, Linear | None]
+Place: TypeAlias = tuple[str, LinearAddress | None]
 """A C name and, for memory and arrays, the element's offset."""
 
 
-def place(slot: Slot, index: list[Linear]) -> Place:
+def place(slot: Slot, index: list[LinearAddress]) -> Place:
     """The element at ``index``; of a vector register, the vector and the lane's offset."""
     if not slot.local:
         return slot.name, flatten(index, slot.buffer.steps)
@@ -104,7 +104,7 @@ def place(slot: Slot, index: list[Linear]) -> Place:
         last = index[-1]
         chunk, lane = divmod(last.const, slot.lanes)
         point = (*point, chunk) if slot.chunks > 1 else point
-        return slot.register(point), Linear(lane, last.terms)
+        return slot.register(point), LinearAddress(lane, last.terms)
     if slot.registers:
         return slot.register(point), None
     shape = slot.buffer.shape[slot.prefix :]
@@ -112,7 +112,7 @@ def place(slot: Slot, index: list[Linear]) -> Place:
     return slot.register(point), flatten(index[slot.prefix :], steps)
 
 
-def flatten(index: list[Linear], steps: tuple[int, ...]) -> Linear:
+def flatten(index: list[LinearAddress], steps: tuple[int, ...]) -> LinearAddress:
     """The offset in elements."""
     total = ZERO
     for each, step in zip(index, steps, strict=True):
@@ -120,7 +120,7 @@ def flatten(index: list[Linear], steps: tuple[int, ...]) -> Linear:
     return total
 
 
-def _constant(slot: Slot, index: Linear) -> int:
+def _constant(slot: Slot, index: LinearAddress) -> int:
     value = index.constant
     if value is None:
         raise InternalError(f"an index of the registers {slot.name} is not constant")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.flavours import APART, LANES, SUMS, Dialect
-from weft.codegen.fork import Task
+from weft.codegen.fork import ForkTask
 from weft.codegen.helpers import helper_uses
 from weft.codegen.naming import MATH
 from weft.codegen.unit import Unit
@@ -90,7 +90,7 @@ class CallGraph:
 
 
 def call_graph(
-    units: Sequence[Unit], tasks: Iterable[Task], run: tuple[str, Uses], flavour: Dialect
+    units: Sequence[Unit], tasks: Iterable[ForkTask], run: tuple[str, Uses], flavour: Dialect
 ) -> CallGraph:
     """The functions of a program.
 
@@ -137,7 +137,7 @@ def _outside(uses: Uses) -> int:
 
 
 def estimate(
-    units: Sequence[Unit], tasks: Iterable[Task], graph: CallGraph, vectors: bool
+    units: Sequence[Unit], tasks: Iterable[ForkTask], graph: CallGraph, vectors: bool
 ) -> Stack:
     """What a run takes if a compiler keeps in memory what those that were tried did.
 

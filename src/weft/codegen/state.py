@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from weft.codegen.layout import comment
-from weft.codegen.naming import Names, comment_text, identifier
+from weft.codegen.naming import CNames, comment_text, identifier
 from weft.plan.program import Program
 
 
 def offset_names(program: Program) -> tuple[str, ...]:
     """Names of the constants that say where each state lies."""
     prefix = program.name.upper()
-    names = Names([f"{prefix}_STATE_BYTES"])
+    names = CNames([f"{prefix}_STATE_BYTES"])
     return tuple(
         names.fresh(f"{prefix}_STATE_{identifier(each.port.name).upper()}")
         for each in program.states

@@ -45,7 +45,7 @@ class Name(NamedTuple):
     name: str
 
 
-class Number(NamedTuple):
+class CNumber(NamedTuple):
     """A literal; ``names`` are the types and macros that it is made of."""
 
     text: str
@@ -53,14 +53,14 @@ class Number(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class Unary(NamedTuple):
+class CUnary(NamedTuple):
     """``op x``."""
 
     op: str
     x: Node
 
 
-class Binary(NamedTuple):
+class CBinary(NamedTuple):
     """``lhs op rhs``."""
 
     op: str
@@ -76,7 +76,7 @@ class Ternary(NamedTuple):
     no: Node
 
 
-class Cast(NamedTuple):
+class CCast(NamedTuple):
     """``(type)x``."""
 
     type: str
@@ -90,7 +90,7 @@ class Convert(NamedTuple):
     type: str
 
 
-class Group(NamedTuple):
+class CGroup(NamedTuple):
     """``(x)`` whatever stands beside it: a scalar beside vectors."""
 
     x: Node
@@ -110,7 +110,7 @@ class Braces(NamedTuple):
     items: tuple[Node, ...]
 
 
-class Call(NamedTuple):
+class CCall(NamedTuple):
     """A call of a function of the library or the compiler."""
 
     function: str
@@ -124,7 +124,7 @@ class Helper(NamedTuple):
     arguments: tuple[Node, ...]
 
 
-class Memory(ABC):
+class CMemory(ABC):
     """An element of a buffer in memory, or a whole vector from there on.
 
     Attributes:
@@ -154,7 +154,7 @@ class Memory(ABC):
         """What it shares with accesses that are the same."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Memory) and self.key == other.key
+        return isinstance(other, CMemory) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -162,35 +162,35 @@ class Memory(ABC):
 
 Node: TypeAlias = (
     Name
-    | Number
-    | Unary
-    | Binary
+    | CNumber
+    | CUnary
+    | CBinary
     | Ternary
-    | Cast
+    | CCast
     | Convert
-    | Group
+    | CGroup
     | Index
     | Braces
-    | Call
+    | CCall
     | Helper
-    | Memory
+    | CMemory
 )
 
 
 def level_of(node: Node) -> int:
     """The precedence of an expression."""
     match node:
-        case Binary(op):
+        case CBinary(op):
             return BINARY_LEVELS[op][0]
-        case Number():
+        case CNumber():
             return node.level
-        case Unary(op):
+        case CUnary(op):
             return UNARY_LEVELS[op]
         case Ternary():
             return TERNARY
-        case Cast():
+        case CCast():
             return UNARY
-        case Memory():
+        case CMemory():
             return UNARY if node.vector else PRIMARY
         case _:
             return PRIMARY
@@ -199,15 +199,15 @@ def level_of(node: Node) -> int:
 def parts(node: Node) -> Sequence[Node]:
     """The operands of an expression, in the order in which they are printed."""
     match node:
-        case Binary(_, lhs, rhs) | Index(lhs, rhs):
+        case CBinary(_, lhs, rhs) | Index(lhs, rhs):
             return lhs, rhs
-        case Unary(_, x) | Cast(_, x) | Convert(x, _) | Group(x):
+        case CUnary(_, x) | CCast(_, x) | Convert(x, _) | CGroup(x):
             return (x,)
         case Ternary():
             return node
-        case Braces(_, items) | Call(_, items) | Helper(_, items):
+        case Braces(_, items) | CCall(_, items) | Helper(_, items):
             return items
-        case Memory() if not node.pooled:
+        case CMemory() if not node.pooled:
             return node.indices
         case _:
             return ()
@@ -296,7 +296,7 @@ class Barrier:
 
 
 @dataclass(slots=True)
-class For:
+class CFor:
     """``for (name = first; name < last; ++name)``.
 
     Attributes:
@@ -313,7 +313,7 @@ class For:
 
 
 @dataclass(slots=True)
-class If:
+class CIf:
     """``if (test) {...} else {...}``."""
 
     test: Node
@@ -329,7 +329,17 @@ class Braced:
 
 
 Statement: TypeAlias = (
-    Declare | Pointer | Variables | Assign | Evaluate | Fetch | Unused | Barrier | For | If | Braced
+    Declare
+    | Pointer
+    | Variables
+    | Assign
+    | Evaluate
+    | Fetch
+    | Unused
+    | Barrier
+    | CFor
+    | CIf
+    | Braced
 )
 
 
@@ -340,9 +350,9 @@ def roots(statement: Statement) -> Sequence[Node]:
             return target, value
         case Declare(_, _, value) | Pointer(_, _, _, value):
             return (value,)
-        case For(_, _, first, last):
+        case CFor(_, _, first, last):
             return first, last
-        case If(test):
+        case CIf(test):
             return (test,)
         case Evaluate(x) | Fetch(x):
             return (x,)
@@ -353,9 +363,9 @@ def roots(statement: Statement) -> Sequence[Node]:
 def blocks(statement: Statement) -> Sequence[list[Statement]]:
     """The blocks inside a statement."""
     match statement:
-        case For(body=body) | Braced(body):
+        case CFor(body=body) | Braced(body):
             return (body,)
-        case If(_, then, otherwise):
+        case CIf(_, then, otherwise):
             return then, otherwise
         case _:
             return ()
@@ -367,7 +377,7 @@ def mentions(statement: Statement, found: set[str]) -> None:
         for node in nodes(root):
             if isinstance(node, Name):
                 found.add(node.name)
-            elif isinstance(node, Memory):
+            elif isinstance(node, CMemory):
                 found.add(node.held or node.pointer or node.name)
                 if not node.pointer:
                     found.update(each.name for each in node.indices if isinstance(each, Name))

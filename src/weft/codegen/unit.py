@@ -10,7 +10,7 @@ from weft.codegen.flavours import Dialect
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers import is_helper
 from weft.codegen.layout import comment, wrap_all
-from weft.codegen.naming import STORAGE, Names, identifier
+from weft.codegen.naming import STORAGE, CNames, identifier
 from weft.codegen.uses import NOTHING_USED, Uses, words
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Kernel
@@ -48,7 +48,7 @@ class Unit:
 
 
 def units_of(
-    program: Program, names: Names, flavour: Dialect, prefix: str, linkage: str
+    program: Program, names: CNames, flavour: Dialect, prefix: str, linkage: str
 ) -> list[Unit]:
     """The functions of a program that it calls.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.codegen.flavours import LANES, SUMS
-from weft.loops.nodes import For, Kind, Store
+from weft.loops.nodes import For, LoopKind, Store
 from weft.loops.walk import loads, walk_stmts
 
 # gcc unrolls loops of so many steps before it makes vectors; and afterwards, by its hint.
@@ -12,7 +12,7 @@ _UNROLLED_EARLY, _UNROLLED_LAST = 16, 4
 
 def unroll_hint(loop: For, lanes: int) -> str:
     """The macro before a loop over so many lanes, if any."""
-    if loop.kind is not Kind.VECTOR:
+    if loop.kind is not LoopKind.VECTOR:
         return ""
     if lanes > _UNROLLED_EARLY:
         return SUMS if _accumulates(loop) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.codegen.tree import NEGATIVE, Cast, Node, Number, level_of
+from weft.codegen.tree import NEGATIVE, CCast, CNumber, Node, level_of
 from weft.dtypes import DType
 
 INT_LIMITS = DType.I32.limits
@@ -32,7 +32,7 @@ SUFFIXES = {
 _TO_INT = frozenset({"int8_t", "int16_t", "int32_t", "uint8_t", "uint16_t"})
 
 
-class Value(NamedTuple):
+class CValue(NamedTuple):
     """An expression of a scalar type in C.
 
     Attributes:
@@ -57,26 +57,26 @@ class Value(NamedTuple):
         return limits[0] <= self.low and self.high <= limits[1]
 
 
-def known(number: int) -> Value:
+def known(number: int) -> CValue:
     """A small number that is known."""
-    return Value(Number(str(number)), "int", number, number)
+    return CValue(CNumber(str(number)), "int", number, number)
 
 
-def as_kind(kind: str, value: Value) -> Value:
+def as_kind(kind: str, value: CValue) -> CValue:
     """The value in a computing type, with a cast where C needs one."""
     if value.promoted == kind:
         return value
     node = value.node
-    if kind == "uint32_t" and isinstance(node, Number) and node.text.isdigit():
-        return Value(Number(f"{node.text}u"), kind, value.low, value.high)
-    return Value(Cast(kind, node), kind, value.low, value.high)
+    if kind == "uint32_t" and isinstance(node, CNumber) and node.text.isdigit():
+        return CValue(CNumber(f"{node.text}u"), kind, value.low, value.high)
+    return CValue(CCast(kind, node), kind, value.low, value.high)
 
 
-def converted(value: Value, ctype: str) -> Node:
+def converted(value: CValue, ctype: str) -> Node:
     """A value as an initialiser or argument of a C type."""
     if value.kind == ctype or (ctype == "int32_t" and value.kind == "int"):
         return value.node
     if value.low == value.high and value.promoted == "int" and level_of(value.node) >= NEGATIVE:
         fits = value.low >= 0 or not ctype.startswith("u")
-        return value.node if fits else Cast(ctype, value.node)
-    return Cast(ctype, value.node)
+        return value.node if fits else CCast(ctype, value.node)
+    return CCast(ctype, value.node)

@@ -9,17 +9,17 @@ from weft.codegen import tree as c
 from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import Lanes, held_as, helper_call, shifted, storage, unsigned_of, wrapping
-from weft.codegen.linear import LANE, Linear, constant
+from weft.codegen.linear import LANE, LinearAddress, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
 from weft.codegen.permute import interleaved, shuffled
 from weft.codegen.scalar import Scalar
-from weft.codegen.scope import Scope
+from weft.codegen.scope import KernelScope
 from weft.codegen.slots import Slot, place
-from weft.codegen.value import Value, converted
+from weft.codegen.value import CValue, converted
 from weft.dtypes import DType
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import COMPARISONS, Binary, Bits, Cast, Const, Expr, Load, Select, Unary, Var
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import children, dtype_of, loads
 
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
@@ -28,7 +28,7 @@ _TWICE = 16
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
 
 
-class Vector:
+class VectorExpression:
     """Writes expressions of all lanes of a vector loop at once.
 
     Args:
@@ -41,7 +41,7 @@ class Vector:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: KernelScope,
         var: str,
         start: int,
         lanes: int,
@@ -53,10 +53,10 @@ class Vector:
         self.temporaries = temporaries or {}
         self._varies: dict[int, bool] = {}
 
-    def with_temporaries(self, temporaries: dict[int, Lanes]) -> Vector:
+    def with_temporaries(self, temporaries: dict[int, Lanes]) -> VectorExpression:
         """The same with more vectors known."""
         merged = {**self.temporaries, **temporaries}
-        return Vector(self.scope, self.var, self.start, self.lanes, merged)
+        return VectorExpression(self.scope, self.var, self.start, self.lanes, merged)
 
     def varies(self, expr: Expr) -> bool:
         """Whether an expression differs from lane to lane."""
@@ -75,7 +75,7 @@ class Vector:
         """The vector type of an element type."""
         return vector_type(dtype, self.lanes)
 
-    def value(self, expr: Expr) -> Value | Lanes:
+    def value(self, expr: Expr) -> CValue | Lanes:
         """Any expression: a scalar if all lanes agree."""
         if not self.varies(expr):
             return self.scalar.value(expr)
@@ -104,30 +104,30 @@ class Vector:
         """An expression as a vector, spread if all lanes agree."""
         return self.spread(self.value(expr), dtype_of(expr))
 
-    def spread(self, value: Value | Lanes, dtype: DType) -> Lanes:
+    def spread(self, value: CValue | Lanes, dtype: DType) -> Lanes:
         """A scalar in all lanes."""
         if isinstance(value, Lanes):
             return value
         if dtype is DType.BOOL:
-            ones = c.Cast("int8_t", c.Group(value.node))
-            return Lanes(c.Binary("-", self._zeros(DType.I8), ones), DType.BOOL, 1)
+            ones = c.CCast("int8_t", c.CGroup(value.node))
+            return Lanes(c.CBinary("-", self._zeros(DType.I8), ones), DType.BOOL, 1)
         held = held_as(dtype)
-        if isinstance(value.node, c.Number) and value.node.text in _ZEROS:
+        if isinstance(value.node, c.CNumber) and value.node.text in _ZEROS:
             return Lanes(self._zeros(held), held)
         # x - 0 is x even for -0.0; compilers make it a broadcast.
-        return Lanes(c.Binary("-", self._element(value, held), self._zeros(held)), held)
+        return Lanes(c.CBinary("-", self._element(value, held), self._zeros(held)), held)
 
     def _zeros(self, dtype: DType) -> c.Node:
-        return c.Braces(self.type(dtype), (c.Number("0"),))
+        return c.Braces(self.type(dtype), (c.CNumber("0"),))
 
-    def _element(self, value: Value, dtype: DType) -> c.Node:
+    def _element(self, value: CValue, dtype: DType) -> c.Node:
         """A scalar as an operand beside vectors of a type."""
         ctype, node = STORAGE[dtype], value.node
         if value.kind != ctype and not (ctype == "int32_t" and value.kind == "int"):
-            return c.Cast(ctype, node)
-        return node if c.level_of(node) >= c.UNARY else c.Group(node)
+            return c.CCast(ctype, node)
+        return node if c.level_of(node) >= c.UNARY else c.CGroup(node)
 
-    def operand(self, value: Value | Lanes, dtype: DType) -> c.Node:
+    def operand(self, value: CValue | Lanes, dtype: DType) -> c.Node:
         """A value as an operand beside vectors of a type."""
         if isinstance(value, Lanes):
             return value.node
@@ -143,7 +143,7 @@ class Vector:
             return self._permuted(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
-            return Lanes(_unequal(node, c.Number("0")), DType.BOOL, 1)
+            return Lanes(_unequal(node, c.CNumber("0")), DType.BOOL, 1)
         if dtype in HALVES:
             return self._helper(f"from_{dtype.value}", DType.F32, node)
         return Lanes(node, dtype)
@@ -159,7 +159,7 @@ class Vector:
         return helper_call(op, dtype, self.lanes, *operands, gives=gives)
 
     def whole(
-        self, slot: Slot, name: str, offset: Linear | None, load: bool = True
+        self, slot: Slot, name: str, offset: LinearAddress | None, load: bool = True
     ) -> c.Node | None:
         """The lvalue of a whole vector at a place, if the lanes lie side by side there."""
         if slot.private:
@@ -176,7 +176,7 @@ class Vector:
         """A vector in the form that a buffer holds."""
         dtype = slot.dtype
         if dtype is DType.BOOL:
-            return c.Convert(c.Unary("-", value.node), self.type(DType.U8))
+            return c.Convert(c.CUnary("-", value.node), self.type(DType.U8))
         if dtype in HALVES:
             return self._helper(f"to_{dtype.value}", DType.F32, value.node).node
         return value.node
@@ -188,12 +188,12 @@ class Vector:
         values[LANE.name] = constant(lane)
         temporaries = dict(self.scope.temporaries)
         for key, each in self.temporaries.items():
-            node = c.Index(each.node, c.Number(str(lane)))
+            node = c.Index(each.node, c.CNumber(str(lane)))
             if each.mask:
-                temporaries[key] = Value(_unequal(node, c.Number("0")), "int", 0, 1)
+                temporaries[key] = CValue(_unequal(node, c.CNumber("0")), "int", 0, 1)
             else:
                 limits = (0, 0) if each.dtype.is_float else each.dtype.limits
-                temporaries[key] = Value(node, STORAGE[each.dtype], *limits)
+                temporaries[key] = CValue(node, STORAGE[each.dtype], *limits)
         return Scalar(replace(self.scope, values=values, temporaries=temporaries))
 
     def _each_lane(self) -> Iterator[Scalar]:
@@ -204,8 +204,8 @@ class Vector:
         dtype = dtype_of(expr)
         if dtype is DType.BOOL:
             values = (scalar.value(expr) for scalar in self._each_lane())
-            bytes = tuple(c.Cast("int8_t", value.node) for value in values)
-            truth = _unequal(c.Braces(self.type(DType.I8), bytes), c.Number("0"))
+            bytes = tuple(c.CCast("int8_t", value.node) for value in values)
+            truth = _unequal(c.Braces(self.type(DType.I8), bytes), c.CNumber("0"))
             return Lanes(truth, DType.BOOL, 1)
         held = held_as(dtype)
         values = (scalar.value(expr) for scalar in self._each_lane())
@@ -219,12 +219,12 @@ class Vector:
         held = held_as(dtype)
         if dtype is DType.BOOL:
             x = self.vector(expr.x)
-            return x._replace(node=c.Unary("~", x.node))
+            return x._replace(node=c.CUnary("~", x.node))
         x = self.vector(expr.x)
         if op == "neg":
             return self._negative(x, held)
         if op == "not":
-            return Lanes(c.Unary("~", x.node), held)
+            return Lanes(c.CUnary("~", x.node), held)
         if op == "isnan" and dtype.is_float:
             return self._isnan(expr.x, x)
         if op == "abs" and not dtype.is_signed:
@@ -236,9 +236,9 @@ class Vector:
 
     def _negative(self, x: Lanes, dtype: DType) -> Lanes:
         if dtype.is_float:
-            return Lanes(c.Unary("-", x.node), dtype)
-        unsigned = c.Cast(self.type(unsigned_of(dtype)), x.node)
-        return Lanes(c.Cast(self.type(dtype), c.Unary("-", unsigned)), dtype)
+            return Lanes(c.CUnary("-", x.node), dtype)
+        unsigned = c.CCast(self.type(unsigned_of(dtype)), x.node)
+        return Lanes(c.CCast(self.type(dtype), c.CUnary("-", unsigned)), dtype)
 
     def _isnan(self, expr: Expr, x: Lanes) -> Lanes | None:
         if sum(1 for _ in c.nodes(x.node)) > _TWICE:
@@ -257,7 +257,7 @@ class Vector:
         if op in COMPARISONS:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
             sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
-            return Lanes(c.Binary(RELATIONS[op], *sides), DType.BOOL, held_as(dtype).bytes)
+            return Lanes(c.CBinary(RELATIONS[op], *sides), DType.BOOL, held_as(dtype).bytes)
         if dtype.is_float:
             return self._float_binary(op, expr, dtype)
         return self._integer_binary(op, expr, dtype)
@@ -269,7 +269,7 @@ class Vector:
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
         size = max(lhs.mask, rhs.mask)
         lhs, rhs = self.resized(lhs, size), self.resized(rhs, size)
-        return Lanes(c.Binary(BITWISE[op], lhs.node, rhs.node), DType.BOOL, size)
+        return Lanes(c.CBinary(BITWISE[op], lhs.node, rhs.node), DType.BOOL, size)
 
     def resized(self, mask: Lanes, size: int) -> Lanes:
         """A mask with lanes of another width."""
@@ -285,7 +285,7 @@ class Vector:
         if op in ARITHMETIC:
             lhs, rhs = self.value(expr.lhs), self._logistic(expr) or self.value(expr.rhs)
             sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
-            return self._rounded(Lanes(c.Binary(ARITHMETIC[op], *sides), held), dtype, op)
+            return self._rounded(Lanes(c.CBinary(ARITHMETIC[op], *sides), held), dtype, op)
         lhs, rhs = self.vector(expr.lhs), self.vector(expr.rhs)
         return self._rounded(self._helper(op, held, lhs.node, rhs.node), dtype, op)
 
@@ -308,7 +308,7 @@ class Vector:
         if op in BITWISE:
             lhs, rhs = self.value(expr.lhs), self.value(expr.rhs)
             sides = self.operand(lhs, dtype), self.operand(rhs, dtype)
-            return Lanes(c.Binary(BITWISE[op], *sides), dtype)
+            return Lanes(c.CBinary(BITWISE[op], *sides), dtype)
         if op in ("add", "sub", "mul"):
             return wrapping(op, self.value(expr.lhs), self.value(expr.rhs), dtype, self.lanes)
         match expr.rhs:
@@ -323,7 +323,7 @@ class Vector:
             return picked
         dtype = dtype_of(expr)
         condition = self.value(expr.condition)
-        if isinstance(condition, Value):
+        if isinstance(condition, CValue):
             if condition.low == condition.high:
                 return self.vector(expr.then if condition.low else expr.otherwise)
             return self._choice(condition, expr, dtype)
@@ -333,14 +333,14 @@ class Vector:
         if dtype is DType.BOOL:
             size = condition.mask
             mask = condition.node
-            taken = c.Binary("&", self.resized(yes, size).node, mask)
-            left = c.Binary("&", self.resized(no, size).node, c.Unary("~", mask))
-            return Lanes(c.Binary("|", taken, left), dtype, size)
+            taken = c.CBinary("&", self.resized(yes, size).node, mask)
+            left = c.CBinary("&", self.resized(no, size).node, c.CUnary("~", mask))
+            return Lanes(c.CBinary("|", taken, left), dtype, size)
         held = held_as(dtype)
         mask = self.resized(condition, held.bytes)
         return self._helper("select", held, mask.node, yes.node, no.node)
 
-    def _choice(self, condition: Value, expr: Select, dtype: DType) -> Lanes:
+    def _choice(self, condition: CValue, expr: Select, dtype: DType) -> Lanes:
         self.scope.guards += 1
         yes, no = self.vector(expr.then), self.vector(expr.otherwise)
         self.scope.guards -= 1
@@ -350,10 +350,10 @@ class Vector:
         held = held_as(dtype)
         # What is read from memory has a type of its own, and gcc wants one type here.
         sides = yes.node, no.node
-        read = (each for side in sides for each in c.nodes(side) if isinstance(each, c.Memory))
+        read = (each for side in sides for each in c.nodes(side) if isinstance(each, c.CMemory))
         if not size and any(each.vector for each in read):
             kind = self.type(held)
-            sides = c.Cast(kind, yes.node), c.Cast(kind, no.node)
+            sides = c.CCast(kind, yes.node), c.CCast(kind, no.node)
         return Lanes(c.Ternary(condition.node, *sides), held, size)
 
     def _harmless(self, expr: Expr) -> bool:
@@ -368,9 +368,9 @@ class Vector:
         if source is target:
             return x
         if target is DType.BOOL:
-            return Lanes(_unequal(x.node, c.Number("0")), DType.BOOL, held_as(source).bytes)
+            return Lanes(_unequal(x.node, c.CNumber("0")), DType.BOOL, held_as(source).bytes)
         if source is DType.BOOL:
-            x = Lanes(c.Unary("-", x.node), mask_dtype(x.mask))
+            x = Lanes(c.CUnary("-", x.node), mask_dtype(x.mask))
         held = held_as(target)
         if source.is_float and not target.is_float:
             return self._helper(f"saturate_{target.value}", x.dtype, x.node, gives=target)
@@ -385,7 +385,7 @@ class Vector:
         if any(True for _ in self._index_vars(expr.x)):
             return None
         x = self.vector(expr.x)
-        return Lanes(c.Cast(self.type(expr.dtype), x.node), expr.dtype)
+        return Lanes(c.CCast(self.type(expr.dtype), x.node), expr.dtype)
 
     def _index_vars(self, expr: Expr) -> list[Expr]:
         """The vector loop's variable where it is used as a number."""
@@ -397,4 +397,4 @@ class Vector:
 
 
 def _unequal(lhs: c.Node, rhs: c.Node) -> c.Node:
-    return c.Binary("!=", lhs, rhs)
+    return c.CBinary("!=", lhs, rhs)

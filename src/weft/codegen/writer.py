@@ -6,22 +6,22 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from weft.codegen import tree as c
-from weft.codegen.block import Block
+from weft.codegen.block import BlockWriter
 from weft.codegen.flavours import CACHE_LINE, Dialect
 from weft.codegen.instruct import instruction_call
 from weft.codegen.lanes import Lanes, storage
-from weft.codegen.linear import LANE, Linear, atom, constant, value_of
-from weft.codegen.naming import Names
+from weft.codegen.linear import LANE, LinearAddress, atom, constant, value_of
+from weft.codegen.naming import CNames
 from weft.codegen.operations import stored
 from weft.codegen.pool import share
 from weft.codegen.scalar import Scalar
-from weft.codegen.scope import Scope
+from weft.codegen.scope import KernelScope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import guarded_loads, shared_nodes
 from weft.codegen.slots import Slot, place
 from weft.codegen.unrolling import unroll_hint
-from weft.codegen.value import INT_LIMITS, Value, converted
-from weft.codegen.vector import Vector
+from weft.codegen.value import INT_LIMITS, CValue, converted
+from weft.codegen.vector import VectorExpression
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -29,9 +29,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -47,7 +47,7 @@ def _holds_local(stmts: Sequence[Stmt]) -> bool:
     return any(isinstance(stmt, Local) for stmt in walk_stmts(stmts))
 
 
-class Writer:
+class StatementWriter:
     """Writes the statements of one kernel.
 
     Attributes:
@@ -57,10 +57,10 @@ class Writer:
     def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
-        self._names = Names(flavour.reserved)
-        self.scope = Scope(flavour)
+        self._names = CNames(flavour.reserved)
+        self.scope = KernelScope(flavour)
         self.scalar = Scalar(self.scope)
-        self._vector: Vector | None = None
+        self._vector: VectorExpression | None = None
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
         self._stored: list[set[c.Node]] = [set()]
         self._loop_variables: dict[str, tuple[str, str]] = {}
@@ -71,7 +71,7 @@ class Writer:
             self.params.append(slot)
             self.scope.slots[buffer.name] = slot
 
-    def block(self, stmts: Sequence[Stmt], block: Block) -> None:
+    def block(self, stmts: Sequence[Stmt], block: BlockWriter) -> None:
         """Statements one after the other."""
         for at, stmt in enumerate(stmts):
             match stmt:
@@ -89,7 +89,7 @@ class Writer:
                 case _:
                     block.add(c.Evaluate(instruction_call(stmt, self.scalar)))
 
-    def finish(self, block: Block) -> list[c.Statement]:
+    def finish(self, block: BlockWriter) -> list[c.Statement]:
         """The statements of a block that is done; its names are free again, but not around it."""
         block.flush()
         statements = share(block, self._names)
@@ -97,7 +97,7 @@ class Writer:
             self._names.release(name)
         return statements
 
-    def _close(self, inner: Block, block: Block) -> list[c.Statement]:
+    def _close(self, inner: BlockWriter, block: BlockWriter) -> list[c.Statement]:
         """The statements of a block that goes into another one."""
         statements = self.finish(inner)
         block.inner |= inner.inner.union(inner.names)
@@ -105,7 +105,7 @@ class Writer:
 
     # --- loops --------------------------------------------------------------------------------
 
-    def _for(self, loop: For, block: Block) -> None:
+    def _for(self, loop: For, block: BlockWriter) -> None:
         start, stop = self.scalar.linear(loop.start), self.scalar.linear(loop.stop)
         extent = stop.plus(start, -1).constant
         if extent is not None and extent <= 0 and start.fits() and stop.fits():
@@ -118,7 +118,7 @@ class Writer:
             case Mode.LOOP:
                 self._serial(loop, start, stop, block)
 
-    def _with_value(self, var: str, value: Linear, run: Callable[[], None]) -> None:
+    def _with_value(self, var: str, value: LinearAddress, run: Callable[[], None]) -> None:
         values = self.scope.values
         old = values.get(var)
         values[var] = value
@@ -128,7 +128,7 @@ class Writer:
         else:
             values[var] = old
 
-    def _unrolled(self, loop: For, start: int, stop: int, block: Block) -> None:
+    def _unrolled(self, loop: For, start: int, stop: int, block: BlockWriter) -> None:
         ends: list[int] = []
         steps: list[set[c.Node]] = []
         for number in range(start, stop):
@@ -143,22 +143,24 @@ class Writer:
                 if not isinstance(block.statements[end - 1], c.Barrier):
                     block.statements.insert(end, c.Barrier())
 
-    def _vectorised(self, loop: For, start: int, lanes: int, block: Block) -> None:
-        lane = atom(Value(LANE, "int", 0, lanes - 1)).plus(constant(start))
-        self._vector = Vector(self.scope, loop.var, start, lanes)
+    def _vectorised(self, loop: For, start: int, lanes: int, block: BlockWriter) -> None:
+        lane = atom(CValue(LANE, "int", 0, lanes - 1)).plus(constant(start))
+        self._vector = VectorExpression(self.scope, loop.var, start, lanes)
         self._with_value(loop.var, lane, lambda: self.block(loop.body, block))
         self._vector = None
 
-    def _serial(self, loop: For, start: Linear, stop: Linear, block: Block) -> None:
+    def _serial(
+        self, loop: For, start: LinearAddress, stop: LinearAddress, block: BlockWriter
+    ) -> None:
         first, last = value_of(start), value_of(stop)
-        if any(isinstance(each, c.Memory | c.Index) for each in c.nodes(last.node)):
+        if any(isinstance(each, c.CMemory | c.Index) for each in c.nodes(last.node)):
             # Evaluated once, whatever the body stores.
             self._bounded(loop, first, last, block)
             return
         self._loop(loop, first, last, block)
 
-    def _bounded(self, loop: For, first: Value, last: Value, block: Block) -> None:
-        outer = Block()
+    def _bounded(self, loop: For, first: CValue, last: CValue, block: BlockWriter) -> None:
+        outer = BlockWriter()
         name = self._names.fresh(f"{loop.var}_stop")
         kind = last.promoted
         outer.declare(c.Declare(kind, name, converted(last, kind)))
@@ -166,20 +168,20 @@ class Writer:
         self._names.release(name)
         block.add(c.Braced(self._close(outer, block)))
 
-    def _loop(self, loop: For, first: Value, last: Value, block: Block) -> None:
+    def _loop(self, loop: For, first: CValue, last: CValue, block: BlockWriter) -> None:
         fits = first.within(INT_LIMITS) and last.within(INT_LIMITS)
         kind = "int" if fits and first.promoted == last.promoted == "int" else "int64_t"
         block.flush()
         name = self._loop_variable(loop.var, kind)
-        inner = Block()
+        inner = BlockWriter()
         self._stored.append(set[c.Node]())
-        value = Value(c.Name(name), kind, first.low, max(first.low, last.high - 1))
+        value = CValue(c.Name(name), kind, first.low, max(first.low, last.high - 1))
         self.scope.loops.add(value.node)
         self._with_value(loop.var, atom(value), lambda: self.block(loop.body, inner))
         self.scope.loops.discard(value.node)
         stored = self._stored.pop()
         self._stored[-1] |= stored
-        if self._flavour.barriers and len(stored) >= _TILE and loop.kind is Kind.SERIAL:
+        if self._flavour.barriers and len(stored) >= _TILE and loop.kind is LoopKind.SERIAL:
             outside = stored - set(map(c.Name, inner.names))
             if len(outside) >= _TILE and not isinstance(inner.statements[-1], c.Barrier):
                 inner.add(c.Barrier())
@@ -189,7 +191,7 @@ class Writer:
         known = last.low == last.high and not self._flavour.vectors
         hint = unroll_hint(loop, last.low - first.low) if known else ""
         body = self._close(inner, block)
-        block.add(c.For(kind, name, converted(first, kind), last.node, body, hint))
+        block.add(c.CFor(kind, name, converted(first, kind), last.node, body, hint))
         block.inner.add(name)
         self.declared += 4
         if self._flavour.loop_declarations:
@@ -217,24 +219,24 @@ class Writer:
 
     # --- conditions ---------------------------------------------------------------------------
 
-    def _if(self, stmt: If, block: Block) -> None:
+    def _if(self, stmt: If, block: BlockWriter) -> None:
         test = self.scalar.value(stmt.condition)
         if test.low == test.high:
             self.block(stmt.then if test.low else stmt.otherwise, block)
             return
         bodies: list[list[c.Statement]] = []
         for body in (stmt.then, stmt.otherwise):
-            inner = Block()
+            inner = BlockWriter()
             self.block(body, inner)
             bodies.append(self._close(inner, block))
-        block.add(c.If(test.node, *bodies))
+        block.add(c.CIf(test.node, *bodies))
 
     # --- locals -------------------------------------------------------------------------------
 
-    def _local(self, stmt: Local, block: Block, alone: bool = True) -> None:
+    def _local(self, stmt: Local, block: BlockWriter, alone: bool = True) -> None:
         """A local with its body; in braces where another follows, so that both may share memory."""
         if not block.head or not alone:
-            inner = Block()
+            inner = BlockWriter()
             self._local(stmt, inner)
             block.add(c.Braced(self._close(inner, block)))
             return
@@ -248,7 +250,7 @@ class Writer:
         if old is not None:
             self.scope.slots[buffer.name] = old
 
-    def _named(self, slot: Slot, block: Block) -> Slot:
+    def _named(self, slot: Slot, block: BlockWriter) -> Slot:
         """The slot under a name that none of its registers shares with another one's."""
         while True:
             name = self._names.fresh(slot.buffer.name)
@@ -258,7 +260,7 @@ class Writer:
             if not any(map(self._names.has, registers)):
                 return slot
 
-    def _declare(self, slot: Slot, block: Block) -> None:
+    def _declare(self, slot: Slot, block: BlockWriter) -> None:
         kind = slot.ctype
         if slot.lanes:
             kind = f"v{slot.lanes}{storage(slot.dtype).value}"
@@ -275,7 +277,7 @@ class Writer:
 
     # --- prefetches ---------------------------------------------------------------------------
 
-    def _prefetch(self, stmt: Prefetch, block: Block) -> None:
+    def _prefetch(self, stmt: Prefetch, block: BlockWriter) -> None:
         """A hint in dialects that have one, into the second cache: the first is small."""
         if not self._flavour.prefetches:
             return
@@ -286,7 +288,7 @@ class Writer:
 
     # --- stores -------------------------------------------------------------------------------
 
-    def _store(self, stmt: Store, block: Block) -> None:
+    def _store(self, stmt: Store, block: BlockWriter) -> None:
         shared = shared_nodes(stmt.value)
         if self._vector is None:
             # Loaded whatever a condition says, where that is safe: a compiler cannot know.
@@ -295,7 +297,7 @@ class Writer:
         if not shared:
             self._store_plain(stmt, block)
             return
-        inner = Block()
+        inner = BlockWriter()
         vector, known = self._vector, dict(self.scope.temporaries)
         temporaries = {self._temporary(expr, inner) for expr in shared}
         self._store_plain(stmt, inner)
@@ -309,7 +311,7 @@ class Writer:
         slot = self.scope.slots[load.buffer]
         return not slot.local and self.scalar.inside(load)
 
-    def _temporary(self, expr: Expr, block: Block) -> str:
+    def _temporary(self, expr: Expr, block: BlockWriter) -> str:
         """Computes a shared expression once; returns the name of what holds it."""
         name = self._names.fresh("t")
         block.names.append(name)
@@ -330,7 +332,7 @@ class Writer:
         self.scope.temporaries[id(expr)] = value._replace(node=c.Name(name), kind=kind)
         return name
 
-    def _store_plain(self, stmt: Store, block: Block) -> None:
+    def _store_plain(self, stmt: Store, block: BlockWriter) -> None:
         slot = self.scalar.slot(stmt.buffer)
         index = [self.scalar.linear(each) for each in stmt.index]
         if self._vector is not None:
@@ -353,7 +355,7 @@ class Writer:
         return (_ASSIGNED[value.op], value.rhs) if same else ("=", value)
 
     def _assign(
-        self, target: c.Node, operator: str, value: c.Node, slot: Slot, block: Block
+        self, target: c.Node, operator: str, value: c.Node, slot: Slot, block: BlockWriter
     ) -> None:
         if operator == "=" and value == target:
             return
@@ -367,7 +369,12 @@ class Writer:
         block.add(c.Assign(target, operator, value))
 
     def _store_lanes(
-        self, vector: Vector, stmt: Store, slot: Slot, index: list[Linear], block: Block
+        self,
+        vector: VectorExpression,
+        stmt: Store,
+        slot: Slot,
+        index: list[LinearAddress],
+        block: BlockWriter,
     ) -> None:
         name, offset = place(slot, index)
         target = vector.whole(slot, name, offset, load=False)
@@ -381,9 +388,11 @@ class Writer:
             value = vector.operand(vector.value(rest), slot.dtype)
         self._assign(target, operator, value, slot, block)
 
-    def _scatter(self, vector: Vector, stmt: Store, slot: Slot, block: Block) -> None:
+    def _scatter(
+        self, vector: VectorExpression, stmt: Store, slot: Slot, block: BlockWriter
+    ) -> None:
         """Stores lane by lane."""
-        inner = Block()
+        inner = BlockWriter()
         value = vector.packed(slot, vector.vector(stmt.value))
         kind = vector.type(storage(slot.dtype))
         name = self._names.fresh("lanes")
@@ -393,5 +402,5 @@ class Writer:
             scalar = vector.at_lane(lane)
             base, offset = place(slot, [scalar.linear(each) for each in stmt.index])
             target = scalar.at(slot, base, offset, load=False)
-            inner.add(c.Assign(target, "=", c.Index(c.Name(name), c.Number(str(lane)))))
+            inner.add(c.Assign(target, "=", c.Index(c.Name(name), c.CNumber(str(lane)))))
         block.add(c.Braced(self._close(inner, block)))

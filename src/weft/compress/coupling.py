@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.compress.slots import Axes, Birth, Cut, Labels, Slots
+from weft.compress.slots import Axes, Birth, Labels, SlotCut, Slots
 from weft.errors import InternalError
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Dim, TensorType
@@ -25,7 +25,7 @@ from weft.ops.record import Call
 
 FITTED = frozenset({"Expand", "Gather", "Reshape", "Slice", "Split"})
 """Ops that move elements to places that they are told, which pruning fits to what is left."""
-Rule: TypeAlias = "Callable[[At], tuple[Axes, ...] | None]"
+Rule: TypeAlias = "Callable[[CoupledAt], tuple[Axes, ...] | None]"
 """The labels of the outputs; ``None`` pins the inputs and everything that is made."""
 
 
@@ -73,7 +73,7 @@ class Labelling:
 
 
 @dataclass(frozen=True)
-class At:
+class CoupledAt:
     """One node, as rules look at it."""
 
     labelling: Labelling
@@ -171,7 +171,7 @@ class At:
     def cut(self, position: int, axis: int) -> Labels:
         """The labels of an axis that the node sums over."""
         labels = self.axis(position, axis)
-        self.slots.cuts.append(Cut(self.node.name, position, axis, labels))
+        self.slots.cuts.append(SlotCut(self.node.name, position, axis, labels))
         return labels
 
 
@@ -192,7 +192,7 @@ def label(graph: Graph, rule: Rule, heads: frozenset[tuple[str, int]]) -> Labell
 
 
 def _label_node(labelling: Labelling, node: Node, rule: Rule) -> None:
-    at = At(labelling, node)
+    at = CoupledAt(labelling, node)
     given = [place for place, value in enumerate(node.inputs) if value]
     if given and all(at.is_constant(place) for place in given):
         labelling.derived.update(value for value in node.outputs if value)

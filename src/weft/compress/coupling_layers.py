@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.compress.coupling import At, Rule
+from weft.compress.coupling import CoupledAt, Rule
 from weft.compress.slots import Axes, Labels, rows_of
 
 # --- attention ------------------------------------------------------------------------------
 
 
-def _attention(at: At) -> tuple[Axes, ...] | None:
+def _attention(at: CoupledAt) -> tuple[Axes, ...] | None:
     if len(at.node.outputs) > 1 or any(at.has(place) for place in (4, 5, 6)):
         return None
     heads = [_heads_of(at, place) for place in range(3)]
@@ -34,7 +34,7 @@ def _attention(at: At) -> tuple[Axes, ...] | None:
     return ([q[0], q[1], np.repeat(queries, width)],)
 
 
-def _heads_of(at: At, position: int) -> Labels:
+def _heads_of(at: CoupledAt, position: int) -> Labels:
     """One label for each head of an operand of either layout."""
     if len(at.type(position).shape) == 4:
         return at.axis(position, 1)
@@ -43,7 +43,7 @@ def _heads_of(at: At, position: int) -> Labels:
     return at.slots.tie_rows(at.axis(position, 2).reshape(count, -1))
 
 
-def _pin_all(at: At, position: int, why: str) -> None:
+def _pin_all(at: CoupledAt, position: int, why: str) -> None:
     for labels in at.axes(position):
         at.pin(labels, why)
 
@@ -53,7 +53,7 @@ def _pin_all(at: At, position: int, why: str) -> None:
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def _recurrent(at: At) -> tuple[Axes, ...] | None:
+def _recurrent(at: CoupledAt) -> tuple[Axes, ...] | None:
     if at.has(4):
         return None
     gates = _GATES[at.node.op]

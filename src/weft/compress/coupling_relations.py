@@ -6,7 +6,7 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.compress.coupling import FITTED, At, Labelling
+from weft.compress.coupling import FITTED, CoupledAt, Labelling
 from weft.compress.coupling_layers import RULES
 from weft.compress.slots import Axes, Labels
 from weft.errors import UserError
@@ -28,7 +28,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
 
 
-def coupled(at: At) -> tuple[Axes, ...] | None:
+def coupled(at: CoupledAt) -> tuple[Axes, ...] | None:
     """The labels of a node's outputs."""
     rule = RULES.get(at.node.op)
     if rule is not None:
@@ -44,7 +44,7 @@ def coupled(at: At) -> tuple[Axes, ...] | None:
 # --- computed ---------------------------------------------------------------------------------
 
 
-def _computed(at: At) -> Axes:
+def _computed(at: CoupledAt) -> Axes:
     made, settled = at.dead(at.made()), set[Site]()
     grouped = groups(at.call)
     for summed in sums(at.call):
@@ -74,12 +74,12 @@ def _computed(at: At) -> Axes:
     return made
 
 
-def _sites(at: At) -> list[Site]:
+def _sites(at: CoupledAt) -> list[Site]:
     given = (place for place, value in enumerate(at.node.inputs) if value)
     return [(place, axis) for place in given for axis in range(len(at.type(place).shape))]
 
 
-def _through(at: At, sites: list[Site]) -> Labels:
+def _through(at: CoupledAt, sites: list[Site]) -> Labels:
     """The labels of an axis that several inputs have; weights of layers bear new ones."""
     # Constants without labels take those of a computed value rather than the other way round.
     order = sorted(sites, key=lambda site: at.is_constant(site[0]))
@@ -91,7 +91,7 @@ def _through(at: At, sites: list[Site]) -> Labels:
     return labels
 
 
-def _whole_or_inside(at: At, grouped: Groups) -> Labels:
+def _whole_or_inside(at: CoupledAt, grouped: Groups) -> Labels:
     """Groups go as a whole, or, where each is larger than they are many, the same of all."""
     (first, *others), count = grouped.sites, grouped.count
     weight = [site for site in grouped.outside if len(at.type(site[0]).shape) > 1]
@@ -119,7 +119,7 @@ def _whole_or_inside(at: At, grouped: Groups) -> Labels:
 # --- moved ------------------------------------------------------------------------------------
 
 
-def _moved(at: At) -> tuple[Axes, ...]:
+def _moved(at: CoupledAt) -> tuple[Axes, ...]:
     """Positions of outputs are those that are moved there; one axis of several keeps its own."""
     made = [at.dead(at.made(place)) for place in range(len(at.node.outputs))]
     taken: dict[Site, np.ndarray] = {}
@@ -150,7 +150,7 @@ def _moved(at: At) -> tuple[Axes, ...]:
 
 
 def _axis_from(
-    at: At, place: int, origin: np.ndarray, labels: Labels
+    at: CoupledAt, place: int, origin: np.ndarray, labels: Labels
 ) -> tuple[int, np.ndarray] | None:
     """The axis of an output that has positions of an input's, and which."""
     wide = [axis for axis, size in enumerate(origin.shape) if size > 1]
@@ -178,7 +178,7 @@ def _distinct(rows: np.ndarray) -> int:
     return sum(len(np.unique(row)) for row in rows)
 
 
-def _pin_what_would_move(at: At, made: list[Axes]) -> None:
+def _pin_what_would_move(at: CoupledAt, made: list[Axes]) -> None:
     """Pins positions without which the op, its attributes as they are, would move others."""
     tried: set[int] = set()
     ends = (0, len(at.node.inputs) - 1)
@@ -194,7 +194,7 @@ def _pin_what_would_move(at: At, made: list[Axes]) -> None:
             tried.add(gone)
 
 
-def _moves_as_before(at: At, made: list[Axes], gone: int) -> bool:
+def _moves_as_before(at: CoupledAt, made: list[Axes], gone: int) -> bool:
     """Whether the op moves what is left to the same places without the positions of a slot."""
     call = closed(at.call)
     sites = {
@@ -228,7 +228,7 @@ def _moves_as_before(at: At, made: list[Axes], gone: int) -> bool:
     return True
 
 
-def _kept(at: At, labels: Labels | None, dim: int, gone: int) -> np.ndarray:
+def _kept(at: CoupledAt, labels: Labels | None, dim: int, gone: int) -> np.ndarray:
     """Which positions of an axis stay without a slot."""
     if labels is None:
         return np.ones(dim, bool)
@@ -264,7 +264,7 @@ def head_axes(graph: Graph) -> frozenset[tuple[str, int]]:
 
 def _behind(graph: Graph, node: Node, found: set[tuple[str, int]]) -> list[tuple[str, int]]:
     """The axes of a node's inputs that axes of its outputs are."""
-    at = At(Labelling(graph), node)
+    at = CoupledAt(Labelling(graph), node)
     made: list[tuple[str, int]] = []
     moving = moves(at.call, at.arrays.keys())
     for place, value in enumerate(node.outputs):
@@ -278,7 +278,7 @@ def _behind(graph: Graph, node: Node, found: set[tuple[str, int]]) -> list[tuple
     return made
 
 
-def _is_moved_to(at: At, site: Site, place: int, axis: int) -> bool:
+def _is_moved_to(at: CoupledAt, site: Site, place: int, axis: int) -> bool:
     """Whether an axis of an output has positions of an axis of an input."""
     if site[0] in at.arrays or at.type(site[0]).shape[site[1]] == 1:
         return False

@@ -21,7 +21,7 @@ from weft.ops.table import OPS
 
 
 @dataclass(frozen=True)
-class Family:
+class CoupledChannels:
     """Slots that are made by the same layers: one axis, together with all that it is tied to.
 
     Attributes:
@@ -58,7 +58,7 @@ class Analysis:
     copies: Mapping[str, str]
     labelling: Labelling
     roots: np.ndarray
-    families: tuple[Family, ...]
+    families: tuple[CoupledChannels, ...]
 
 
 def analyse(graph: Graph) -> Analysis:
@@ -106,7 +106,7 @@ def _is_weight(graph: Graph, node: Node, value: str) -> bool:
     return layer and len(graph.types[value].shape) > 1
 
 
-def _families(labelling: Labelling, roots: np.ndarray) -> list[Family]:
+def _families(labelling: Labelling, roots: np.ndarray) -> list[CoupledChannels]:
     slots = labelling.slots
     makers: dict[int, list[int]] = {}
     for number, birth in enumerate(slots.births):
@@ -117,11 +117,11 @@ def _families(labelling: Labelling, roots: np.ndarray) -> list[Family]:
         sets.setdefault(tuple(births), []).append(root)
     pinned = slots.pinned()
     heads = {int(roots[label]) for labels in slots.heads for label in labels.tolist()}
-    found: list[Family] = []
+    found: list[CoupledChannels] = []
     for births, members in sets.items():
         reasons = [pinned[root] for root in members if root in pinned]
         found.append(
-            Family(
+            CoupledChannels(
                 tuple(slots.births[number] for number in births),
                 np.array(members),
                 any(root in heads for root in members),
@@ -136,7 +136,7 @@ def _families(labelling: Labelling, roots: np.ndarray) -> list[Family]:
 
 def importance(
     analysis: Analysis,
-    family: Family,
+    family: CoupledChannels,
     criterion: str,
     seed: int,
     scores: Mapping[str, np.ndarray],

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from weft.compress.weights import chosen_names
+from weft.compress.weight_axes import chosen_names
 from weft.dtypes import DType
 from weft.errors import UserError, above_zero
 from weft.ir.edit import set_constants

@@ -8,9 +8,9 @@ from dataclasses import replace as changed
 
 import numpy as np
 
-from weft.compress.lowrank_forms import FORMERS, Form, LowRankParameters
+from weft.compress.lowrank_forms import FORMERS, LowRankForm, LowRankParameters
 from weft.compress.sparsity import share_of
-from weft.compress.weights import weights_of
+from weft.compress.weight_axes import weights_of
 from weft.errors import UserError
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, noted
@@ -85,7 +85,7 @@ class _Factors:
         default_factory=dict[tuple[str, str], _Factored]
     )
 
-    def of(self, weight: str, form: Form) -> _Factored:
+    def of(self, weight: str, form: LowRankForm) -> _Factored:
         """The factors of a weight seen as a matrix."""
         key = (weight, form.kind)
         if key not in self.found:
@@ -93,7 +93,9 @@ class _Factors:
         return self.found[key]
 
 
-def _rank(form: Form, parameters: LowRankParameters, factors: Callable[[], np.ndarray]) -> int:
+def _rank(
+    form: LowRankForm, parameters: LowRankParameters, factors: Callable[[], np.ndarray]
+) -> int:
     """The rank asked for; 0 if there is none."""
     full = min(form.matrix.shape[-2:])
     if parameters.rank:
@@ -125,11 +127,11 @@ def splits(graph: Graph, parameters: LowRankParameters) -> tuple[Split, ...]:
 
 def _planned(
     graph: Graph, parameters: LowRankParameters, factors: _Factors
-) -> dict[str, tuple[Split, Form | None]]:
+) -> dict[str, tuple[Split, LowRankForm | None]]:
     _check(parameters)
     chosen = weights_of(graph, parameters.layers, _RECIPE)
     names = {node.name for weight in chosen for node in weight.layers}
-    found: dict[str, tuple[Split, Form | None]] = {}
+    found: dict[str, tuple[Split, LowRankForm | None]] = {}
     for node in graph.nodes:
         former = FORMERS.get(node.op)
         if node.name not in names:
@@ -142,7 +144,9 @@ def _planned(
     return found
 
 
-def _split(node: Node, form: Form, parameters: LowRankParameters, factors: _Factors) -> Split:
+def _split(
+    node: Node, form: LowRankForm, parameters: LowRankParameters, factors: _Factors
+) -> Split:
     full = min(form.matrix.shape[-2:])
     rank = _rank(form, parameters, lambda: factors.of(node.inputs[1], form).values)
     after = rank * form.macs_each
@@ -188,7 +192,7 @@ def low_rank(graph: Graph, parameters: LowRankParameters) -> Graph:
 
 
 def _constants(
-    builder: GraphBuilder, node: Node, form: Form, rank: int, factors: _Factors
+    builder: GraphBuilder, node: Node, form: LowRankForm, rank: int, factors: _Factors
 ) -> tuple[str, str]:
     """The weights of both layers."""
     found = factors.of(node.inputs[1], form)
@@ -199,7 +203,9 @@ def _constants(
     return builder.constant(first, f"{weight}_first"), builder.constant(second, f"{weight}_second")
 
 
-def _pair(builder: GraphBuilder, node: Node, form: Form, weights: tuple[str, str]) -> list[Node]:
+def _pair(
+    builder: GraphBuilder, node: Node, form: LowRankForm, weights: tuple[str, str]
+) -> list[Node]:
     """The two nodes; the second has the name and the output of the one that goes."""
     count = len(builder.nodes)
     builder.origin = changed(node.origin, rules=(*node.origin.rules, _RECIPE))

@@ -33,7 +33,7 @@ class LowRankParameters:
 
 
 @dataclass(frozen=True)
-class Form:
+class LowRankForm:
     """A layer as a product of two matrices.
 
     Attributes:
@@ -53,7 +53,7 @@ class Form:
     build: Callable[[GraphBuilder, str, str], None]
 
 
-Former: TypeAlias = "Callable[[Graph, Node, LowRankParameters], Form | str]"
+Former: TypeAlias = "Callable[[Graph, Node, LowRankParameters], LowRankForm | str]"
 """The layer as a product, or why it has none."""
 
 
@@ -65,7 +65,7 @@ def _points(shape: Sequence[Dim]) -> int:
 # --- products of matrices -------------------------------------------------------------------
 
 
-def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
+def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
     x, w = node.inputs
     if w not in graph.constants or graph.constants[w].ndim != 2:
         return "only a constant matrix as its second factor can be split"
@@ -78,14 +78,14 @@ def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
         builder.nodes_of("MatMul", (hidden, second), outputs=node.outputs, name=node.name)
 
     macs, each = rows * inner * columns, rows * (inner + columns)
-    return Form("matrix", matrix, macs, each, _as_they_are, build)
+    return LowRankForm("matrix", matrix, macs, each, _as_they_are, build)
 
 
 def _as_they_are(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return left, right
 
 
-def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
+def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
     a, w, *c = node.inputs
     if w not in graph.constants:
         return "only a constant matrix as its second factor can be split"
@@ -107,13 +107,13 @@ def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
         )
 
     kind = "transposed" if flags.transB else "matrix"
-    return Form(kind, matrix, inner * columns, inner + columns, _as_they_are, build)
+    return LowRankForm(kind, matrix, inner * columns, inner + columns, _as_they_are, build)
 
 
 # --- convolutions -----------------------------------------------------------------------------
 
 
-def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> Form | str:
+def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> LowRankForm | str:
     if node.inputs[1] not in graph.constants:
         return "its weight is computed"
     if parameters.convolution == "channel":
@@ -123,7 +123,7 @@ def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> Form | str
     return _by_window(graph, node)
 
 
-def _by_channels(graph: Graph, node: Node) -> Form:
+def _by_channels(graph: Graph, node: Node) -> LowRankForm:
     x, w, *bias = node.inputs
     weight, groups = graph.constants[w], node.attributes.groups
     outputs, window = weight.shape[0], weight.shape[1:]
@@ -143,10 +143,10 @@ def _by_channels(graph: Graph, node: Node) -> Form:
 
     matrix = weight.reshape(groups, outputs // groups, -1).swapaxes(1, 2)
     macs, each = pixels * inner * outputs, pixels * (groups * inner + outputs)
-    return Form(f"channel {groups}", matrix, macs, each, shapes, build)
+    return LowRankForm(f"channel {groups}", matrix, macs, each, shapes, build)
 
 
-def _by_window(graph: Graph, node: Node) -> Form:
+def _by_window(graph: Graph, node: Node) -> LowRankForm:
     x, w, *bias = node.inputs
     weight, a, groups = graph.constants[w], node.attributes, node.attributes.groups
     outputs, inputs, height, width = weight.shape
@@ -175,7 +175,7 @@ def _by_window(graph: Graph, node: Node) -> Form:
     matrix = parted.transpose(0, 2, 3, 1, 4).reshape(groups, inputs * height, -1)
     macs = rows * columns * weight.size
     each = rows * before * groups * inputs * height + rows * columns * outputs * width
-    return Form(f"spatial {groups}", matrix, macs, each, shapes, build)
+    return LowRankForm(f"spatial {groups}", matrix, macs, each, shapes, build)
 
 
 def _image(graph: Graph, value: str) -> tuple[int, int]:
@@ -188,7 +188,7 @@ def _image(graph: Graph, value: str) -> tuple[int, int]:
 # --- recurrent layers -------------------------------------------------------------------------
 
 
-def _recurrent(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
+def _recurrent(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
     """What is read at each step is multiplied before the layer; the state's weight stays."""
     x, w, *rest = node.inputs
     if w not in graph.constants:
@@ -206,7 +206,7 @@ def _recurrent(graph: Graph, node: Node, _: LowRankParameters) -> Form | str:
 
     matrix = graph.constants[w].reshape(-1, inputs).T
     macs, each = steps * matrix.size, steps * sum(matrix.shape)
-    return Form("recurrent", matrix, macs, each, shapes, build)
+    return LowRankForm("recurrent", matrix, macs, each, shapes, build)
 
 
 FORMERS: Mapping[str, Former] = {

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from weft.compress.weights import Weight, weights_of
+from weft.compress.weight_axes import Weight, weights_of
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.edit import prune, set_constants

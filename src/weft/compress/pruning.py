@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from weft.compress.families import Analysis, Family, analyse, importance
+from weft.compress.families import Analysis, CoupledChannels, analyse, importance
 from weft.compress.shrink import Removal, masked, shrunk
 from weft.compress.sparsity import share_of
-from weft.compress.weights import chosen_names
+from weft.compress.weight_axes import chosen_names
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.rewrite.recipe import Recipe, parameter
@@ -112,7 +112,7 @@ def pruning(
     )
 
 
-def _chosen(analysis: Analysis, parameters: PruneParameters) -> list[Family]:
+def _chosen(analysis: Analysis, parameters: PruneParameters) -> list[CoupledChannels]:
     names = [_names(family) for family in analysis.families]
     known = [name for own in names for name in own]
     wanted = chosen_names(parameters.layers, known, "prune")
@@ -132,7 +132,7 @@ def _chosen(analysis: Analysis, parameters: PruneParameters) -> list[Family]:
     return found
 
 
-def _names(family: Family) -> list[str]:
+def _names(family: CoupledChannels) -> list[str]:
     return [*family.layers, *(birth.weight for birth in family.births)]
 
 
@@ -153,7 +153,7 @@ def _counts(worths: Sequence[np.ndarray], parameters: PruneParameters) -> list[i
     return [len(own) - kept for own, kept in zip(worths, left, strict=True)]
 
 
-def _rounded(family: Family, keep: int, multiple: int) -> int:
+def _rounded(family: CoupledChannels, keep: int, multiple: int) -> int:
     """How many slots stay, so that what the first layer makes is a multiple."""
     birth = family.births[0]
     unit = max(1, len(birth.labels) // max(1, len(family.slots)))

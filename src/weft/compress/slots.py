@@ -38,7 +38,7 @@ class Birth:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SlotCut:
     """Positions that a node sums over: axis ``axis`` of its input ``position``."""
 
     node: str
@@ -55,7 +55,7 @@ class Slots:
     reasons: dict[int, str] = field(default_factory=dict[int, str])
     heads: list[Labels] = field(default_factory=list["Labels"])
     births: list[Birth] = field(default_factory=list[Birth])
-    cuts: list[Cut] = field(default_factory=list[Cut])
+    cuts: list[SlotCut] = field(default_factory=list[SlotCut])
     _dead: dict[str, int] = field(default_factory=dict[str, int])
 
     def fresh(self, count: int) -> Labels:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.compress.weights import Weight, weights_of
+from weft.compress.weight_axes import Weight, weights_of
 from weft.errors import UserError
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph

@@ -15,7 +15,7 @@ _RELATIVE = {DType.F64: 1e-9, DType.F32: 1e-4, DType.F16: 2e-2, DType.BF16: 1e-1
 
 
 @dataclass(frozen=True)
-class Vector:
+class TestVector:
     """One array of golden data.
 
     Attributes:
@@ -37,16 +37,16 @@ class Golden:
         runs: how many there are.
     """
 
-    inputs: tuple[Vector, ...]
-    outputs: tuple[Vector, ...]
+    inputs: tuple[TestVector, ...]
+    outputs: tuple[TestVector, ...]
     runs: int = 1
 
 
 def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golden:
     """Golden data with the tolerances that the outputs' types deserve."""
     return Golden(
-        tuple(Vector(np.ascontiguousarray(each)) for each in inputs),
-        tuple(Vector(np.ascontiguousarray(each), tolerance(each)) for each in outputs),
+        tuple(TestVector(np.ascontiguousarray(each)) for each in inputs),
+        tuple(TestVector(np.ascontiguousarray(each), tolerance(each)) for each in outputs),
     )
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from weft.errors import UserError
 from weft.export.toolkit import Toolkit
-from weft.plan.report import Place, Report, size
+from weft.plan.report import MemoryPlace, Report, size
 
 _SMALLER = "Use a network with fewer or smaller weights"
 _NAME_COMPILER = (
@@ -75,7 +75,7 @@ def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None
 
 
 def _largest(report: Report) -> str:
-    weights: list[Place] = [
+    weights: list[MemoryPlace] = [
         place for row in report.rows for place in row.reads if place.region == "weights"
     ]
     most = max(weights, key=lambda place: place.bytes)

@@ -24,12 +24,12 @@ from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
-from weft.export.golden import Golden, Vector
+from weft.export.golden import Golden, TestVector
 from weft.ir.short_names import short_names
 from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
 from weft.plan.plan import ALIGNMENT
-from weft.plan.report import Report, Row, Span, size, summary
+from weft.plan.report import LayerSpan, Report, Row, size, summary
 from weft.plan.solver import solver_name
 from weft.runtime.threads import pool_texts
 from weft.screen import Screen, Shown
@@ -75,7 +75,7 @@ class Toolkit(Shown):
 
     files: Files
     report: Report
-    spans: Sequence[Span]
+    spans: Sequence[LayerSpan]
     golden: Golden
     model: str
     target: str
@@ -365,7 +365,7 @@ def golden_header(toolkit: Toolkit) -> str:
     return "\n".join([*lines, *headers, "", *arrays, "#endif", ""])
 
 
-def _array(name: str, vector: Vector, dialect: Dialect) -> list[str]:
+def _array(name: str, vector: TestVector, dialect: Dialect) -> list[str]:
     array = vector.array if vector.array.size else np.zeros(1, vector.array.dtype)
     return [
         f"static const {storage_of(array)} {name}[{array.size}] = {{",

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, cast
 from weft.errors import UserError, nearest
 from weft.ir.edit import rename_nodes, rename_values
 from weft.ir.graph import Graph, Node, noted
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.naming import listed, making, reading, refuse_duplicates, require_values
 from weft.ir.order import topological
 from weft.ir.types import Dim, Symbol, TensorType
@@ -48,7 +48,7 @@ def extract(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
         tuple(kept),
         {v: type for v, type in graph.types.items() if v in made or v in given or v in constants},
         constants,
-        (*graph.history, Entry("extract", f"{listed(inputs)} to {listed(outputs)}")),
+        (*graph.history, HistoryEntry("extract", f"{listed(inputs)} to {listed(outputs)}")),
     )
 
 
@@ -99,15 +99,15 @@ def merge(name: str, parts: Mapping[str, Graph], wiring: Mapping[str, str]) -> G
         topological(nodes),
         {value: type for value, type in types.items() if value not in wiring},
         {value: array for part in placed for value, array in part.constants.items()},
-        (*_histories(parts), Entry("merge", listed(parts))),
+        (*_histories(parts), HistoryEntry("merge", listed(parts))),
     )
 
 
-def _histories(parts: Mapping[str, Graph]) -> Iterator[Entry]:
+def _histories(parts: Mapping[str, Graph]) -> Iterator[HistoryEntry]:
     """What made the parts, each entry with its part's name."""
     for part, graph in parts.items():
         for each in graph.history:
-            yield Entry(each.name, f"{part}: {each.what}" if each.what else part)
+            yield HistoryEntry(each.name, f"{part}: {each.what}" if each.what else part)
 
 
 def _source(target: str, wiring: Mapping[str, str]) -> str:

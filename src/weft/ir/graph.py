@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known, same_array
 from weft.screen import Screen, Shown, several, some
@@ -111,7 +111,7 @@ class Graph(Shown):
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    history: tuple[Entry, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", MappingProxyType(dict(self.types)))
@@ -199,4 +199,4 @@ def facts_of(graph: Graph) -> list[tuple[str, str]]:
 
 def noted(graph: Graph, name: str, what: str = "") -> Graph:
     """The graph with one more entry in its history: the one way to add to it."""
-    return replace(graph, history=(*graph.history, Entry(name, what)))
+    return replace(graph, history=(*graph.history, HistoryEntry(name, what)))

@@ -28,7 +28,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import NO_ATTRIBUTES, Attributes, Graph, Node, Origin
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.lexer import STRING, Tokens
 from weft.ir.printer import scoped
 from weft.ir.types import Dim, Symbol, TensorType
@@ -75,7 +75,7 @@ class _Parts:
     nodes: list[Node] = field(default_factory=list[Node])
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
-    history: list[Entry] = field(default_factory=list[Entry])
+    history: list[HistoryEntry] = field(default_factory=list[HistoryEntry])
 
 
 class _Parser(Tokens):
@@ -118,7 +118,7 @@ class _Parser(Tokens):
         """An entry of history, a constant or a node."""
         if self.accept("history"):
             name = self.string()
-            parts.history.append(Entry(name, self.string() if self.accept(":") else ""))
+            parts.history.append(HistoryEntry(name, self.string() if self.accept(":") else ""))
         elif self.accept("const"):
             self.constant(parts)
         else:

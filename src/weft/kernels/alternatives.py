@@ -38,7 +38,7 @@ class Alternative:
         make: writes the kernel; ``None`` if it turns out that the loops do not apply.
         known: whether they apply, where that can be known without writing the kernel.
         outside: whether it calls a library: it is taken where it is named, never by itself.
-            ``weft.kernels.table`` sets it for generators that have a library.
+            ``weft.kernels.selection`` sets it for generators that have a library.
     """
 
     name: str

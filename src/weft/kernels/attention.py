@@ -26,11 +26,11 @@ from math import prod
 from weft.dtypes import DType
 from weft.kernels import vector_rows
 from weft.kernels.attention_panels import Chunk, Panels
-from weft.kernels.cell import Cell, replaced
 from weft.kernels.contraction import Contraction
+from weft.kernels.microkernel import Microkernel, replaced
 from weft.kernels.passes import Held, Pass, Rows, take_apart
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, blocks_of, even_tiles, tile_shape
+from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles, tile_shape
 from weft.kernels.writer import for_range, integer, nested, plus, times, with_locals
 from weft.loops.definition import Compute
 from weft.loops.nodes import (
@@ -41,8 +41,8 @@ from weft.loops.nodes import (
     Expr,
     For,
     Kernel,
-    Kind,
     Load,
+    LoopKind,
     Reduce,
     Stmt,
     Unary,
@@ -62,7 +62,7 @@ OUT = "out"
 
 
 @dataclass
-class Writer:
+class AttentionWriter:
     """Writes the loops for some rows of queries at a time."""
 
     task: Task
@@ -93,7 +93,7 @@ class Writer:
             *whole, rest = blocks
             if rest.count == 1:
                 count = -(-rest.width // self.lanes)
-                blocks = [*whole, Block(rest.start, 1, (self.lanes,) * count)]
+                blocks = [*whole, LaneBlock(rest.start, 1, (self.lanes,) * count)]
         return Panels(KEYS, self.found.keys, key, self.found.width, tuple(blocks))
 
     @cached_property
@@ -127,8 +127,8 @@ class Writer:
             body = with_locals(buffers, (*fill, *body))
         shares = self.shares()
         if shares > 1:
-            body = (for_range("share", shares, body, Kind.PARALLEL),)
-        body = nested(self.found.outer, body, Kind.PARALLEL)
+            body = (for_range("share", shares, body, LoopKind.PARALLEL),)
+        body = nested(self.found.outer, body, LoopKind.PARALLEL)
         params = (*self.task.inputs, self.task.output)
         return simplify_kernel(Kernel(self.task.name, params, body))
 
@@ -210,7 +210,7 @@ class Writer:
         self,
         parts: Contraction,
         panels: Panels,
-        pieces: Sequence[tuple[int, Expr, Block]],
+        pieces: Sequence[tuple[int, Expr, LaneBlock]],
         origin: Expr | None,
         size: int,
     ) -> Iterator[Stmt]:
@@ -225,7 +225,9 @@ class Writer:
                 if tile.count == 1:
                     start = integer(tile.start)
                 place = None if origin is None else plus(origin, start)
-                cell = Cell(parts, block, lane, plus(base, counter), weight, place, tile.size)
+                cell = Microkernel(
+                    parts, block, lane, plus(base, counter), weight, place, tile.size
+                )
                 inner = cell.statements()
                 if tile.count > 1:
                     inner = (for_range("tile", tile.count, inner),)

@@ -7,7 +7,7 @@ from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.attention import Writer, register_tile
+from weft.kernels.attention import AttentionWriter, register_tile
 from weft.kernels.attention_streamed import Streamed
 from weft.kernels.generator import Generator
 from weft.kernels.refusal import Refusal
@@ -27,7 +27,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     found = attention_of(task.compute)
     if found is None:
         return Refusal("it is no sum of values weighted by the softmax of products")
-    rows = Writer(task, found, 1).row_task(1)
+    rows = AttentionWriter(task, found, 1).row_task(1)
     if rows is None or rows.held is None:
         return Refusal("its scores cannot be computed row by row")
     most = 1 if found.row is None else found.row.extent
@@ -81,7 +81,7 @@ def write(task: Task, rows: int, span: int = 0) -> Implementation | None:
     found = attention_of(task.compute)
     if found is None:
         return None
-    writer = Streamed(task, found, rows, span) if span else Writer(task, found, rows)
+    writer = Streamed(task, found, rows, span) if span else AttentionWriter(task, found, rows)
     kernel = writer.kernel()
     if kernel is None:
         return None

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.dtypes import DType
-from weft.kernels import maps
+from weft.kernels import elementwise
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block
+from weft.kernels.tiling import LaneBlock
 from weft.kernels.writer import LANE, for_range, integer, nested, plus, times, vector
 from weft.loops.definition import Compute
 from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Stmt, Store, Var
@@ -32,7 +32,7 @@ class Panels:
     value: Expr
     lanes: Axis
     depth: Axis
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaneBlock, ...]
 
     def buffer(self, number: int) -> Buffer:
         """The panels of a block."""
@@ -51,9 +51,11 @@ class Panels:
             axes = (Axis("group", block.count), self.depth, Axis("spot", own))
             compute = Compute(axes, substitute(self.value, {self.lanes.var: lane}))
             inner = replace(task, compute=compute, output=replace(buffer, name=_OUT))
-            yield from rename_buffers(maps.loops(inner) or _plainly(inner), {_OUT: buffer.name})
+            yield from rename_buffers(
+                elementwise.loops(inner) or _plainly(inner), {_OUT: buffer.name}
+            )
 
-    def cleared(self, buffer: Buffer, block: Block) -> Stmt:
+    def cleared(self, buffer: Buffer, block: LaneBlock) -> Stmt:
         """Zeros in the lanes that nothing belongs to, and in others."""
         body: list[Stmt] = []
         for _, lane, width in block.pieces():
@@ -74,7 +76,7 @@ class Chunk:
 
     start: Expr
     count: int
-    pieces: tuple[tuple[int, Expr, Block], ...]
+    pieces: tuple[tuple[int, Expr, LaneBlock], ...]
 
 
 def _plainly(task: Task) -> tuple[Stmt, ...]:

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.kernels.attention import OUT, SCORES, TOTALS, Writer
+from weft.kernels.attention import OUT, SCORES, TOTALS, AttentionWriter
 from weft.kernels.attention_panels import Chunk
-from weft.kernels.cell import replaced
+from weft.kernels.microkernel import replaced
 from weft.kernels.passes import Held, take_apart
-from weft.kernels.tiling import Block, blocks_of, even_tiles
+from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles
 from weft.kernels.writer import (
     LANE,
     for_range,
@@ -63,7 +63,7 @@ _ZERO = Const(0.0, _F32)
 
 
 @dataclass
-class Streamed(Writer):
+class Streamed(AttentionWriter):
     """Writes the loops for some rows of queries and ``span`` panels of keys at a time."""
 
     span: int
@@ -79,7 +79,7 @@ class Streamed(Writer):
                 continue
             for tile in even_tiles(block.count, self.span):
                 panel = plus(times(Var("slice"), tile.size), tile.start)
-                piece = (number, panel, Block(0, tile.size, block.widths))
+                piece = (number, panel, LaneBlock(0, tile.size, block.widths))
                 inner = Chunk(times(panel, block.width), tile.size * block.width, (piece,))
                 found.append(for_range("slice", tile.count, body(inner)))
         return tuple(found)

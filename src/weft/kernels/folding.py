@@ -8,8 +8,8 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import COMPARISONS, Axis, Binary, Cast, Const, Expr, Load, Select, Var
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import dtype_of, walk
 
 _BINARY = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weft.errors import UserError, nearest
 from weft.kernels import (
     attention_choice,
-    maps,
+    elementwise,
     nest,
     packed,
     rows,
@@ -36,7 +36,7 @@ GENERATORS: Table[Generator] = Table(
         for each in (
             winograd_choice.GENERATOR,
             attention_choice.GENERATOR,
-            maps.GENERATOR,
+            elementwise.GENERATOR,
             packed.GENERATOR,
             tensorized_choice.GENERATOR,
             tiled_choice.GENERATOR,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from weft.dtypes import DType
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import AffineForm, affine
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
 from weft.loops.simplify import emit
@@ -21,7 +21,7 @@ from weft.loops.walk import dtype_of, free_vars, loads
 class Guard:
     """``outer + inner * tap >= 0``; ``outer`` knows nothing of reduction axes."""
 
-    outer: Affine
+    outer: AffineForm
     tap: str
     inner: int
 
@@ -51,7 +51,7 @@ class Guard:
         if self.inner <= 0:
             return None
         # tap >= ceil(-outer / inner)
-        value = self.outer.times(-1).plus(Affine({}, self.inner - 1))
+        value = self.outer.times(-1).plus(AffineForm({}, self.inner - 1))
         return _divided(value, self.inner)
 
     def last(self) -> Expr | None:
@@ -61,7 +61,7 @@ class Guard:
         return Binary("add", _divided(self.outer, -self.inner), Const(1, DType.I64))
 
 
-def _divided(value: Affine, divisor: int) -> Expr:
+def _divided(value: AffineForm, divisor: int) -> Expr:
     whole = emit(value)
     return whole if divisor == 1 else Binary("floordiv", whole, Const(divisor, DType.I64))
 
@@ -131,24 +131,24 @@ def _guard(condition: Expr, taps: frozenset[str]) -> Guard | None:
     inner = [atom.name for atom in form.terms if isinstance(atom, Var) and atom.name in taps]
     if len(inner) != 1:
         return None
-    outer = Affine({a: c for a, c in form.terms.items() if a != Var(inner[0])}, form.const)
+    outer = AffineForm({a: c for a, c in form.terms.items() if a != Var(inner[0])}, form.const)
     if any(free_vars(atom) & taps or any(loads(atom)) for atom in outer.terms):
         return None
     return Guard(outer, inner[0], form.terms[Var(inner[0])])
 
 
-def _nonnegative(condition: Expr) -> Affine | None:
+def _nonnegative(condition: Expr) -> AffineForm | None:
     """The affine form that is at least 0 exactly where the condition holds."""
     match condition:
         case Binary("le", lhs, rhs):
             return affine(rhs).plus(affine(lhs), -1)
         case Binary("lt", lhs, rhs):
             form = affine(rhs).plus(affine(lhs), -1)
-            return Affine(form.terms, form.const - 1)
+            return AffineForm(form.terms, form.const - 1)
         case Binary("ge", lhs, rhs):
             return affine(lhs).plus(affine(rhs), -1)
         case Binary("gt", lhs, rhs):
             form = affine(lhs).plus(affine(rhs), -1)
-            return Affine(form.terms, form.const - 1)
+            return AffineForm(form.terms, form.const - 1)
         case _:
             return None

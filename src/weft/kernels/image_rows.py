@@ -14,8 +14,8 @@ from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.writer import integer, plus
-from weft.loops.affine import Affine, affine
-from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Kind, Load, Prefetch, Stmt, Var
+from weft.loops.affine import AffineForm, affine
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Load, LoopKind, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute
 
 
@@ -59,7 +59,7 @@ def next_rows(parts: Contraction, origin: Expr | None, size: int, vectors: int) 
         return ()
     body = tuple(_hint(parts, image, origin, offset) for offset in offsets)
     for name, taps in reversed(loops):
-        body = (For(name, integer(taps.start), integer(taps.stop), body, Kind.SERIAL),)
+        body = (For(name, integer(taps.start), integer(taps.stop), body, LoopKind.SERIAL),)
     return body
 
 
@@ -94,7 +94,7 @@ def _along(
     buffer: Buffer,
     row: Axis,
     rows: list[int],
-    forms: list[Affine],
+    forms: list[AffineForm],
     stride: int,
 ) -> _Image | None:
     assert parts.reduce is not None

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from weft.kernels.passes import HELD, MOST_HELD, Held, Pass, Rows
-from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (
     CHEAP,
     CHUNK,
@@ -29,7 +29,7 @@ from weft.kernels.writer import (
     with_locals,
 )
 from weft.loops.definition import COMBINE, neutral
-from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
+from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Load, LoopKind, Stmt, Store, Var
 from weft.loops.walk import dtype_of, map_expr, substitute
 
 
@@ -50,14 +50,14 @@ def body(rows: Rows) -> tuple[Stmt, ...]:
         rows = rows.recomputing()
     outer = [axis for axis in rows.outer if axis != lanes]
     # Threads share perfect nests of loops only.
-    kind = Kind.PARALLEL if len(blocks) == 1 or not outer else Kind.SERIAL
+    kind = LoopKind.PARALLEL if len(blocks) == 1 or not outer else LoopKind.SERIAL
     found: list[Stmt] = []
     for block in blocks:
         inner = _Lanes(rows, lanes, block, block_origin(block, CHUNK)).statements()
         if block.count > 1:
             inner = (for_range(CHUNK, block.count, inner, kind),)
         found += inner
-    return nested(outer, tuple(found), Kind.PARALLEL)
+    return nested(outer, tuple(found), LoopKind.PARALLEL)
 
 
 def _lanes(rows: Rows) -> Axis | None:
@@ -66,7 +66,7 @@ def _lanes(rows: Rows) -> Axis | None:
     return axes[-1] if contiguous else None
 
 
-def _bytes(held: Buffer, block: Block) -> int:
+def _bytes(held: Buffer, block: LaneBlock) -> int:
     size = held.dtype.bytes * block.width
     for extent in held.shape:
         size *= extent
@@ -79,7 +79,7 @@ class _Lanes:
 
     rows: Rows
     lanes: Axis
-    block: Block
+    block: LaneBlock
     first: Expr
     locals: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
 

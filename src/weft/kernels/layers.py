@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weft.kernels.key import layer_key
-from weft.kernels.table import TaskChoice
+from weft.kernels.selection import TaskChoice
 from weft.kernels.task import Task
-from weft.plan.group import Group
-from weft.plan.lower import describe
+from weft.plan.fusion import Group
 from weft.plan.plan import Plan
+from weft.plan.to_program import describe
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from weft.loops.nodes import Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
 from weft.plan.make import function_name
-from weft.plan.strides import View, order_of, packed
+from weft.plan.strides import StridedView, order_of, packed
 from weft.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RowWindow:
     """The rows of a link that its reader's row ``y`` needs.
 
     They are ``stride * y + low`` to ``stride * y + high``, as far as there are such rows.
@@ -38,7 +38,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ChainStage:
     """A group of a chain.
 
     Attributes:
@@ -53,7 +53,7 @@ class Stage:
     task: Task
     row: str
     rows: int
-    window: Window | None = None
+    window: RowWindow | None = None
     link: str = ""
 
 
@@ -61,7 +61,7 @@ class Stage:
 class Setting:
     """What groups stand in: see ``Implement``."""
 
-    views: Mapping[str, View]
+    views: Mapping[str, StridedView]
     types: Mapping[str, TensorType]
     constants: Constants
     target: Target
@@ -74,9 +74,9 @@ class Stages:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._found: dict[tuple[str, int, str, bool], Stage | None] = {}
+        self._found: dict[tuple[str, int, str, bool], ChainStage | None] = {}
 
-    def of(self, groups: Sequence[Group]) -> tuple[Stage, ...] | None:
+    def of(self, groups: Sequence[Group]) -> tuple[ChainStage, ...] | None:
         """The stages; ``None`` where rows of one do not need a band of another's."""
         rows = _rows(groups, self._setting.views)
         if rows is None:
@@ -84,7 +84,7 @@ class Stages:
         views = dict(self._setting.views)
         for group in groups[:-1]:
             views[group.value] = _packed(group, views[group.value])
-        found: list[Stage] = []
+        found: list[ChainStage] = []
         for group, (place, window) in zip(groups, rows, strict=True):
             link = found[-1].group.value if found else ""
             key = (group.value, place, link, group is groups[-1])
@@ -98,13 +98,13 @@ class Stages:
         return tuple(found)
 
 
-def _packed(group: Group, view: View) -> View:
+def _packed(group: Group, view: StridedView) -> StridedView:
     """A view of a value of its own without gaps."""
     order = order_of(view.strides, group.type.dims)
-    return View(group.value, 0, packed(group.type.dims, order))
+    return StridedView(group.value, 0, packed(group.type.dims, order))
 
 
-def _stage(group: Group, place: int, setting: Setting) -> Stage | None:
+def _stage(group: Group, place: int, setting: Setting) -> ChainStage | None:
     views, target = setting.views, setting.target
     strides, dims = views[group.value].strides, group.type.dims
     kept = [axis for axis, extent in enumerate(dims) if extent > 1]
@@ -117,17 +117,17 @@ def _stage(group: Group, place: int, setting: Setting) -> Stage | None:
     if len(kept) != len(task.compute.axes):
         return None  # an axis was split
     row = task.compute.axes[number]
-    return Stage(group, replace(task, exact=setting.exact), row.var, row.extent)
+    return ChainStage(group, replace(task, exact=setting.exact), row.var, row.extent)
 
 
 def _rows(
-    groups: Sequence[Group], views: Mapping[str, View]
-) -> list[tuple[int, Window | None]] | None:
+    groups: Sequence[Group], views: Mapping[str, StridedView]
+) -> list[tuple[int, RowWindow | None]] | None:
     """For each group the dimension of rows, and its window on the one before."""
     place = _slowest(groups[-1], views)
     if place is None:
         return None
-    rows: list[tuple[int, Window | None]] = []
+    rows: list[tuple[int, RowWindow | None]] = []
     for link, group in zip(reversed(groups[:-1]), reversed(groups[1:]), strict=True):
         found = _window(group, place, link.value)
         if found is None or found[0] != _slowest(link, views):
@@ -137,13 +137,13 @@ def _rows(
     return [(place, None), *reversed(rows)]
 
 
-def _slowest(group: Group, views: Mapping[str, View]) -> int | None:
+def _slowest(group: Group, views: Mapping[str, StridedView]) -> int | None:
     """The dimension of a group's value whose neighbours lie farthest apart, if any has some."""
     moving = [axis for axis, extent in enumerate(group.type.dims) if extent > 1]
     return max(moving, key=lambda axis: views[group.value].strides[axis], default=None)
 
 
-def _window(group: Group, place: int, link: str) -> tuple[int, Window] | None:
+def _window(group: Group, place: int, link: str) -> tuple[int, RowWindow] | None:
     """The dimension of a link that a group's rows move along, and what they need of it."""
     row = group.compute.axes[place].var
     facts = Facts().bind({axis.var: (0, axis.extent - 1) for axis in group.compute.axes})
@@ -163,7 +163,7 @@ def _window(group: Group, place: int, link: str) -> tuple[int, Window] | None:
     if len(found) != 1:
         return None
     (((axis, stride), spans),) = found.items()
-    return axis, Window(stride, min(low for low, _ in spans), max(high for _, high in spans))
+    return axis, RowWindow(stride, min(low for low, _ in spans), max(high for _, high in spans))
 
 
 def _reach(terms: Mapping[Expr, int], row: str, taps: Mapping[str, int]) -> tuple[int, int] | None:

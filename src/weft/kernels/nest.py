@@ -16,7 +16,7 @@ from weft.kernels.generator import Generator
 from weft.kernels.task import Task
 from weft.loops.definition import naive
 from weft.loops.guards import guards_to_bounds
-from weft.loops.nodes import For, Kind, Stmt
+from weft.loops.nodes import For, LoopKind, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation, Operand
 
@@ -58,7 +58,7 @@ def parallel(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """
     match body:
         case (For() as loop,):
-            return (replace(loop, body=parallel(loop.body), kind=Kind.PARALLEL),)
+            return (replace(loop, body=parallel(loop.body), kind=LoopKind.PARALLEL),)
         case _:
             return body
 

@@ -28,12 +28,12 @@ from functools import partial
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
+from weft.kernels.microkernel import Microkernel
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, blocks_of, slender
+from weft.kernels.tiling import LaneBlock, blocks_of, slender
 from weft.kernels.writer import LANE, for_range, integer, plus, times, with_locals
 from weft.loops.nodes import (
     Access,
@@ -45,8 +45,8 @@ from weft.loops.nodes import (
     Const,
     Expr,
     Kernel,
-    Kind,
     Load,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -61,9 +61,9 @@ from weft.plan.fewer_bits import (
     SIGN,
     SIZE,
     SPARE,
+    EncodedPart,
+    EncodedWindow,
     FewerBits,
-    Part,
-    Window,
     window_of,
     word_rows,
 )
@@ -91,7 +91,7 @@ class Product:
     parts: Contraction
     axis: Axis
     scale: Expr
-    window: Window
+    window: EncodedWindow
 
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
@@ -235,7 +235,7 @@ class _Writer:
         kernel = simplify_kernel(Kernel(task.name, params, tuple(body)))
         return Implementation(kernel, tuple(self.operands), f"packed-1x{self.vectors}")
 
-    def pack(self, block: Block, part: Part, rows: int, dtype: DType) -> Buffer:
+    def pack(self, block: LaneBlock, part: EncodedPart, rows: int, dtype: DType) -> Buffer:
         """A parameter made of the weights of a block."""
         parts = self.product.parts
         weight = next(each for each in parts.task.inputs if each.name == parts.weight)
@@ -256,27 +256,27 @@ class _Writer:
         self.operands.append(Operand(parts.task.value_of(weight.name), packing))
         return buffer
 
-    def block(self, block: Block) -> Stmt:
+    def block(self, block: LaneBlock) -> Stmt:
         """All outputs of blocks of some lanes."""
         rows, most = self.product.axis.extent, self.product.window.most
         number = Var("block")
         first = plus(times(number, block.width), block.start)
-        words = self.pack(block, Part.WORDS, word_rows(rows), DType.U32)
+        words = self.pack(block, EncodedPart.WORDS, word_rows(rows), DType.U32)
         loops = _Block(
             self.product,
             block,
             number,
             words,
-            Cell(self.product.parts, block, first, number, "", None, 1),
+            Microkernel(self.product.parts, block, first, number, "", None, 1),
         )
         fixes: tuple[Stmt, ...] = ()
         if most:
-            places = self.pack(block, Part.PLACES, most, DType.U32)
-            changes = self.pack(block, Part.CHANGES, most, DType.F32)
+            places = self.pack(block, EncodedPart.PLACES, most, DType.U32)
+            changes = self.pack(block, EncodedPart.CHANGES, most, DType.F32)
             fixes = (loops.fixes(places, changes),)
         body = (*loops.cell.starts(), loops.groups(), *loops.left(), *fixes, *loops.cell.stores())
         body = with_locals(loops.cell.accumulators(), body)
-        return for_range("block", block.count, body, Kind.PARALLEL)
+        return for_range("block", block.count, body, LoopKind.PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +291,10 @@ class _Block:
     """
 
     product: Product
-    block: Block
+    block: LaneBlock
     number: Expr
     words: Buffer
-    cell: Cell
+    cell: Microkernel
 
     @property
     def whole(self) -> int:

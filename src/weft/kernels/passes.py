@@ -23,7 +23,6 @@ from weft.kernels.refusal import Refusal
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.affine import affine
 from weft.loops.bounds import divides_safely, unproven
-from weft.loops.equality import Known, Numbering
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -38,9 +37,10 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
+from weft.loops.value_numbering import Numbering, ValueNumbers
 from weft.loops.walk import (
     FreeVars,
-    Names,
+    FreshNames,
     bound_vars,
     children,
     dtype_of,
@@ -247,8 +247,8 @@ def _passes(task: Task, reduces: list[Reduce], inner: tuple[Axis, ...]) -> tuple
     """The walks along the row, with the same names for the same elements."""
     taken = {axis.var for axis in task.compute.axes} | bound_vars(task.compute.value)
     buffers = {buffer.name for buffer in task.inputs}
-    fresh = Names(taken | buffers | LOOP_NAMES | {"chunk", "out", HELD})
-    known = Known()
+    fresh = FreshNames(taken | buffers | LOOP_NAMES | {"chunk", "out", HELD})
+    known = ValueNumbers()
     bodies: list[tuple[Reduce, Expr, str]] = []
     for each in reduces:
         name = fresh(_WORDS[each.op])
@@ -303,7 +303,7 @@ class _Places:
 
 def _once(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
     """The passes with what accumulators alone determine computed before their loops."""
-    known = Known()
+    known = ValueNumbers()
     found: list[Pass] = []
     count = 0
     for each in passes:
@@ -350,7 +350,7 @@ def _held(task: Task, passes: tuple[Pass, ...]) -> Held | None:
         later = [node for p in passes[maker + 1 :] if p.vars == each.vars for node in walk(p.value)]
         for value in _unconditional(each.value):
             if is_costly(value, each.vars):
-                known = Known()
+                known = ValueNumbers()
                 known.add(value, Load(HELD, (), dtype_of(value)))
                 if any(known.find(node) for node in later):
                     return _kept(task, passes, maker, value)
@@ -395,6 +395,6 @@ def _holding(passes: tuple[Pass, ...], held: Held) -> tuple[Pass, ...]:
 
 def _replaced(value: Expr, old: Expr, new: Load) -> Expr:
     """The expression with another one in it replaced."""
-    known = Known()
+    known = ValueNumbers()
     known.add(old, new)
     return known.settled(value)

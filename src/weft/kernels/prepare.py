@@ -15,7 +15,7 @@ from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Load, Reduce, Va
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import (
-    Names,
+    FreshNames,
     bound_vars,
     children,
     loads,
@@ -24,9 +24,9 @@ from weft.loops.walk import (
     rename_loads,
     substitute,
 )
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.targets.target import Target
 
 _ZERO = Const(0, DType.I64)
@@ -35,7 +35,7 @@ _ZERO = Const(0, DType.I64)
 def prepare(
     name: str,
     group: Group,
-    views: Mapping[str, View],
+    views: Mapping[str, StridedView],
     types: Mapping[str, TensorType],
     constants: Constants,
     target: Target,
@@ -101,7 +101,7 @@ def _named_apart(task: Task) -> Task:
     names = {axis.var for axis in axes} | bound_vars(value)
     if not names & LOOP_NAMES:
         return task
-    fresh = Names(LOOP_NAMES)
+    fresh = FreshNames(LOOP_NAMES)
     renamed = tuple(Axis(fresh(axis.var), axis.extent) for axis in axes)
     value = rename_axes(value, fresh)
     values = {old.var: Var(new.var) for old, new in zip(axes, renamed, strict=True)}
@@ -216,7 +216,7 @@ def _merged(task: Task, place: int) -> Task | None:
             return None
     if not _only_plain(value, frozenset((slow.var, fast.var))):
         return None
-    names = Names({axis.var for axis in task.compute.axes} | bound_vars(value) | LOOP_NAMES)
+    names = FreshNames({axis.var for axis in task.compute.axes} | bound_vars(value) | LOOP_NAMES)
     axis = Axis(names(f"{slow.var}{fast.var}"), slow.extent * fast.extent)
 
     def rewrite(node: Expr) -> Expr:

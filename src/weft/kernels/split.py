@@ -14,7 +14,16 @@ from typing import TypeVar
 from weft.kernels.task import Task
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Var
-from weft.loops.walk import Names, bound_vars, index, loads, map_expr, reduces, substitute, walk
+from weft.loops.walk import (
+    FreshNames,
+    bound_vars,
+    index,
+    loads,
+    map_expr,
+    reduces,
+    substitute,
+    walk,
+)
 
 T = TypeVar("T")
 
@@ -51,7 +60,7 @@ def _pays(task: Task, axis: Axis, inner: int) -> bool:
 
 def _split(task: Task, axis: Axis, inner: int) -> Task:
     taken = {each.var for each in task.compute.axes} | bound_vars(task.compute.value)
-    fresh = Names(frozenset(taken))
+    fresh = FreshNames(frozenset(taken))
     parts = (
         Axis(fresh(f"{axis.var}_outer"), axis.extent // inner),
         Axis(fresh(f"{axis.var}_inner"), inner),

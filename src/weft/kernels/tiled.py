@@ -25,15 +25,15 @@ from functools import partial
 from math import prod
 from typing import TypeAlias
 
-from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction, contraction_of
-from weft.kernels.deep import Deep, deep_axis, deep_blocks, vectors_of
+from weft.kernels.microkernel import Microkernel
 from weft.kernels.prefetch import following, prefetches
+from weft.kernels.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
 from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
-from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, Kind, Stmt, Var
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
@@ -59,14 +59,15 @@ class Order(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TileForm:
     """How the loops of a task are cut and ordered.
 
     Attributes:
         positions: of a register tile; vectors: that it has at every position.
         order: of the loop over blocks of lanes.
         ahead: whether the next block's weights are fetched while one is used.
-        depth: parts of a sum in vectors of lanes that do not fill one (``weft.kernels.deep``).
+        depth: parts of a sum in vectors of lanes that do not fill one
+            (``weft.kernels.reduction_lanes``).
     """
 
     positions: int
@@ -95,7 +96,7 @@ class _Writer:
     """Writes the loops of one task."""
 
     parts: Contraction
-    form: Form
+    form: TileForm
     params: list[Buffer] = field(default_factory=list[Buffer])
     operands: list[Operand] = field(default_factory=list[Operand])
     packed: set[str] = field(default_factory=set[str])
@@ -106,7 +107,7 @@ class _Writer:
                 self.params.append(buffer)
                 self.operands.append(Operand(self.parts.task.value_of(buffer.name)))
 
-    def pack(self, block: Block) -> str:
+    def pack(self, block: LaneBlock) -> str:
         """The parameter that holds the weights of a block, lanes innermost."""
         parts = self.parts
         assert parts.weight
@@ -127,7 +128,7 @@ class _Writer:
         self.packed.add(name)
         return name
 
-    def pack_rest(self, block: Block) -> str:
+    def pack_rest(self, block: LaneBlock) -> str:
         """The parameter for what deep vectors leave over of their axis, if they do."""
         axis = deep_axis(self.parts)
         over = axis is not None and block.depth > 1 and axis.extent % block.depth
@@ -152,9 +153,9 @@ class _Writer:
 
     def outer(self, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The loops over the output's other axes."""
-        return nested(self.parts.outer, inner, Kind.PARALLEL)
+        return nested(self.parts.outer, inner, LoopKind.PARALLEL)
 
-    def block(self, block: Block, weight: _Weight) -> tuple[Stmt, ...]:
+    def block(self, block: LaneBlock, weight: _Weight) -> tuple[Stmt, ...]:
         """All outputs of the lanes of a block, one block after another."""
         first, number = _place(block)
         positions = positions_of(self.parts, self.form, block)
@@ -168,7 +169,7 @@ class _Writer:
 
     def blocks(
         self,
-        blocks: Sequence[Block],
+        blocks: Sequence[LaneBlock],
         weights: Sequence[_Weight],
         origin: Expr | None,
         size: int,
@@ -199,12 +200,12 @@ class _Writer:
                 origin = plus(times(Var("tile"), tile.size), tile.start)
                 inner = inside(origin, tile.size, True)
                 count = integer(tile.count)
-                found.append(For("tile", integer(0), count, inner, Kind.PARALLEL))
+                found.append(For("tile", integer(0), count, inner, LoopKind.PARALLEL))
         return tuple(found)
 
     def tile(
         self,
-        block: Block,
+        block: LaneBlock,
         first: Expr,
         number: Expr,
         weights: _Weight,
@@ -219,11 +220,11 @@ class _Writer:
             return deep.statements()
         fetches = self.form.ahead and weight and block.count > 1
         ahead = {0: following(number, block.count)} if fetches else {}
-        cell = Cell(self.parts, block, first, number, weight, origin, size, clear, ahead)
+        cell = Microkernel(self.parts, block, first, number, weight, origin, size, clear, ahead)
         return cell.statements()
 
 
-def _place(block: Block) -> tuple[Expr, Expr]:
+def _place(block: LaneBlock) -> tuple[Expr, Expr]:
     """The first lane and the number of a block."""
     return block_origin(block, "block"), Var("block") if block.count > 1 else integer(0)
 
@@ -243,11 +244,11 @@ def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:
     first = Binary("lt", Var("tile"), integer(large.count))
     body = If(first, inside(origins[0], large.size, True), inside(origins[1], small.size, True))
     count = integer(large.count + small.count)
-    return For("tile", integer(0), count, (body,), Kind.PARALLEL)
+    return For("tile", integer(0), count, (body,), LoopKind.PARALLEL)
 
 
-def _over(block: Block, body: tuple[Stmt, ...]) -> Stmt:
-    return for_range("block", block.count, body, Kind.PARALLEL)
+def _over(block: LaneBlock, body: tuple[Stmt, ...]) -> Stmt:
+    return for_range("block", block.count, body, LoopKind.PARALLEL)
 
 
 def lane_count(parts: Contraction) -> int:
@@ -259,10 +260,10 @@ def lane_count(parts: Contraction) -> int:
     return target.lanes(dtype)
 
 
-def form_blocks(parts: Contraction, form: Form) -> list[Block]:
+def form_blocks(parts: Contraction, form: TileForm) -> list[LaneBlock]:
     """The blocks of lanes of a form."""
     if parts.lanes is None:
-        return [Block(0, 1, (1,))]
+        return [LaneBlock(0, 1, (1,))]
     lanes, extent = lane_count(parts), parts.lanes.extent
     deep = deep_blocks(extent, lanes, form.depth, MOST_DEEP) if form.depth > 1 else []
     if deep:
@@ -270,7 +271,7 @@ def form_blocks(parts: Contraction, form: Form) -> list[Block]:
     return slender(blocks_of(extent, lanes, form.vectors), form.vectors) + deep
 
 
-def positions_of(parts: Contraction, form: Form, block: Block) -> int:
+def positions_of(parts: Contraction, form: TileForm, block: LaneBlock) -> int:
     """Positions of the tiles of a block: of deep vectors as many as registers hold."""
     if block.depth == 1 or parts.tile is None:
         return form.positions
@@ -279,12 +280,12 @@ def positions_of(parts: Contraction, form: Form, block: Block) -> int:
     return -(-parts.tile.extent // -(-parts.tile.extent // most))
 
 
-def usual_form(parts: Contraction) -> Form:
+def usual_form(parts: Contraction) -> TileForm:
     """How the loops are cut and ordered if nobody measured anything better."""
     positions, vectors = tile_shape(parts, lane_count(parts))
     # Large weights are streamed once; small ones stay in cache over all rows.
     order = Order.OUTERMOST if parts.weight else Order.ROWS
-    return Form(positions, vectors, order, fetches_ahead(parts, vectors))
+    return TileForm(positions, vectors, order, fetches_ahead(parts, vectors))
 
 
 def fetches_ahead(parts: Contraction, vectors: int) -> bool:
@@ -307,7 +308,7 @@ def applies(parts: Contraction) -> bool:
     return parts.lanes is not None or parts.reduce is None
 
 
-def fits(parts: Contraction, form: Form) -> bool:
+def fits(parts: Contraction, form: TileForm) -> bool:
     """Whether the tiles are few: with very wide padding their code would go on and on."""
     axis = parts.tile
     if axis is None:
@@ -318,7 +319,7 @@ def fits(parts: Contraction, form: Form) -> bool:
     return all(len(_tiles(parts, axis, size)) <= MOST_TILES for size in sizes)
 
 
-def generate(task: Task, form: Form | None = None) -> Implementation | None:
+def generate(task: Task, form: TileForm | None = None) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply.
 
     Args:
@@ -331,7 +332,7 @@ def generate(task: Task, form: Form | None = None) -> Implementation | None:
     return write(parts, form or usual_form(parts))
 
 
-def write(parts: Contraction, form: Form) -> Implementation | None:
+def write(parts: Contraction, form: TileForm) -> Implementation | None:
     """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
     if not fits(parts, form):
         return None

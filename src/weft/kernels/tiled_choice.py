@@ -17,21 +17,21 @@ from math import prod
 from weft.kernels import tiled
 from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.contraction import Contraction, contraction_of
-from weft.kernels.deep import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.generator import Generator
 from weft.kernels.guards import Guard
+from weft.kernels.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiled import (
     MOST_DEEP,
-    Form,
     Order,
+    TileForm,
     form_blocks,
     lane_count,
     positions_of,
     usual_form,
 )
-from weft.kernels.tiling import Block, blocks_of, is_product
+from weft.kernels.tiling import LaneBlock, blocks_of, is_product
 from weft.loops.nodes import Buffer
 from weft.loops.walk import loads
 from weft.targets.target import Target
@@ -65,7 +65,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     )
 
 
-def _alternative(parts: Contraction, form: Form, cost: float) -> Alternative:
+def _alternative(parts: Contraction, form: TileForm, cost: float) -> Alternative:
     """A form; whatever its tiles, every lane adds in the order of the loops."""
     sums = Sums("tiled", (form.depth,))
     make, known = partial(tiled.write, parts, form), partial(tiled.fits, parts, form)
@@ -87,7 +87,7 @@ def _of_one_filter(task: Task) -> tuple[Alternative, ...]:
     )
 
 
-def forms(parts: Contraction) -> Iterator[Form]:
+def forms(parts: Contraction) -> Iterator[TileForm]:
     """All forms worth trying."""
     usual = usual_form(parts)
     count = -(-parts.lane_extent // lane_count(parts))
@@ -105,7 +105,7 @@ def forms(parts: Contraction) -> Iterator[Form]:
                 yield replace(form, order=Order.ROWS)
 
 
-def deep_forms(parts: Contraction) -> Iterator[Form]:
+def deep_forms(parts: Contraction) -> Iterator[TileForm]:
     """Forms whose last vectors hold several parts of sums in lanes that would be idle."""
     axis, lanes = deep_axis(parts), lane_count(parts)
     if axis is None or (parts.tile is not None and not is_product(parts)):
@@ -153,12 +153,12 @@ def shapes(parts: Contraction, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def cycles(parts: Contraction, form: Form) -> float:
+def cycles(parts: Contraction, form: TileForm) -> float:
     """About how many cycles a form takes on one core."""
     return max(arithmetic(parts, form), traffic(parts, form))
 
 
-def products(parts: Contraction, form: Form) -> float:
+def products(parts: Contraction, form: TileForm) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
     vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
@@ -170,7 +170,7 @@ def products(parts: Contraction, form: Form) -> float:
     )
 
 
-def arithmetic(parts: Contraction, form: Form) -> float:
+def arithmetic(parts: Contraction, form: TileForm) -> float:
     """Cycles for multiply-adds and loads from the first cache."""
     total = 0.0
     for block in form_blocks(parts, form):
@@ -180,7 +180,7 @@ def arithmetic(parts: Contraction, form: Form) -> float:
     return total * prod(axis.extent for axis in parts.outer)
 
 
-def _tile(parts: Contraction, block: Block, positions: int) -> float:
+def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
     """Cycles of one register tile."""
     vectors = vectors_of(block, lane_count(parts))
     target = parts.task.target
@@ -234,7 +234,7 @@ def _cut(extent: int, size: int) -> list[tuple[int, int]]:
     return [(size, whole), (rest, 1)] if rest else [(size, whole)]
 
 
-def traffic(parts: Contraction, form: Form) -> float:
+def traffic(parts: Contraction, form: TileForm) -> float:
     """Cycles for what comes from beyond the first cache, again and again."""
     target = parts.task.target
     if not target.caches:

@@ -19,7 +19,7 @@ _PLAIN_VECTORS = (6, 4, 3, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LaneBlock:
     """Lanes computed together: ``count`` blocks of vectors of these widths.
 
     With a ``depth``, every vector holds so many parts of the sum of each lane.
@@ -43,11 +43,11 @@ class Block:
             offset += width
 
 
-def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:
+def blocks_of(extent: int, lanes: int, vectors: int) -> list[LaneBlock]:
     """Cuts an axis into full blocks and a rest of ever narrower vectors."""
     width = lanes * vectors
     full = extent // width
-    found = [Block(0, full, (lanes,) * vectors)] if full else []
+    found = [LaneBlock(0, full, (lanes,) * vectors)] if full else []
     rest = extent - full * width
     widths: list[int] = []
     step = lanes
@@ -57,7 +57,7 @@ def blocks_of(extent: int, lanes: int, vectors: int) -> list[Block]:
             rest -= step
         step //= 2
     if widths:
-        found.append(Block(full * width, 1, tuple(widths)))
+        found.append(LaneBlock(full * width, 1, tuple(widths)))
     return found
 
 
@@ -127,14 +127,14 @@ def is_product(parts: Contraction) -> bool:
     return all(not both <= free_vars(load) for load in loads(parts.value))
 
 
-def slender(blocks: Sequence[Block], vectors: int) -> list[Block]:
+def slender(blocks: Sequence[LaneBlock], vectors: int) -> list[LaneBlock]:
     """The blocks, a rest of more vectors than a tile has registers for in several."""
-    found: list[Block] = []
+    found: list[LaneBlock] = []
     for block in blocks:
         start = block.start
         for first in range(0, len(block.widths), vectors):
             widths = block.widths[first : first + vectors]
-            found.append(Block(start, block.count, widths))
+            found.append(LaneBlock(start, block.count, widths))
             start += sum(widths)
     return found
 

@@ -144,7 +144,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TransformProgram:
     """A matrix as straight-line code.
 
     Attributes:
@@ -164,7 +164,7 @@ class Program:
 
 
 @cache
-def straight_line(matrix: Matrix) -> Program:
+def straight_line(matrix: Matrix) -> TransformProgram:
     """The product with a matrix, pairs of terms that several rows share computed once."""
     inputs = len(matrix[0])
     rows = [{place: value for place, value in enumerate(row) if value} for row in matrix]
@@ -182,7 +182,7 @@ def straight_line(matrix: Matrix) -> Program:
                 row[fresh] = row.pop(first)
                 del row[second]
     outputs = tuple(Sum(tuple(sorted(row.items(), key=_leading))) for row in rows)
-    return Program(inputs, tuple(shared), outputs)
+    return TransformProgram(inputs, tuple(shared), outputs)
 
 
 def _leading(term: tuple[int, Fraction]) -> tuple[bool, int]:

@@ -21,7 +21,7 @@ from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.passes import Pass, Rows
-from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (
     CHEAP,
     COSTLY,
@@ -35,7 +35,7 @@ from weft.kernels.writer import (
     with_locals,
 )
 from weft.loops.definition import COMBINE, neutral
-from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Kind, Load, Stmt, Store, Var
+from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Load, LoopKind, Stmt, Store, Var
 from weft.loops.walk import dtype_of, rename_buffers, substitute, substitute_stmts
 
 SHORT = 256
@@ -51,11 +51,11 @@ def body(rows: Rows) -> tuple[Stmt, ...]:
     """The loops of a task."""
     count = _together(rows)
     if count == 1:
-        return nested(rows.outer, side_by_side(rows, [{}]), Kind.PARALLEL)
+        return nested(rows.outer, side_by_side(rows, [{}]), LoopKind.PARALLEL)
     *outer, last = rows.outer
     at = [{last.var: plus(times(Var(last.var), count), row)} for row in range(count)]
     axes = (*outer, Axis(last.var, last.extent // count))
-    return nested(axes, side_by_side(rows, at), Kind.PARALLEL)
+    return nested(axes, side_by_side(rows, at), LoopKind.PARALLEL)
 
 
 def side_by_side(rows: Rows, places: Sequence[Mapping[str, Expr]]) -> tuple[Stmt, ...]:
@@ -106,7 +106,7 @@ class _Walk:
 
     each: Pass
     axis: Axis | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaneBlock, ...]
 
     @property
     def dtype(self) -> DType:
@@ -159,7 +159,7 @@ class _Row:
         """How a pass walks the row, by so many vectors at once."""
         axis = _vector_axis(self.rows, each)
         if axis is None:
-            return _Walk(each, None, (Block(0, 1, (1,)),))
+            return _Walk(each, None, (LaneBlock(0, 1, (1,)),))
         lanes = self.rows.task.target.lanes(dtype_of(each.value))
         return _Walk(each, axis, tuple(blocks_of(axis.extent, lanes, vectors if lanes > 1 else 1)))
 

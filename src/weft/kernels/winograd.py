@@ -25,11 +25,11 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.cell import Cell, replaced
 from weft.kernels.contraction import Contraction
 from weft.kernels.convolution import Convolution
+from weft.kernels.microkernel import Microkernel, replaced
 from weft.kernels.prefetch import following, prefetches
-from weft.kernels.tiling import Block, blocks_of, tile_shape
+from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.kernels.writer import (
     LANE,
@@ -53,9 +53,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Prefetch,
     Reduce,
     Stmt,
@@ -113,11 +113,11 @@ class _Writer:
             *self.blocks(0, count, self.tiles, groups, names),
             *self.blocks(count * self.tiles, 1, rest, groups, names),
         ]
-        found = nested(conv.outer, tuple(body), Kind.PARALLEL)
+        found = nested(conv.outer, tuple(body), LoopKind.PARALLEL)
         params = (*self.params, task.output)
         return simplify_kernel(Kernel(task.name, params, found))
 
-    def pack(self, group: Block, number: int) -> str:
+    def pack(self, group: LaneBlock, number: int) -> str:
         """The parameter that holds the transformed filters of a group of output channels."""
         conv, size = self.conv, self.form.size
         name = f"{conv.parts.weight}_{number}" if number else str(conv.parts.weight)
@@ -146,7 +146,7 @@ class _Writer:
     # --- a block of tiles -------------------------------------------------------------
 
     def blocks(
-        self, start: int, count: int, tiles: int, groups: Sequence[Block], names: Sequence[str]
+        self, start: int, count: int, tiles: int, groups: Sequence[LaneBlock], names: Sequence[str]
     ) -> Iterator[Stmt]:
         """``count`` blocks of so many tiles, from the tile ``start`` on.
 
@@ -155,7 +155,7 @@ class _Writer:
         """
         if count == 0 or tiles == 0:
             return
-        kind = Kind.PARALLEL if count == 1 else Kind.SERIAL
+        kind = LoopKind.PARALLEL if count == 1 else LoopKind.SERIAL
         points = self.form.size**2
         first = plus(times(Var("block"), tiles), start) if count > 1 else integer(start)
         # A little more than the channels: rows must not fall onto the same cache sets.
@@ -169,14 +169,14 @@ class _Writer:
         if count == 1:
             yield from body
         else:
-            yield for_range("block", count, body, Kind.PARALLEL)
+            yield for_range("block", count, body, LoopKind.PARALLEL)
 
     def each_tile(
         self,
         tiles: Expr,
         first: Expr,
         body: Callable[[Expr, Expr], tuple[Stmt, ...]],
-        kind: Kind = Kind.SERIAL,
+        kind: LoopKind = LoopKind.SERIAL,
     ) -> Stmt:
         """A loop over tiles; the body is told its rows and columns."""
         number = Binary("min", plus(first, Var("patch")), integer(self.down * self.across - 1))
@@ -283,7 +283,7 @@ class _Writer:
 
     # --- products and output transform ------------------------------------------------
 
-    def group(self, group: Block, name: str, tiles: int, first: Expr, kind: Kind) -> Stmt:
+    def group(self, group: LaneBlock, name: str, tiles: int, first: Expr, kind: LoopKind) -> Stmt:
         """The outputs of a block of tiles for one or several groups of channels."""
         counter: Expr = Var("group") if group.count > 1 else integer(0)
         channel = plus(times(counter, group.width), group.start)
@@ -324,11 +324,11 @@ class _Writer:
         )
         return Contraction(task, reduce, value, (), lane, tile, (), "filter")
 
-    def multiply(self, group: Block, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
+    def multiply(self, group: LaneBlock, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
         """The matrix product of one point, for one group of output channels."""
         parts = self.product_parts(tiles, group.width)
         positions, _ = tile_shape(parts, self.lanes)
-        whole = Block(0, 1, group.widths)
+        whole = LaneBlock(0, 1, group.widths)
         points = self.form.size**2
         slab = self.conv.channel.extent * group.width * _F32.bytes
         far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
@@ -342,7 +342,7 @@ class _Writer:
 
         def cell(turn: Expr, origin: Expr, size: int) -> tuple[Stmt, ...]:
             share = (turn, turns)
-            return Cell(
+            return Microkernel(
                 parts, whole, integer(0), counter, name, origin, size, ahead=ahead, share=share
             ).statements()
 
@@ -355,7 +355,9 @@ class _Writer:
             found += cell(integer(full), integer(full * positions), rest)
         return tuple(found)
 
-    def synthesis(self, group: Block, channel: Expr, row: Expr, column: Expr) -> tuple[Stmt, ...]:
+    def synthesis(
+        self, group: LaneBlock, channel: Expr, row: Expr, column: Expr
+    ) -> tuple[Stmt, ...]:
         """``out = epilogue(A^T product A)`` for one tile, all lanes of a group."""
         return tuple(
             self.piece(offset, width, plus(channel, offset), row, column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from weft.dtypes import DType
-from weft.kernels.tiling import Block
+from weft.kernels.tiling import LaneBlock
 from weft.loops.nodes import (
     Axis,
     Binary,
@@ -13,8 +13,8 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
-    Kind,
     Local,
+    LoopKind,
     Stmt,
     Store,
     Var,
@@ -49,13 +49,15 @@ def times(lhs: Expr, factor: int) -> Expr:
     return lhs if factor == 1 else Binary("mul", lhs, integer(factor))
 
 
-def for_range(var: str, count: int, body: tuple[Stmt, ...], kind: Kind = Kind.SERIAL) -> For:
+def for_range(
+    var: str, count: int, body: tuple[Stmt, ...], kind: LoopKind = LoopKind.SERIAL
+) -> For:
     """``for var in range(count)``."""
     return For(var, integer(0), integer(count), body, kind)
 
 
 def nested(
-    axes: Sequence[Axis], body: tuple[Stmt, ...], kind: Kind = Kind.SERIAL
+    axes: Sequence[Axis], body: tuple[Stmt, ...], kind: LoopKind = LoopKind.SERIAL
 ) -> tuple[Stmt, ...]:
     """Loops over axes, the first outermost."""
     for axis in reversed(axes):
@@ -72,7 +74,7 @@ def with_locals(buffers: Sequence[Buffer], body: tuple[Stmt, ...]) -> tuple[Stmt
 
 def for_lanes(width: int, store: Stmt) -> For:
     """A store for all lanes of a vector, one lane included."""
-    return for_range(LANE, width, (store,), Kind.VECTOR)
+    return for_range(LANE, width, (store,), LoopKind.VECTOR)
 
 
 def vector(width: int, store: Store) -> Stmt:
@@ -82,15 +84,15 @@ def vector(width: int, store: Store) -> Stmt:
     return for_lanes(width, store)
 
 
-def block_origin(block: Block, var: str) -> Expr:
+def block_origin(block: LaneBlock, var: str) -> Expr:
     """The first lane of a block; of several, of the one that a variable counts."""
     return plus(times(Var(var), block.width) if block.count > 1 else integer(0), block.start)
 
 
 def spans(
-    blocks: Sequence[Block],
+    blocks: Sequence[LaneBlock],
     write: Callable[[int, int, Expr], Sequence[Stmt]],
-    kind: Kind = Kind.SERIAL,
+    kind: LoopKind = LoopKind.SERIAL,
     var: str = CHUNK,
 ) -> Iterator[Stmt]:
     """What ``write(piece, width, first)`` gives for every vector of an axis, in loops."""

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from weft.errors import UserError
 from weft.ir.types import Symbol, TensorType
+from weft.layers.initial import Array, Sizes, bias, float_type, parameter, size_at, spatial
 from weft.layers.parameters import checked
-from weft.layers.weights import Array, Sizes, bias, float_type, parameter, size_at, spatial
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Initial, Value, apply

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
+from weft.layers.initial import Array, bias, float_type, parameter, size_at
 from weft.layers.parameters import checked
-from weft.layers.weights import Array, bias, float_type, parameter, size_at
 from weft.ops.linear import GemmAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Initial, Value, apply

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.ir.types import TensorType
+from weft.layers.initial import Array, float_type, parameter, size_at
 from weft.layers.parameters import checked
-from weft.layers.weights import Array, float_type, parameter, size_at
 from weft.ops.normalization import (
     BatchNormalizationAttributes,
     GroupNormalizationAttributes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.layers.initial import Sizes, spatial
 from weft.layers.parameters import checked
-from weft.layers.weights import Sizes, spatial
 from weft.ops.table import OPS
 from weft.ops.values import Value, apply
 

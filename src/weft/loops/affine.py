@@ -7,7 +7,7 @@ from typing import NamedTuple
 from weft.loops.nodes import Binary, Const, Expr, Unary
 
 
-class Affine(NamedTuple):
+class AffineForm(NamedTuple):
     """``sum(coefficient * atom) + const``; atoms are whatever is not affine itself.
 
     ``terms`` keeps the order of first appearance and is never changed in place.
@@ -16,10 +16,10 @@ class Affine(NamedTuple):
     terms: dict[Expr, int]
     const: int
 
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
+    def plus(self, other: AffineForm, factor: int = 1) -> AffineForm:
         """``self + factor * other``."""
         if not other.terms:
-            return Affine(self.terms, self.const + factor * other.const)
+            return AffineForm(self.terms, self.const + factor * other.const)
         terms = dict(self.terms)
         for atom, coefficient in other.terms.items():
             total = terms.get(atom, 0) + factor * coefficient
@@ -27,15 +27,15 @@ class Affine(NamedTuple):
                 terms[atom] = total
             else:
                 terms.pop(atom, None)
-        return Affine(terms, self.const + factor * other.const)
+        return AffineForm(terms, self.const + factor * other.const)
 
-    def times(self, factor: int) -> Affine:
+    def times(self, factor: int) -> AffineForm:
         """``factor * self``."""
         if factor == 1:
             return self
         if factor == 0:
-            return Affine({}, 0)
-        return Affine({a: c * factor for a, c in self.terms.items()}, self.const * factor)
+            return AffineForm({}, 0)
+        return AffineForm({a: c * factor for a, c in self.terms.items()}, self.const * factor)
 
 
 class Forms:
@@ -43,19 +43,19 @@ class Forms:
 
     def __init__(self) -> None:
         # By identity; the expression is kept so that its identity stays its own.
-        self._seen: dict[int, tuple[Expr, Affine]] = {}
+        self._seen: dict[int, tuple[Expr, AffineForm]] = {}
 
-    def __call__(self, expr: Expr) -> Affine:
+    def __call__(self, expr: Expr) -> AffineForm:
         """The affine form of an integer expression (equal modulo the width of its type)."""
         found = self._seen.get(id(expr))
         if found is None:
             found = self._seen[id(expr)] = (expr, self._form(expr))
         return found[1]
 
-    def _form(self, expr: Expr) -> Affine:
+    def _form(self, expr: Expr) -> AffineForm:
         match expr:
             case Const(value=value):
-                return Affine({}, int(value))
+                return AffineForm({}, int(value))
             case Binary("add", lhs, rhs):
                 return self(lhs).plus(self(rhs))
             case Binary("sub", lhs, rhs):
@@ -66,13 +66,13 @@ class Forms:
                     return left.times(right.const)
                 if not left.terms:
                     return right.times(left.const)
-                return Affine({expr: 1}, 0)
+                return AffineForm({expr: 1}, 0)
             case Unary("neg", x):
                 return self(x).times(-1)
             case _:
-                return Affine({expr: 1}, 0)
+                return AffineForm({expr: 1}, 0)
 
 
-def affine(expr: Expr) -> Affine:
+def affine(expr: Expr) -> AffineForm:
     """The affine form of an integer expression (equal modulo the width of its type)."""
     return Forms()(expr)

@@ -1,8 +1,9 @@
 """Whether two expressions are the same function of their loads, over ranges of variables.
 
-Looser than ``weft.loops.equality``: index arithmetic is compared by what it gives, conditions
-that always or never hold are left out, and so are reduced axes of one place.  So the definition
-of an op on a part of its inputs is recognised as that part of the definition on the whole.
+Looser than ``weft.loops.value_numbering``: index arithmetic is compared by what it gives,
+conditions that always or never hold are left out, and so are reduced axes of one place.  So the
+definition of an op on a part of its inputs is recognised as that part of the definition on the
+whole.
 """
 
 from __future__ import annotations

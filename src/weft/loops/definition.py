@@ -15,7 +15,6 @@ from typing import NamedTuple
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.bounds import divides_safely, unproven
-from weft.loops.equality import Numbering
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -36,9 +35,10 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
+from weft.loops.value_numbering import Numbering
 from weft.loops.walk import (
     FreeVars,
-    Names,
+    FreshNames,
     bound_vars,
     children,
     dtype_of,
@@ -105,7 +105,7 @@ def substitute_load(compute: Compute, buffer: str, producer: Compute) -> Compute
     used = {axis.var for axis in compute.axes} | bound_vars(compute.value)
     if used & bound_vars(inlined):
         taken = used | free_vars(compute.value) | set(axes) | bound_vars(inlined)
-        inlined = rename_axes(inlined, Names(frozenset(taken)))
+        inlined = rename_axes(inlined, FreshNames(frozenset(taken)))
 
     def inline(node: Expr) -> Expr:
         if not (isinstance(node, Load) and node.buffer == buffer):
@@ -132,7 +132,7 @@ def naive(
     condition.  A later definition may read an earlier output.
     """
     buffers = {buffer.name: buffer for buffer in (*inputs, *outputs)}
-    names = Names(frozenset(buffers))
+    names = FreshNames(frozenset(buffers))
     body: list[Stmt] = []
     for compute, output in zip(computes, outputs, strict=True):
         body.extend(_Lowering(names, buffers).nest(compute, output.name))
@@ -175,7 +175,7 @@ class _Lowering:
     loop but the top of the nest.
     """
 
-    def __init__(self, names: Names, buffers: Mapping[str, Buffer]) -> None:
+    def __init__(self, names: FreshNames, buffers: Mapping[str, Buffer]) -> None:
         self._names = names
         self._buffers = buffers
         self._number = Numbering()

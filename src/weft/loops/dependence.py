@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import AffineForm, affine
 from weft.loops.instruction import expanded
 from weft.loops.intervals import Interval
 from weft.loops.nodes import (
@@ -151,12 +151,12 @@ def _apart(
             return False
         factor = form.terms.get(Var(var), 0)
         outer = {atom: c for atom, c in rest.terms.items() if abs(c) > abs(factor)}
-        inner = Affine({a: c for a, c in rest.terms.items() if a not in outer}, rest.const)
+        inner = AffineForm({a: c for a, c in rest.terms.items() if a not in outer}, rest.const)
         modulus = gcd(modulus, *outer.values())
         factors.add(factor)
         commons.append(common)
         rests.append(touch.facts.bounds(inner))
-        blocks.append(touch.facts.bounds(inner.plus(Affine({Var(var): 1}, 0), factor)))
+        blocks.append(touch.facts.bounds(inner.plus(AffineForm({Var(var): 1}, 0), factor)))
     if len(factors) != 1 or any(common != commons[0] for common in commons):
         return False
     return _span(rests) < abs(factors.pop()) and (not modulus or _span(blocks) < modulus)
@@ -166,7 +166,7 @@ def _span(intervals: Sequence[Interval]) -> int:
     return max(high for _, high in intervals) - min(low for low, _ in intervals)
 
 
-def _parts(form: Affine, var: str, varying: set[str]) -> tuple[dict[Expr, int], Affine]:
+def _parts(form: AffineForm, var: str, varying: set[str]) -> tuple[dict[Expr, int], AffineForm]:
     """What is the same in all iterations, and what is not (the variable left out)."""
     common: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}
@@ -176,7 +176,7 @@ def _parts(form: Affine, var: str, varying: set[str]) -> tuple[dict[Expr, int], 
         # What is loaded may have been stored to in between.
         fixed = not any(loads(atom)) and not free_vars(atom) & (varying | {var})
         (common if fixed else rest)[atom] = coefficient
-    return common, Affine(rest, form.const)
+    return common, AffineForm(rest, form.const)
 
 
 def _injective(buffer: Buffer) -> bool:

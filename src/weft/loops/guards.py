@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import AffineForm, affine
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     COMPARISONS,
@@ -20,9 +20,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Operation,
     Select,
     Stmt,
@@ -35,7 +35,7 @@ from weft.loops.walk import children, dtype_of, free_vars, index, loads, map_exp
 
 _REDUCTION = {binary: reduction for reduction, binary in COMBINE.items()}
 # A vector or unrolled loop needs a constant extent.
-_FLEXIBLE = frozenset({Kind.SERIAL, Kind.PARALLEL})
+_FLEXIBLE = frozenset({LoopKind.SERIAL, LoopKind.PARALLEL})
 
 
 def guards_to_bounds(kernel: Kernel) -> Kernel:
@@ -187,12 +187,12 @@ def _bounds(part: Expr, var: str, facts: Facts) -> tuple[Expr | None, Expr | Non
     difference = right.plus(left, -1)
     match part.op:
         case "lt":
-            return _solve(Affine(difference.terms, difference.const - 1), var)
+            return _solve(AffineForm(difference.terms, difference.const - 1), var)
         case "le":
             return _solve(difference, var)
         case "gt":
             opposite = difference.times(-1)
-            return _solve(Affine(opposite.terms, opposite.const - 1), var)
+            return _solve(AffineForm(opposite.terms, opposite.const - 1), var)
         case "ge":
             return _solve(difference.times(-1), var)
         case "eq":
@@ -204,19 +204,19 @@ def _bounds(part: Expr, var: str, facts: Facts) -> tuple[Expr | None, Expr | Non
             return None
 
 
-def _solve(form: Affine, var: str) -> tuple[Expr | None, Expr | None] | None:
+def _solve(form: AffineForm, var: str) -> tuple[Expr | None, Expr | None] | None:
     """``form >= 0`` solved for a variable that it is affine in."""
     coefficient = form.terms.get(Var(var), 0)
-    rest = Affine({a: c for a, c in form.terms.items() if a != Var(var)}, form.const)
+    rest = AffineForm({a: c for a, c in form.terms.items() if a != Var(var)}, form.const)
     if coefficient == 0 or any(var in free_vars(atom) for atom in rest.terms):
         return None
     if coefficient > 0:
-        least = rest.times(-1).plus(Affine({}, coefficient - 1))
+        least = rest.times(-1).plus(AffineForm({}, coefficient - 1))
         return (_quotient(least, coefficient), None)
     most = _quotient(rest, -coefficient)
     return (None, Binary("add", most, index(1)))
 
 
-def _quotient(form: Affine, divisor: int) -> Expr:
+def _quotient(form: AffineForm, divisor: int) -> Expr:
     whole = emit(form)
     return whole if divisor == 1 else Binary("floordiv", whole, index(divisor))

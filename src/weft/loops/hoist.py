@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt
-from weft.loops.walk import Names, names_in, rename_buffers, walk_stmts
+from weft.loops.walk import FreshNames, names_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
 """Locals of fewer bytes stay on the stack."""
@@ -33,7 +33,7 @@ class Hoisted:
 
 @dataclass
 class _Hoist:
-    names: Names
+    names: FreshNames
     alignment: int
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     offsets: list[int] = field(default_factory=list[int])
@@ -89,7 +89,7 @@ def hoist(kernel: Kernel, alignment: int) -> Hoisted:
         alignment: of every buffer, in bytes.
     """
     taken = {buffer.name for buffer in kernel.params} | names_in(kernel.body)
-    hoisting = _Hoist(Names(frozenset(taken - _large_only(kernel.body))), alignment)
+    hoisting = _Hoist(FreshNames(frozenset(taken - _large_only(kernel.body))), alignment)
     body = hoisting.block(kernel.body, 0)
     if not hoisting.buffers:
         return Hoisted(kernel, (), 0)

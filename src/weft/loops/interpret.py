@@ -20,8 +20,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.errors import InternalError
-from weft.loops.arithmetic import HALVES, SCOPE
 from weft.loops.nodes import Access, Buffer, Kernel
+from weft.loops.python_arithmetic import HALVES, SCOPE
 from weft.loops.translate import python_source, span
 
 __all__ = ["run", "span", "translate"]

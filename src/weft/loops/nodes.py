@@ -160,7 +160,7 @@ class Reduce:
 Expr: TypeAlias = Const | Var | Load | Unary | Binary | Select | Cast | Bits | Reduce
 
 
-class Kind(Enum):
+class LoopKind(Enum):
     """How the iterations of a loop are run."""
 
     SERIAL = "serial"
@@ -214,7 +214,7 @@ class For:
     start: Expr
     stop: Expr
     body: tuple[Stmt, ...]
-    kind: Kind = Kind.SERIAL
+    kind: LoopKind = LoopKind.SERIAL
 
 
 @dataclass(frozen=True, slots=True)

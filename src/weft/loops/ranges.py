@@ -2,17 +2,17 @@
 
 ``Facts`` holds the range of every loop variable and the linear inequalities that the
 enclosing guards and loop bounds imply.  From them it tells the range of any integer
-expression (``weft.loops.knowledge``).
+expression (``weft.loops.range_analysis``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.loops.affine import Affine
+from weft.loops.affine import AffineForm
 from weft.loops.intervals import Interval
-from weft.loops.knowledge import Knowledge, Linear
 from weft.loops.nodes import COMPARISONS, Binary, Const, Expr, For, Stmt, Unary, Var
+from weft.loops.range_analysis import Knowledge, LinearForm
 from weft.loops.walk import dtype_of, loads, stored
 
 FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
@@ -108,7 +108,7 @@ class Facts(Knowledge):
         fits = self._within(left, low, high) and self._within(right, low, high)
         difference = right.plus(left, -1)
         if fits:
-            self._non_negative(Affine(difference.terms, difference.const - slack))
+            self._non_negative(AffineForm(difference.terms, difference.const - slack))
             return True
         # One side may wrap.  Beside a constant the other's value is still bounded, and
         # moving its constant over is sound when the moved interval stays in the type.
@@ -137,12 +137,14 @@ class Facts(Knowledge):
                 self._narrow(atom, low + (low == excluded), high - (high == excluded))
         return True
 
-    def _non_negative(self, form: Affine) -> None:
+    def _non_negative(self, form: AffineForm) -> None:
         """``form >= 0``; a minimum above and a maximum below hold for each of their arms."""
         for atom, coefficient in form.terms.items():
             wanted = "min" if coefficient > 0 else "max"
             if isinstance(atom, Binary) and atom.op == wanted:
-                rest = Affine({a: c for a, c in form.terms.items() if a is not atom}, form.const)
+                rest = AffineForm(
+                    {a: c for a, c in form.terms.items() if a is not atom}, form.const
+                )
                 for arm in (atom.lhs, atom.rhs):
                     self._non_negative(rest.plus(self.form(arm), coefficient))
                 return
@@ -184,16 +186,16 @@ class Facts(Knowledge):
             if parts is None:
                 continue
             dividend, divisor = parts
-            others = Affine({a: c * divisor for a, c in terms.items() if a is not atom}, 0)
+            others = AffineForm({a: c * divisor for a, c in terms.items() if a is not atom}, 0)
             slack = 0 if coefficient > 0 else 1 - divisor
-            most = Affine(dividend.terms, dividend.const + slack)
+            most = AffineForm(dividend.terms, dividend.const + slack)
             scaled = others.plus(most, coefficient)
-            self._non_negative(Affine(scaled.terms, scaled.const - divisor * low))
+            self._non_negative(AffineForm(scaled.terms, scaled.const - divisor * low))
             return
 
     def _remember(self, terms: dict[Expr, int], low: int) -> None:
         opposite = {atom: -coefficient for atom, coefficient in terms.items()}
-        kept: list[Linear] = []
+        kept: list[LinearForm] = []
         high = self._sum(terms, 0)[1]
         for fact in self._linear:
             if fact.terms == terms:
@@ -203,7 +205,7 @@ class Facts(Knowledge):
             else:
                 kept.append(fact)
         self.impossible |= low > high
-        self._linear = (*kept, Linear(terms, low, high))
+        self._linear = (*kept, LinearForm(terms, low, high))
         self._forget()
 
     def _narrow(self, atom: Expr, low: int, high: int) -> None:

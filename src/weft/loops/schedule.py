@@ -21,15 +21,15 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Local,
+    LoopKind,
     Stmt,
     Var,
 )
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import (
-    Names,
+    FreshNames,
     blocks,
     free_vars,
     index,
@@ -61,7 +61,7 @@ def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] 
     outer, inner = names(f"{var}_outer"), names(f"{var}_inner")
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        if loop.kind is Kind.VECTOR:
+        if loop.kind is LoopKind.VECTOR:
             raise ScheduleError(f"split {var}: it is a vector loop already")
         _fixed_bounds("split", loop)
         extent = simplify(Binary("max", _sub(loop.stop, loop.start), index(0)), facts)
@@ -109,7 +109,7 @@ def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> 
                     f"reorder: the bounds of {each.var} depend on {', '.join(sorted(read))}"
                 )
             _fixed_bounds("reorder", each)
-            if each.kind is Kind.VECTOR:
+            if each.kind is LoopKind.VECTOR:
                 raise ScheduleError(f"reorder: {each.var} is a vector loop")
         dependent = _dependent(nest, facts, buffers_of(kernel), reassociate)
         kept = [each for each in order if each in dependent]
@@ -136,7 +136,7 @@ def fuse(kernel: Kernel, outer: str, inner: str) -> Kernel:
         first, second = perfect_nest("fuse", loop, 2)
         if second.var != inner:
             raise ScheduleError(f"fuse: {inner} is not the loop right inside {outer}")
-        if first.kind is not second.kind or first.kind is Kind.VECTOR:
+        if first.kind is not second.kind or first.kind is LoopKind.VECTOR:
             raise ScheduleError(
                 f"fuse: {outer} is {first.kind.value}, {inner} is {second.kind.value}"
             )
@@ -159,9 +159,9 @@ def unroll(kernel: Kernel, var: str) -> Kernel:
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
         _constant("unroll", loop)
-        if loop.kind is not Kind.SERIAL:
+        if loop.kind is not LoopKind.SERIAL:
             raise ScheduleError(f"unroll: {var} is {loop.kind.value} already")
-        return (replace(loop, kind=Kind.UNROLL),)
+        return (replace(loop, kind=LoopKind.UNROLL),)
 
     return at_loop(kernel, var, rewrite)
 
@@ -172,7 +172,7 @@ def expand(kernel: Kernel, var: str) -> Kernel:
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
         start, stop = _constant("expand", loop)
-        if loop.kind is Kind.VECTOR:
+        if loop.kind is LoopKind.VECTOR:
             raise ScheduleError(f"expand: {var} is a vector loop")
         return [
             stmt
@@ -190,14 +190,14 @@ def vectorize(kernel: Kernel, var: str) -> Kernel:
         _constant("vectorize", loop)
         if any(isinstance(stmt, For) for stmt in walk_stmts(loop.body)):
             raise ScheduleError(f"vectorize: {var} is not an innermost loop")
-        return (_concurrent("vectorize", kernel, loop, facts, Kind.VECTOR),)
+        return (_concurrent("vectorize", kernel, loop, facts, LoopKind.VECTOR),)
 
     return at_loop(kernel, var, rewrite)
 
 
-def parallelize(kernel: Kernel, var: str, kind: Kind = Kind.PARALLEL) -> Kernel:
+def parallelize(kernel: Kernel, var: str, kind: LoopKind = LoopKind.PARALLEL) -> Kernel:
     """Lets the iterations of a loop run at once (``PARALLEL``, or ``GRID``)."""
-    if kind not in (Kind.PARALLEL, Kind.GRID):
+    if kind not in (LoopKind.PARALLEL, LoopKind.GRID):
         raise ScheduleError(f"parallelize: a {kind.value} loop is not parallel")
     return at_loop(
         kernel,
@@ -216,7 +216,7 @@ def partition(kernel: Kernel, var: str, points: Sequence[int | Expr]) -> Kernel:
 
     def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
         _fixed_bounds("partition", loop)
-        if loop.kind is Kind.VECTOR:
+        if loop.kind is LoopKind.VECTOR:
             raise ScheduleError(f"partition: {var} is a vector loop")
         cuts = [index(point) if isinstance(point, int) else point for point in points]
         for cut in cuts:
@@ -306,8 +306,8 @@ def _dependent(
     return found
 
 
-def _concurrent(step: str, kernel: Kernel, loop: For, facts: Facts, kind: Kind) -> For:
-    if loop.kind not in (Kind.SERIAL, Kind.UNROLL):
+def _concurrent(step: str, kernel: Kernel, loop: For, facts: Facts, kind: LoopKind) -> For:
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
         raise ScheduleError(f"{step}: {loop.var} is {loop.kind.value} already")
     reason = carried(loop, facts, buffers_of(kernel))
     if reason:
@@ -318,12 +318,12 @@ def _concurrent(step: str, kernel: Kernel, loop: For, facts: Facts, kind: Kind) 
 # --- building -----------------------------------------------------------------------------------
 
 
-def names_of(kernel: Kernel) -> Names:
+def names_of(kernel: Kernel) -> FreshNames:
     """Names that the kernel does not have yet."""
-    return Names({*names_in(kernel.body), *(param.name for param in kernel.params)})
+    return FreshNames({*names_in(kernel.body), *(param.name for param in kernel.params)})
 
 
-def _copy(stmts: Sequence[Stmt], names: Names, again: bool = True) -> tuple[Stmt, ...]:
+def _copy(stmts: Sequence[Stmt], names: FreshNames, again: bool = True) -> tuple[Stmt, ...]:
     """Statements with loop variables and locals of their own, where they stand again."""
     if not again:
         return tuple(stmts)
@@ -332,7 +332,7 @@ def _copy(stmts: Sequence[Stmt], names: Names, again: bool = True) -> tuple[Stmt
     return tuple(_rename_loops(stmt, names) for stmt in renamed)
 
 
-def _rename_loops(stmt: Stmt, names: Names) -> Stmt:
+def _rename_loops(stmt: Stmt, names: FreshNames) -> Stmt:
     if isinstance(stmt, For):
         var = names(stmt.var)
         inner = substitute_stmts(stmt.body, {stmt.var: Var(var)})

@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from weft.dtypes import DType
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import AffineForm, affine
 from weft.loops.constants import FALSE, TRUE, fold_constants, wrap
 from weft.loops.nodes import (
     COMPARISONS,
@@ -79,7 +79,7 @@ def _for(loop: For, facts: Facts) -> tuple[Stmt, ...]:
     if facts.compare("ge", left, right, _I64) is True:
         return ()
     extent = right.plus(left, -1)
-    if extent == Affine({}, 1) and facts.fits(left) and facts.fits(right):
+    if extent == AffineForm({}, 1) and facts.fits(left) and facts.fits(right):
         return simplify_stmts(substitute_stmts(loop.body, {loop.var: start}), facts)
     simple = For(loop.var, start, stop, loop.body, loop.kind)
     inside = facts.enter(simple)
@@ -191,7 +191,7 @@ def negated(condition: Expr) -> Expr:
 # --- i64 arithmetic -------------------------------------------------------------------------
 
 
-def _index(expr: Expr, facts: Facts) -> Affine:
+def _index(expr: Expr, facts: Facts) -> AffineForm:
     """The simplified affine form of an ``i64`` expression."""
     found = facts.forms.get(id(expr))
     if found is None:
@@ -199,7 +199,7 @@ def _index(expr: Expr, facts: Facts) -> Affine:
     return found[1]
 
 
-def _index_form(expr: Expr, facts: Facts) -> Affine:
+def _index_form(expr: Expr, facts: Facts) -> AffineForm:
     match expr:
         case Binary("add", lhs, rhs):
             return _index(lhs, facts).plus(_index(rhs, facts))
@@ -213,7 +213,7 @@ def _index_form(expr: Expr, facts: Facts) -> Affine:
             return affine(_expr(expr, facts))
 
 
-def _mul(left: Affine, right: Affine, _: Facts) -> Affine:
+def _mul(left: AffineForm, right: AffineForm, _: Facts) -> AffineForm:
     if not right.terms:
         return left.times(right.const)
     if not left.terms:
@@ -221,7 +221,7 @@ def _mul(left: Affine, right: Affine, _: Facts) -> Affine:
     return _atom(Binary("mul", emit(left), emit(right)))
 
 
-def _floordiv(left: Affine, right: Affine, facts: Facts) -> Affine:
+def _floordiv(left: AffineForm, right: AffineForm, facts: Facts) -> AffineForm:
     divisor = right.const
     if right.terms or divisor <= 0 or not facts.fits(left):
         return _opaque("floordiv", left, right)
@@ -230,25 +230,25 @@ def _floordiv(left: Affine, right: Affine, facts: Facts) -> Affine:
     quotient, rest = _split(left, divisor)
     low, high = facts.bounds(rest)
     if low // divisor == high // divisor:
-        return Affine(quotient.terms, quotient.const + low // divisor)
+        return AffineForm(quotient.terms, quotient.const + low // divisor)
     common = gcd(divisor, rest.const, *rest.terms.values())
     if common > 1:
         rest, divisor = _divided(rest, common), divisor // common
     nested = emit(rest)
     if isinstance(nested, Binary) and nested.op == "floordiv" and _positive(nested.rhs):
         inner = affine(nested.rhs).const * divisor
-        return quotient.plus(_floordiv(affine(nested.lhs), Affine({}, inner), facts))
+        return quotient.plus(_floordiv(affine(nested.lhs), AffineForm({}, inner), facts))
     return quotient.plus(_atom(Binary("floordiv", nested, index(divisor))))
 
 
-def _mod(left: Affine, right: Affine, facts: Facts) -> Affine:
+def _mod(left: AffineForm, right: AffineForm, facts: Facts) -> AffineForm:
     divisor = right.const
     if right.terms or divisor <= 0 or not facts.fits(left):
         return _opaque("mod", left, right)
     _, rest = _split(left, divisor)
     low, high = facts.bounds(rest)
     if low // divisor == high // divisor:
-        return Affine(rest.terms, rest.const - low // divisor * divisor)
+        return AffineForm(rest.terms, rest.const - low // divisor * divisor)
     common = gcd(divisor, rest.const, *rest.terms.values())
     if common > 1:
         inside = Binary("mod", emit(_divided(rest, common)), index(divisor // common))
@@ -256,8 +256,8 @@ def _mod(left: Affine, right: Affine, facts: Facts) -> Affine:
     return _atom(Binary("mod", emit(rest), index(divisor)))
 
 
-def _extreme(op: str) -> Callable[[Affine, Affine, Facts], Affine]:
-    def rule(left: Affine, right: Affine, facts: Facts) -> Affine:
+def _extreme(op: str) -> Callable[[AffineForm, AffineForm, Facts], AffineForm]:
+    def rule(left: AffineForm, right: AffineForm, facts: Facts) -> AffineForm:
         below = facts.compare("le", left, right, _I64)
         if below is True:
             return left if op == "min" else right
@@ -268,7 +268,7 @@ def _extreme(op: str) -> Callable[[Affine, Affine, Facts], Affine]:
     return rule
 
 
-_INDEX_RULES: dict[str, Callable[[Affine, Affine, Facts], Affine]] = {
+_INDEX_RULES: dict[str, Callable[[AffineForm, AffineForm, Facts], AffineForm]] = {
     "mul": _mul,
     "floordiv": _floordiv,
     "mod": _mod,
@@ -277,7 +277,7 @@ _INDEX_RULES: dict[str, Callable[[Affine, Affine, Facts], Affine]] = {
 }
 
 
-def _opaque(op: str, left: Affine, right: Affine) -> Affine:
+def _opaque(op: str, left: AffineForm, right: AffineForm) -> AffineForm:
     folded = fold_constants(Binary(op, emit(left), emit(right)))
     return affine(folded)
 
@@ -286,11 +286,11 @@ def _positive(expr: Expr) -> bool:
     return isinstance(expr, Const) and expr.value > 0
 
 
-def _divided(form: Affine, divisor: int) -> Affine:
-    return Affine({a: c // divisor for a, c in form.terms.items()}, form.const // divisor)
+def _divided(form: AffineForm, divisor: int) -> AffineForm:
+    return AffineForm({a: c // divisor for a, c in form.terms.items()}, form.const // divisor)
 
 
-def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
+def _split(form: AffineForm, divisor: int) -> tuple[AffineForm, AffineForm]:
     """``form = divisor * quotient + rest``, with all that divides in the quotient."""
     quotient: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}
@@ -300,14 +300,14 @@ def _split(form: Affine, divisor: int) -> tuple[Affine, Affine]:
         else:
             quotient[atom] = coefficient // divisor
     whole, left = divmod(form.const, divisor)
-    return Affine(quotient, whole), Affine(rest, left)
+    return AffineForm(quotient, whole), AffineForm(rest, left)
 
 
-def _atom(expr: Expr) -> Affine:
-    return Affine({expr: 1}, 0)
+def _atom(expr: Expr) -> AffineForm:
+    return AffineForm({expr: 1}, 0)
 
 
-def emit(form: Affine) -> Expr:
+def emit(form: AffineForm) -> Expr:
     """An affine form as an expression: what is added, what is taken away, the constant."""
     form = _rejoin(form)
     factors = {atom: wrap(factor, DType.I64) for atom, factor in form.terms.items()}
@@ -333,7 +333,7 @@ def _times(atom: Expr, factor: int) -> Expr:
     return atom if factor == 1 else Binary("mul", atom, index(factor))
 
 
-def _rejoin(form: Affine) -> Affine:
+def _rejoin(form: AffineForm) -> AffineForm:
     """``c*d*(x // d) + c*(x % d)`` is ``c*x``."""
     for atom, coefficient in form.terms.items():
         if isinstance(atom, Binary) and atom.op == "mod" and _positive(atom.rhs):
@@ -341,7 +341,7 @@ def _rejoin(form: Affine) -> Affine:
             divisor = affine(atom.rhs).const
             if form.terms.get(quotient) == coefficient * divisor:
                 kept = {a: c for a, c in form.terms.items() if a not in (atom, quotient)}
-                return _rejoin(Affine(kept, form.const).plus(affine(atom.lhs), coefficient))
+                return _rejoin(AffineForm(kept, form.const).plus(affine(atom.lhs), coefficient))
     return form
 
 

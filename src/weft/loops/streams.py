@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.loops.affine import Affine, affine
+from weft.loops.affine import AffineForm, affine
 from weft.loops.nodes import Buffer, Const, For, Kernel, Load, Stmt, Var
 from weft.loops.walk import blocks, loads, own_exprs
 
@@ -54,7 +54,7 @@ def _walks(stmts: Sequence[Stmt], loops: tuple[For, ...]) -> Iterator[tuple[Load
 
 def _chain(load: Load, loops: Sequence[For], buffer: Buffer) -> tuple[_Step, ...] | None:
     """The loops that move a load, if how far is known."""
-    place = Affine({}, 0)
+    place = AffineForm({}, 0)
     for index, step in zip(load.index, buffer.steps, strict=True):
         place = place.plus(affine(index), step)
     steps = dict(place.terms)

@@ -39,9 +39,9 @@ from weft.loops.nodes import (
     If,
     Instruct,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Prefetch,
     Reduce,
     Select,
@@ -111,7 +111,7 @@ def _stmt(stmt: Stmt, depth: int) -> Iterator[str]:
     indent = "  " * depth
     match stmt:
         case For(var, start, stop, body, kind):
-            how = "" if kind is Kind.SERIAL else f" {kind.value}"
+            how = "" if kind is LoopKind.SERIAL else f" {kind.value}"
             yield f"{indent}for {var} in {show_expr(start)}..{show_expr(stop)}{how} {{"
             yield from _block(body, depth + 1)
         case Store(buffer, position, value):
@@ -191,7 +191,7 @@ _BITS = "bits_"
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _ACCESSES = {access.value: access for access in Access}
 _BEFORE_OPERAND = frozenset({"in", "if", "and", "or", "xor"})
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in LoopKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class _Parser:
         start = self._expr()
         self._expect("..")
         stop = self._expr()
-        kind = _KINDS[self._take().text] if self._peek() in _KINDS else Kind.SERIAL
+        kind = _KINDS[self._take().text] if self._peek() in _KINDS else LoopKind.SERIAL
         return For(var, start, stop, self._block(), kind)
 
     # --- expressions ---

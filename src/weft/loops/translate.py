@@ -7,14 +7,6 @@ from typing import assert_never
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.arithmetic import (
-    WRAPPING,
-    binary_text,
-    bits_text,
-    cast_text,
-    literal_text,
-    unary_text,
-)
 from weft.loops.instruction import expanded
 from weft.loops.nodes import (
     COMPARISONS,
@@ -36,6 +28,14 @@ from weft.loops.nodes import (
     Store,
     Unary,
     Var,
+)
+from weft.loops.python_arithmetic import (
+    WRAPPING,
+    binary_text,
+    bits_text,
+    cast_text,
+    literal_text,
+    unary_text,
 )
 from weft.loops.walk import dtype_of
 

@@ -31,9 +31,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Prefetch,
     Reduce,
     Select,
@@ -149,7 +149,7 @@ class _Verifier:
         self._value(loop.start, DType.I64, f"the start of {loop.var}", facts)
         self._value(loop.stop, DType.I64, f"the stop of {loop.var}", facts)
         constant = isinstance(loop.start, Const) and isinstance(loop.stop, Const)
-        if loop.kind is Kind.VECTOR and not constant:
+        if loop.kind is LoopKind.VECTOR and not constant:
             raise self._error(
                 f"vector loop {loop.var} runs over {show_expr(loop.start)}.."
                 f"{show_expr(loop.stop)}, which is not constant"

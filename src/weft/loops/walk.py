@@ -227,7 +227,7 @@ RESERVED = frozenset("for in if else local kernel and or xor true false inf nan"
 """Words of the text form, which no variable or buffer is called."""
 
 
-class Names:
+class FreshNames:
     """Hands out identifiers that were not handed out before.
 
     Args:

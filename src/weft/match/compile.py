@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from weft.errors import UserError
 from weft.match.conditions import Conditions, Predicate
-from weft.match.lower import Lowering
 from weft.match.messages import error_at
 from weft.match.order import certain_nodes, in_order, names_in, opened, roots_of
-from weft.match.pattern import Expression, Link, QueryText, Repeat, Statement, walk
+from weft.match.pattern import Expression, Link, PatternRepeat, QueryText, Statement, walk
 from weft.match.possible import clash
-from weft.match.program import DONE, NodeStep, Program, RestartStep, SplitStep, Step
-from weft.match.resolve import HIDDEN, Expander, ScopeFinder, Scopes
+from weft.match.program import DONE, NodeStep, QueryProgram, RestartStep, SplitStep, Step
+from weft.match.resolve import HIDDEN, Expander, QueryScopes, ScopeFinder
 from weft.match.simplify import least_nodes, needed_ops, simplified
+from weft.match.to_steps import StepLowering
 
 
-def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) -> Program:
+def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) -> QueryProgram:
     """Read a query and make it ready to run.
 
     Args:
@@ -34,12 +34,12 @@ def compile_query(text: str, predicates: Mapping[str, Predicate] | None = None) 
     scopes = ScopeFinder(query, statements).scopes()
     clash(text, statements)
     certain = certain_nodes(roots_of(statements))
-    lowering = Lowering(text, scopes, Conditions(text, predicates or {}), certain)
+    lowering = StepLowering(text, scopes, Conditions(text, predicates or {}), certain)
     _lower_used(query, statements, lowering)
     return _program(query, statements, lowering)
 
 
-def compile_rule(text: str) -> Program:
+def compile_rule(text: str) -> QueryProgram:
     """Read the pattern of a rule: statements of which the last makes what is replaced.
 
     Raises:
@@ -55,7 +55,9 @@ def compile_rule(text: str) -> Program:
     )
 
 
-def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowering) -> Program:
+def _program(
+    query: QueryText, statements: tuple[Statement, ...], lowering: StepLowering
+) -> QueryProgram:
     """All statements, one after the other."""
     roots = roots_of(statements)
     ordered = in_order(roots)
@@ -67,7 +69,7 @@ def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowe
     scopes = lowering.scopes
     parts = [part for each in statements for part in walk(each.expression)]
     names = {*scopes.lists, *scopes.captures, *entry.names}
-    return Program(
+    return QueryProgram(
         query.text,
         entry,
         tuple(dict.fromkeys(_ops_at(entry))),
@@ -87,12 +89,14 @@ def _program(query: QueryText, statements: tuple[Statement, ...], lowering: Lowe
 
 def _counts(part: Expression) -> int:
     """How far a repetition counts; 0 for all else."""
-    if not isinstance(part, Repeat) or part.most == 1:
+    if not isinstance(part, PatternRepeat) or part.most == 1:
         return 0
     return part.least if part.most is None else part.most
 
 
-def _lower_used(query: QueryText, statements: tuple[Statement, ...], lowering: Lowering) -> None:
+def _lower_used(
+    query: QueryText, statements: tuple[Statement, ...], lowering: StepLowering
+) -> None:
     """Make the steps of statements that others use, those first that use none.
 
     Long queries use one another deeper than Python's stack is.
@@ -115,7 +119,7 @@ def _lower_used(query: QueryText, statements: tuple[Statement, ...], lowering: L
                 bodies[id(statement)] = lowering.statement(statement, False, DONE)
 
 
-def _circle(query: QueryText, scopes: Scopes, way: list[Statement], name: str) -> UserError:
+def _circle(query: QueryText, scopes: QueryScopes, way: list[Statement], name: str) -> UserError:
     """The error that statements use one another."""
     names = [each.names[0] for each in way]
     first = scopes.assigned[name]

@@ -18,7 +18,7 @@ from weft.ir.types import Symbol, TensorType
 from weft.match.messages import error_at, nearest
 from weft.match.pattern import NONE, REST, WILDCARD, AnyOf, Compared, Condition, Fact, Not
 from weft.match.possible import shown, wrong_literal
-from weft.match.view import View
+from weft.match.view import QueryableGraph
 from weft.ops.record import Control
 from weft.ops.table import FAMILIES, OPS
 
@@ -33,7 +33,7 @@ class Subject:
         value: the value, or the first that the node makes.
     """
 
-    view: View
+    view: QueryableGraph
     node: Node | None
     value: str
 

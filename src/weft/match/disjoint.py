@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from weft.deferred import installed
-from weft.match.ways import Deadline
+from weft.match.search_state import Deadline
 
 # How often the clock is looked at.
 _SETS_PER_LOOK = 256

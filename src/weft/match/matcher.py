@@ -24,20 +24,20 @@ from weft.match.program import (
     NodeStep,
     NumberStep,
     Place,
-    Program,
+    QueryProgram,
     RefStep,
     RestartStep,
     SplitStep,
     ValueStep,
 )
 from weft.match.repeats import Repetitions
+from weft.match.search_state import Bindings, Budget, Config, Distinguish, Found, Kinds
 from weft.match.site import Site
 from weft.match.values import at_link, at_number, at_ref, at_restart, at_split, at_value
-from weft.match.view import View
-from weft.match.ways import Bindings, Budget, Config, Distinguish, Found, Kinds
+from weft.match.view import QueryableGraph
 
 
-class Search:
+class GraphSearch:
     """A search for matches.
 
     Args:
@@ -50,8 +50,8 @@ class Search:
 
     def __init__(
         self,
-        view: View,
-        program: Program,
+        view: QueryableGraph,
+        program: QueryProgram,
         distinguish: Distinguish = Distinguish.FIRM,
         budget: Budget | None = None,
         without: frozenset[str] = frozenset(),
@@ -59,7 +59,7 @@ class Search:
         self.site = Site(view, program, budget or Budget.of(view, program), without)
         self.distinguish = distinguish
         self._looked: dict[tuple[LookStep, Place], bool] = {}
-        self._looker: Search | None = None
+        self._looker: GraphSearch | None = None
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -119,7 +119,7 @@ class Search:
             self._looker = self
             site = self.site
             if site.without:
-                self._looker = Search(site.view, site.program, Distinguish.START, site.budget)
+                self._looker = GraphSearch(site.view, site.program, Distinguish.START, site.budget)
         begin = Config(step.body, place, bound, parent="")
         found = next(self._looker.run(begin), None) is not None
         if not bound:

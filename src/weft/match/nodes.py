@@ -16,9 +16,9 @@ from weft.match.program import (
     Step,
     ValueStep,
 )
+from weft.match.search_state import Bindings, Config, SearchEntry
 from weft.match.site import Site
 from weft.match.values import fit
-from weft.match.ways import Bindings, Config, Entry
 
 
 def at_node(site: Site, step: NodeStep, config: Config) -> list[Config]:
@@ -109,7 +109,7 @@ def _enter(
         return
     bound, tasks = ready
     fixed = step.fixed or config.parent is None
-    entry = Entry(node, config.parent, fixed, step.capture in config.bound)
+    entry = SearchEntry(node, config.parent, fixed, step.capture in config.bound)
     entries = (entry, config.entries)
     for place in _beyond(site, step, node):
         after, then, agenda = step.next, place, config.agenda

@@ -13,8 +13,8 @@ from weft.match.pattern import (
     Expression,
     Link,
     NodePattern,
-    Number,
-    Repeat,
+    PatternNumber,
+    PatternRepeat,
     Statement,
     ValuePattern,
     walk,
@@ -79,7 +79,7 @@ def _first_node(parts: Sequence[Expression], captures: set[str]) -> int | None:
                 return place
             case ValuePattern(name=name) if name in captures:
                 return place
-            case ValuePattern() | Number() | Link():
+            case ValuePattern() | PatternNumber() | Link():
                 continue
             case _:
                 return None
@@ -88,7 +88,7 @@ def _first_node(parts: Sequence[Expression], captures: set[str]) -> int | None:
 
 def _cost(statement: Statement) -> int:
     """How many repetitions there are in a statement."""
-    return sum(isinstance(e, Repeat) and e.most != 1 for e in walk(statement.expression))
+    return sum(isinstance(e, PatternRepeat) and e.most != 1 for e in walk(statement.expression))
 
 
 def in_order(roots: Sequence[Statement]) -> list[tuple[Statement, bool]]:

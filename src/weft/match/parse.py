@@ -28,11 +28,11 @@ from weft.match.pattern import (
     Look,
     NodePattern,
     Not,
-    Number,
     Other,
-    Part,
+    PatternNumber,
+    PatternPart,
+    PatternRepeat,
     QueryText,
-    Repeat,
     Sequence,
     Statement,
     ValuePattern,
@@ -211,11 +211,11 @@ class _Builder(Transformer[Token, Any]):
         at = quantifier.start_pos
         match str(quantifier):
             case "?":
-                return Repeat(body, 0, 1, at)
+                return PatternRepeat(body, 0, 1, at)
             case "*":
-                return Repeat(body, 0, None, at)
+                return PatternRepeat(body, 0, None, at)
             case "+":
-                return Repeat(body, 1, None, at)
+                return PatternRepeat(body, 1, None, at)
             case counts:
                 return _counted(body, counts, at)
 
@@ -229,8 +229,8 @@ class _Builder(Transformer[Token, Any]):
             op.op, op.operands, op.ordered, op.rest, op.conditions, str(name), name.start_pos
         )
 
-    def captured_part(self, found: list[Any]) -> Part:
-        return Part(str(found[1]), str(found[0]), found[1].start_pos)
+    def captured_part(self, found: list[Any]) -> PatternPart:
+        return PatternPart(str(found[1]), str(found[0]), found[1].start_pos)
 
     def other(self, found: list[Any]) -> Other:
         body = found[0]
@@ -241,8 +241,8 @@ class _Builder(Transformer[Token, Any]):
                 raise _Refusal(at, "only ops with conditions can be negated by !")
         return Other(patterns)
 
-    def number(self, found: list[Any]) -> Number:
-        return Number(float(found[0]))
+    def number(self, found: list[Any]) -> PatternNumber:
+        return PatternNumber(float(found[0]))
 
     def op(self, found: list[Any]) -> NodePattern:
         name, operands, conditions = found
@@ -318,7 +318,7 @@ def _operands(found: list[Any]) -> tuple[tuple[Expression, ...], bool]:
     for each in found:
         if isinstance(each, Token):
             rest = True
-        elif isinstance(each, Repeat) and isinstance(each.body, ValuePattern):
+        elif isinstance(each, PatternRepeat) and isinstance(each.body, ValuePattern):
             value = each.body
             if (each.least, each.most) != (0, 1):
                 raise _Refusal(each.at, "an operand is there once or, with ?, not at all")
@@ -328,7 +328,7 @@ def _operands(found: list[Any]) -> tuple[tuple[Expression, ...], bool]:
     return tuple(listed), rest
 
 
-def _counted(body: Expression, counts: str, at: int) -> Repeat:
+def _counted(body: Expression, counts: str, at: int) -> PatternRepeat:
     least, comma, most = (part.strip() for part in counts[1:-1].partition(","))
     low = int(least)
     high = low if not comma else int(most) if most else None
@@ -338,7 +338,7 @@ def _counted(body: Expression, counts: str, at: int) -> Repeat:
         )
     if max(low, high or 0) > MOST_REPEATS:
         raise _Refusal(at, f"a repetition counts to {MOST_REPEATS} at most", counts)
-    return Repeat(body, low, high, at)
+    return PatternRepeat(body, low, high, at)
 
 
 @cache

@@ -94,7 +94,7 @@ class ValuePattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PatternNumber:
     """A constant of one element."""
 
     value: float
@@ -153,7 +153,7 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class PatternRepeat:
     """An expression, ``least`` to ``most`` times after itself; no ``most`` is any number."""
 
     body: Expression
@@ -179,7 +179,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PatternPart:
     """A named sub-pattern where it is used; its names get ``prefix`` in front."""
 
     name: str
@@ -188,7 +188,16 @@ class Part:
 
 
 Expression: TypeAlias = (
-    ValuePattern | Number | NodePattern | Other | Link | Sequence | Either | Repeat | Look | Part
+    ValuePattern
+    | PatternNumber
+    | NodePattern
+    | Other
+    | Link
+    | Sequence
+    | Either
+    | PatternRepeat
+    | Look
+    | PatternPart
 )
 
 
@@ -237,9 +246,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return parts
         case Either(options):
             return options
-        case Repeat(body=body) | Look(body=body):
+        case PatternRepeat(body=body) | Look(body=body):
             return (body,)
-        case ValuePattern() | Number() | Link() | Part():
+        case ValuePattern() | PatternNumber() | Link() | PatternPart():
             return ()
 
 

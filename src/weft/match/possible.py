@@ -23,9 +23,9 @@ from weft.match.pattern import (
     Link,
     Look,
     NodePattern,
-    Number,
     Other,
-    Repeat,
+    PatternNumber,
+    PatternRepeat,
     Sequence,
     Statement,
     ValuePattern,
@@ -200,7 +200,7 @@ def wrong_operands(pattern: NodePattern) -> tuple[str, str, str] | None:
 
 
 def _meant_count(pattern: NodePattern) -> str:
-    numbers = [each for each in pattern.operands or () if isinstance(each, Number)]
+    numbers = [each for each in pattern.operands or () if isinstance(each, PatternNumber)]
     if pattern.ordered or not numbers or len(numbers) != len(pattern.operands or ()):
         return ""
     return (
@@ -266,7 +266,7 @@ def _ends(expression: Expression, *, last: bool) -> set[str] | None:
             found = [_ends(each, last=last) for each in options]
             known = [each for each in found if each is not None]
             return set[str]().union(*known) if len(known) == len(found) else None
-        case Repeat(body=body, least=least) if least > 0:
+        case PatternRepeat(body=body, least=least) if least > 0:
             return _ends(body, last=last)
         case _:
             return None
@@ -311,9 +311,9 @@ def _takes_nodes(part: Expression) -> bool:
             return any(map(_takes_nodes, parts))
         case Either(options):
             return all(map(_takes_nodes, options))
-        case Repeat(body=body, least=least):
+        case PatternRepeat(body=body, least=least):
             return least > 0 and _takes_nodes(body)
-        case ValuePattern() | Number() | Link() | Look():
+        case ValuePattern() | PatternNumber() | Link() | Look():
             return False
         case _:
             return False

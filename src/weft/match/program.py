@@ -202,7 +202,7 @@ Step: TypeAlias = (
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class QueryProgram:
     """A query, ready to run.
 
     Attributes:

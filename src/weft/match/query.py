@@ -15,11 +15,10 @@ from weft.ir.naming import require_mapping
 from weft.match.compile import compile_query
 from weft.match.conditions import Predicate
 from weft.match.disjoint import MOST_MEMBERS, heaviest
-from weft.match.matcher import Search
+from weft.match.matcher import GraphSearch
 from weft.match.messages import nearest
-from weft.match.program import Program
-from weft.match.view import GraphView, Match, View
-from weft.match.ways import (
+from weft.match.program import QueryProgram
+from weft.match.search_state import (
     Budget,
     Completion,
     Deadline,
@@ -29,6 +28,7 @@ from weft.match.ways import (
     completion,
     entries_in,
 )
+from weft.match.view import GraphView, Match, QueryableGraph
 from weft.ops.resolve import resolved
 from weft.screen import Screen, Shown, several, some
 
@@ -56,7 +56,7 @@ class Matches(Shown, Sequence[Match]):
     """Says where else the query matches, asked for only where it does not here."""
 
     def __init__(
-        self, view: View, program: Program, ways: Sequence[Completion], cut: str = ""
+        self, view: QueryableGraph, program: QueryProgram, ways: Sequence[Completion], cut: str = ""
     ) -> None:
         self.cut = cut
         self._view = view
@@ -137,7 +137,7 @@ class Query:
         program: what is run.
     """
 
-    program: Program
+    program: QueryProgram
 
     @staticmethod
     def read(text: str, predicates: Mapping[str, Predicate] | None = None) -> Query:
@@ -204,7 +204,7 @@ class Query:
                 chosen, cut = _best(view, self.program, ways, deadline, weight)
                 return Matches(view, self.program, chosen, "; ".join(filter(None, (left, cut))))
 
-    def _candidates(self, view: View, deadline: Deadline) -> tuple[list[Completion], str]:
+    def _candidates(self, view: QueryableGraph, deadline: Deadline) -> tuple[list[Completion], str]:
         """Matches to choose from, and what is not among them."""
         known: list[Completion] = []
         # Half of the time for all, and what is left for the longest.
@@ -213,7 +213,7 @@ class Query:
             (Distinguish.FIRM, deadline),
         ):
             budget = Budget.of(view, self.program, deadline=until)
-            search = Search(view, self.program, distinguish, budget)
+            search = GraphSearch(view, self.program, distinguish, budget)
             try:
                 ways, whole = _until(search)
             except TooManyWays:
@@ -225,8 +225,8 @@ class Query:
                 return ways, "" if distinguish is Distinguish.EVERY else _LONGEST
         return known, f"stopped after {deadline.seconds:g} s: not all matches were found by then"
 
-    def _found(self, view: View, distinguish: Distinguish) -> Matches:
-        ways = _distinct(Search(view, self.program, distinguish))
+    def _found(self, view: QueryableGraph, distinguish: Distinguish) -> Matches:
+        ways = _distinct(GraphSearch(view, self.program, distinguish))
         return Matches(view, self.program, ways)
 
 
@@ -252,7 +252,7 @@ def _checked(seconds: float) -> float:
     raise UserError("seconds must be a number, 0 or more", got=repr(given))
 
 
-def _until(search: Search) -> tuple[list[Completion], bool]:
+def _until(search: GraphSearch) -> tuple[list[Completion], bool]:
     """The matches that are found until the time is over, and whether these are all."""
     found: dict[Any, Completion] = {}
     try:
@@ -262,7 +262,7 @@ def _until(search: Search) -> tuple[list[Completion], bool]:
 
 
 def _distinct(
-    search: Search, node: Node | None = None, found: dict[Any, Completion] | None = None
+    search: GraphSearch, node: Node | None = None, found: dict[Any, Completion] | None = None
 ) -> list[Completion]:
     """Matches that the search tells apart, the best of each, in the order of the graph.
 
@@ -281,7 +281,7 @@ def _distinct(
     return _sorted(search, found)
 
 
-def depth(view: View) -> int:
+def depth(view: QueryableGraph) -> int:
     """How many nodes the longest path has, if the view's order tells; else how many there are."""
     if not view.ordered:
         return len(view.nodes)
@@ -295,14 +295,14 @@ def depth(view: View) -> int:
     return longest
 
 
-def _sorted(search: Search, found: Mapping[Any, Completion]) -> list[Completion]:
+def _sorted(search: GraphSearch, found: Mapping[Any, Completion]) -> list[Completion]:
     """What was found, in the order of the graph."""
     every = search.distinguish is Distinguish.EVERY
     ways = sorted(found.values(), key=lambda way: _order(search.site.view, way, every))
     return ways if every else _without_twins(ways)
 
 
-def _order(view: View, way: Completion, every: bool) -> Any:
+def _order(view: QueryableGraph, way: Completion, every: bool) -> Any:
     nodes = view.nodes
     start = view.place(nodes[way.start]) if way.start else (-1, 0)
     names = _names(way) if every else way.fixed
@@ -325,18 +325,18 @@ def _without_twins(ways: Sequence[Completion]) -> list[Completion]:
     return list(found.values())
 
 
-def _greedy(view: View, program: Program) -> list[Completion]:
+def _greedy(view: QueryableGraph, program: QueryProgram) -> list[Completion]:
     budget = Budget.of(view, program, greedy=True)
     taken: set[str] = set()
     chosen: list[Completion] = []
-    search: Search | None = None
-    for way in _distinct(Search(view, program, Distinguish.START, budget)):
+    search: GraphSearch | None = None
+    for way in _distinct(GraphSearch(view, program, Distinguish.START, budget)):
         if way.start in taken:
             continue
         if not taken.isdisjoint(_names(way)):
             # What it remembers holds as long as no more nodes are taken.
             if search is None:
-                search = Search(view, program, Distinguish.START, budget, frozenset(taken))
+                search = GraphSearch(view, program, Distinguish.START, budget, frozenset(taken))
             others = _distinct(search, view.nodes[way.start])
             others = [each for each in others if each.start == way.start]
             if not others:
@@ -353,8 +353,8 @@ def _names(way: Completion) -> set[str]:
 
 
 def _best(
-    view: View,
-    program: Program,
+    view: QueryableGraph,
+    program: QueryProgram,
     ways: Sequence[Completion],
     deadline: Deadline,
     weight: Weight | None,
@@ -383,7 +383,7 @@ def _weighed(weight: Weight, match: Match) -> int:
         raise fault("query: `weight`", weight, error, where=f"a match of {place}") from error
 
 
-def _match(view: View, program: Program, way: Completion) -> Match:
+def _match(view: QueryableGraph, program: QueryProgram, way: Completion) -> Match:
     entries = list(entries_in(way.entries))
     nodes = {entry.node.name: entry.node for entry in entries if entry.node is not None}
     ordered = sorted(nodes.values(), key=view.place)
@@ -400,7 +400,7 @@ def _match(view: View, program: Program, way: Completion) -> Match:
     return Match(view, root, dict(sorted(told.items())), tuple(ordered), named, lists)
 
 
-def _place(view: View, name: str, node: bool) -> tuple[int, int]:
+def _place(view: QueryableGraph, name: str, node: bool) -> tuple[int, int]:
     """Where a node stands, or the one that makes a value."""
     found = view.nodes[name] if node else view.producers.get(name)
     return (-1, 0) if found is None else view.place(found)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from weft.match.program import ANYWHERE, LoopStep, Place
-from weft.match.ways import (
+from weft.match.search_state import (
     Agenda,
     Bindings,
     Completion,
     Completions,
     Config,
-    Entry,
     Found,
     Kinds,
     Pending,
+    SearchEntry,
     completion,
     entries_of,
     summary,
@@ -25,7 +25,7 @@ from weft.match.ways import (
 class _Round(NamedTuple):
     """One round of a repetition, and where it leads."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SearchEntry, ...]
     bound: Bindings
     pending: Pending
     then: Any
@@ -108,7 +108,7 @@ class Repetitions:
             bound = dict(each.bound)
             for name in step.locals:
                 if name in bound:
-                    entries.append(Entry(None, name=name, value=bound.pop(name)))
+                    entries.append(SearchEntry(None, name=name, value=bound.pop(name)))
             on = started or any(entry.node for entry in entries)
             parent = "" if on else None
             then = _key(step, each.place, count + 1, bound, agenda, parent)

@@ -12,9 +12,9 @@ from weft.match.pattern import (
     Expression,
     Look,
     NodePattern,
-    Part,
+    PatternPart,
+    PatternRepeat,
     QueryText,
-    Repeat,
     Sequence,
     Statement,
     ValuePattern,
@@ -36,7 +36,7 @@ def with_children(expression: Expression, new: tuple[Expression, ...]) -> Expres
             return Sequence(new)
         case Either():
             return Either(new)
-        case Repeat() | Look():
+        case PatternRepeat() | Look():
             return replace(expression, body=new[0])
         case _:
             return expression
@@ -71,13 +71,13 @@ class Expander:
                 got=f"more than {_MOST_PARTS} parts",
             )
         match expression:
-            case Part(name, prefix, at):
+            case PatternPart(name, prefix, at):
                 return self._part(name, prefix, at, within)
             case ValuePattern(name, "", optional, conditions, at) if name in self.query.definitions:
                 if conditions:
                     raise error_at(self.query.text, at, f"sub-pattern {name} takes no conditions")
                 body = self._part(name, "", at, within)
-                return Repeat(body, 0, 1, at) if optional else body
+                return PatternRepeat(body, 0, 1, at) if optional else body
             case _:
                 new = tuple(self._expanded(each, within) for each in children(expression))
                 return with_children(expression, new)
@@ -126,7 +126,7 @@ class _Spot:
 
 
 @dataclass(frozen=True, eq=False)
-class Scopes:
+class QueryScopes:
     """What the names of a query are.
 
     Attributes:
@@ -158,7 +158,7 @@ class ScopeFinder:
         self.spots: dict[str, list[_Spot]] = {}
         self.looks: dict[int, Look] = {}
 
-    def scopes(self) -> Scopes:
+    def scopes(self) -> QueryScopes:
         """Everything about the names."""
         assigned = self._assigned()
         for statement in self.statements:
@@ -176,7 +176,7 @@ class ScopeFinder:
             if name in assigned or any(not s.loose and not s.look for s in self.spots[name])
         )
         self._check_distinct(every, lists)
-        return Scopes(
+        return QueryScopes(
             captures,
             assigned,
             inner,
@@ -219,7 +219,7 @@ class ScopeFinder:
                     operand = not isinstance(each, ValuePattern)
                     self._visit(each, repeats, loose, look, operand)
                 return
-            case Repeat(most=most):
+            case PatternRepeat(most=most):
                 loose = True
                 if most != 1:
                     repeats = (*repeats, id(expression))

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.ir.graph import Node
-from weft.match.matcher import Search
-from weft.match.program import Program
-from weft.match.view import Match, View
-from weft.match.ways import Entry, entries_of
+from weft.match.matcher import GraphSearch
+from weft.match.program import QueryProgram
+from weft.match.search_state import SearchEntry, entries_of
+from weft.match.view import Match, QueryableGraph
 
 
-def match_at(program: Program, node: Node, view: View) -> Match | None:
+def match_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Match | None:
     """The first match that begins at a node."""
     return next(matches_at(program, node, view), None)
 
 
-def matches_at(program: Program, node: Node, view: View) -> Iterator[Match]:
+def matches_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Iterator[Match]:
     """Every match that begins at a node."""
-    for found in Search(view, program).matches(node):
+    for found in GraphSearch(view, program).matches(node):
         values = dict(found.bound)
         named = {name: view.nodes[values.pop(name)] for name in program.captures & values.keys()}
         yield Match(view, node, values, _by_level(entries_of(found)), named)
 
 
-def _by_level(entries: Iterable[Entry]) -> tuple[Node, ...]:
+def _by_level(entries: Iterable[SearchEntry]) -> tuple[Node, ...]:
     """The nodes that take part: the first, then its operands, then theirs."""
     operands: dict[str | None, list[Node]] = {}
     for entry in entries:

@@ -11,7 +11,7 @@ from weft.match.pattern import (
     Look,
     NodePattern,
     Other,
-    Repeat,
+    PatternRepeat,
     Sequence,
     Statement,
     children,
@@ -30,7 +30,7 @@ def _simpler(expression: Expression) -> Expression:
     if any(one is not other for one, other in zip(inner, new, strict=True)):
         expression = with_children(expression, new)
     match expression:
-        case Repeat(body=Repeat() as body) if _without_gaps(expression, body):
+        case PatternRepeat(body=PatternRepeat() as body) if _without_gaps(expression, body):
             return replace(
                 expression,
                 body=body.body,
@@ -41,7 +41,7 @@ def _simpler(expression: Expression) -> Expression:
             return expression
 
 
-def _without_gaps(outer: Repeat, inner: Repeat) -> bool:
+def _without_gaps(outer: PatternRepeat, inner: PatternRepeat) -> bool:
     """Whether the counts of a repetition of a repetition are all those from one to another.
 
     Of ``k`` rounds there are ``k * least`` to ``k * most`` inner ones, which must reach to those
@@ -75,7 +75,7 @@ def _needed(expression: Expression) -> frozenset[str]:
         case Either(options):
             first, *others = map(_needed, options)
             return first.intersection(*others)
-        case Repeat(body=body, least=least):
+        case PatternRepeat(body=body, least=least):
             return _needed(body) if least else frozenset()
         case Look(body=body, negative=negative):
             return frozenset() if negative else _needed(body)
@@ -94,7 +94,7 @@ def least_nodes(expression: Expression) -> int:
             return sum(map(least_nodes, parts))
         case Either(options):
             return min(map(least_nodes, options))
-        case Repeat(body=body, least=least):
+        case PatternRepeat(body=body, least=least):
             return least * least_nodes(body)
         case _:
             return 0

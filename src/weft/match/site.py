@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.graph import Node
-from weft.match.program import Program
-from weft.match.view import View
-from weft.match.ways import Budget
+from weft.match.program import QueryProgram
+from weft.match.search_state import Budget
+from weft.match.view import QueryableGraph
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Site:
         without: nodes that must not take part.
     """
 
-    view: View
-    program: Program
+    view: QueryableGraph
+    program: QueryProgram
     budget: Budget
     without: frozenset[str] = frozenset()
 

@@ -19,8 +19,8 @@ from weft.match.program import (
     SplitStep,
     ValueStep,
 )
+from weft.match.search_state import Bindings, Config, SearchEntry
 from weft.match.site import Site
-from weft.match.ways import Bindings, Config, Entry
 
 
 def at_value(site: Site, step: ValueStep, config: Config) -> list[Config]:
@@ -115,7 +115,7 @@ def _known(site: Site, step: RefStep, config: Config, value: str) -> list[Config
     entries = config.entries
     maker = site.view.producers.get(value)
     if maker is not None:
-        entries = (Entry(maker, config.parent, known=True), entries)
+        entries = (SearchEntry(maker, config.parent, known=True), entries)
     return [config._replace(step=step.next, entries=entries)]
 
 

@@ -15,7 +15,7 @@ from weft.ir.types import TensorType
 from weft.screen import Screen, Shown, several, some
 
 
-class View(Protocol):
+class QueryableGraph(Protocol):
     """What matching asks of a graph; ``GraphView`` and the rewriter's working state.
 
     Attributes:
@@ -68,7 +68,7 @@ class View(Protocol):
 
 
 class GraphView:
-    """A graph as a ``View``."""
+    """A graph as a ``QueryableGraph``."""
 
     ordered = True
 
@@ -108,7 +108,7 @@ class Match(Shown):
         lists: names within repetitions, with what each round found.
     """
 
-    view: View
+    view: QueryableGraph
     start: Node | None
     values: Mapping[str, str]
     nodes: tuple[Node, ...]

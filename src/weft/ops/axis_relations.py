@@ -26,7 +26,7 @@ from weft.loops.walk import children, free_vars, index, loads, map_expr, walk
 from weft.ops.definitions import REMEMBERED, closed, definition, expansion
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call
-from weft.ops.region_inference import Box, Span, part_of
+from weft.ops.region_inference import AxisSpan, Box, part_of
 from weft.ops.table import OPS
 
 Site: TypeAlias = tuple[int, int]
@@ -51,7 +51,7 @@ def _carried(call: Call, axis: int) -> Mapping[int, int]:
     if extent < 2:
         return _NOTHING
     # Without its first position and without its last: whatever holds of both holds of any.
-    found = [_needed(call, {axis: span}) for span in (Span(0, extent - 1), Span(1, extent))]
+    found = [_needed(call, {axis: span}) for span in (AxisSpan(0, extent - 1), AxisSpan(1, extent))]
     return found[0] if found[0] == found[1] else _NOTHING
 
 
@@ -66,7 +66,7 @@ def _needed(call: Call, box: Box) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for position, own in needs.items():
         sizes = call.type(position).dims
-        cut = {a: each for a, each in own.items() if each != Span(0, sizes[a])}
+        cut = {a: each for a, each in own.items() if each != AxisSpan(0, sizes[a])}
         if any(each != span or sizes[a] != extent for a, each in cut.items()) or len(cut) > 1:
             return _NOTHING
         found.update((position, a) for a in cut)
@@ -382,7 +382,7 @@ def groups(call: Call) -> Groups | None:
 def _is_repeated(call: Call, found: Groups, size: int) -> bool:
     """Whether the op on all groups but one is the op on fewer groups."""
     whole = size * found.count
-    for span in (Span(0, whole - size), Span(size, whole)):
+    for span in (AxisSpan(0, whole - size), AxisSpan(size, whole)):
         try:
             part_of(closed(call), {found.output: span})
         except UserError:

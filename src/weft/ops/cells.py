@@ -30,7 +30,7 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CellForm:
     """How an activation function is computed.
 
     Attributes:
@@ -46,12 +46,14 @@ class Form:
     numpy: Callable[[np.ndarray, Activation], np.ndarray]
 
 
-def _plain(op: str, numpy: Callable[[np.ndarray], np.ndarray]) -> Form:
-    return Form(None, None, lambda steps, x, _: steps.op(op, x), lambda x, _: numpy(x))
+def _plain(op: str, numpy: Callable[[np.ndarray], np.ndarray]) -> CellForm:
+    return CellForm(None, None, lambda steps, x, _: steps.op(op, x), lambda x, _: numpy(x))
 
 
-def _with_alpha(op: str, alpha: float, numpy: Callable[[np.ndarray, float], np.ndarray]) -> Form:
-    return Form(
+def _with_alpha(
+    op: str, alpha: float, numpy: Callable[[np.ndarray, float], np.ndarray]
+) -> CellForm:
+    return CellForm(
         alpha,
         None,
         lambda steps, x, a: steps.op(op, x, alpha=a.alpha),
@@ -59,7 +61,7 @@ def _with_alpha(op: str, alpha: float, numpy: Callable[[np.ndarray, float], np.n
     )
 
 
-FORMS: Mapping[str, Form] = {
+FORMS: Mapping[str, CellForm] = {
     "Relu": _plain("Relu", lambda x: np.maximum(x, 0)),
     "Tanh": _plain("Tanh", np.tanh),
     "Sigmoid": _plain("Sigmoid", lambda x: 1 / (1 + np.exp(-x))),
@@ -70,19 +72,19 @@ FORMS: Mapping[str, Form] = {
         "ThresholdedRelu", 1.0, lambda x, alpha: np.where(x > alpha, x, 0)
     ),
     "Elu": _with_alpha("Elu", 1.0, lambda x, alpha: np.where(x < 0, alpha * np.expm1(x), x)),
-    "HardSigmoid": Form(
+    "HardSigmoid": CellForm(
         0.2,
         0.5,
         lambda steps, x, a: steps.op("HardSigmoid", x, alpha=a.alpha, beta=a.beta),
         lambda x, a: np.clip(a.alpha * x + a.beta, 0, 1),
     ),
-    "Affine": Form(
+    "Affine": CellForm(
         1.0,
         0.0,
         lambda steps, x, a: steps.add(steps.mul(x, a.alpha), a.beta),
         lambda x, a: a.alpha * x + a.beta,
     ),
-    "ScaledTanh": Form(
+    "ScaledTanh": CellForm(
         1.0,
         1.0,
         lambda steps, x, a: steps.mul(steps.op("Tanh", steps.mul(x, a.beta)), a.alpha),
@@ -120,7 +122,7 @@ def _number(default: float | None, given: list[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CellStep:
     """What a cell needs to add one step to a graph.
 
     Attributes:
@@ -159,11 +161,11 @@ class Step:
         return [steps.slice(x, axis, place * size, (place + 1) * size) for place in range(count)]
 
 
-Cell = Callable[[Step, str, Sequence[str]], tuple[str, ...]]
+Cell = Callable[[CellStep, str, Sequence[str]], tuple[str, ...]]
 """``cell(step, projected, states) -> new states``, of which the first is the output."""
 
 
-def lstm(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
+def lstm(step: CellStep, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     """One step of an LSTM: gates i, o, f, c; states hidden and cell."""
     steps = step.steps
     hidden, cell = states
@@ -181,7 +183,7 @@ def lstm(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     return (steps.mul(step.activate(0, o), step.shape(2, new)), new)
 
 
-def gru(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
+def gru(step: CellStep, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     """One step of a GRU: gates z, r, h; the state is hidden."""
     steps = step.steps
     (hidden,) = states
@@ -199,7 +201,7 @@ def gru(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     return (steps.add(steps.mul(steps.sub(1.0, z), h), steps.mul(z, hidden)),)
 
 
-def rnn(step: Step, projected: str, states: Sequence[str]) -> tuple[str, ...]:
+def rnn(step: CellStep, projected: str, states: Sequence[str]) -> tuple[str, ...]:
     """One step of a plain RNN."""
     steps = step.steps
     (hidden,) = states

@@ -36,7 +36,7 @@ Condition: TypeAlias = Callable[[Call], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class NativeParameter:
     """A parameter of a kernel's function.
 
     Attributes:
@@ -106,7 +106,7 @@ class Native:
     flags: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     symbol: str = field(init=False)
-    parameters: tuple[Parameter, ...] = field(init=False)
+    parameters: tuple[NativeParameter, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         symbol, parameters = parse_signature(self.signature)
@@ -122,7 +122,7 @@ class Native:
         return f"void {self.symbol}({', '.join(map(str, self.parameters))})"
 
 
-def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
+def parse_signature(text: str) -> tuple[str, tuple[NativeParameter, ...]]:
     """The name of a function and its parameters.
 
     Raises:
@@ -138,10 +138,10 @@ def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
     return found[1], tuple(_parameter(part.strip()) for part in found[2].split(","))
 
 
-def _parameter(text: str) -> Parameter:
+def _parameter(text: str) -> NativeParameter:
     pointer = _POINTER.fullmatch(text)
     if pointer is not None:
-        return Parameter(pointer[3], pointer[2], True, bool(pointer[1]))
+        return NativeParameter(pointer[3], pointer[2], True, bool(pointer[1]))
     value = _VALUE.fullmatch(text)
     if value is None:
         raise UserError(
@@ -149,7 +149,7 @@ def _parameter(text: str) -> Parameter:
             got=text or "none",
             fix="For example: const float *in0, float *out0, int count",
         )
-    return Parameter(value[2], value[1], False, False)
+    return NativeParameter(value[2], value[1], False, False)
 
 
 def _faults(native: Native) -> Iterator[str]:
@@ -209,7 +209,7 @@ def refusal(native: Native, call: Call, outputs: Sequence[TensorType], target: s
 
 def _misfit(
     native: Native,
-    parameter: Parameter,
+    parameter: NativeParameter,
     inputs: Sequence[TensorType | None],
     outputs: Sequence[TensorType],
 ) -> str | None:
@@ -310,7 +310,7 @@ def _body(native: Native, call: Call) -> ExternBody:
     )
 
 
-def _argument(native: Native, parameter: Parameter, call: Call) -> str:
+def _argument(native: Native, parameter: NativeParameter, call: Call) -> str:
     """What is passed for a parameter."""
     if parameter.tensor is not None:
         side, place = parameter.tensor

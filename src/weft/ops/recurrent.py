@@ -12,7 +12,7 @@ from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.accumulate import exact, floating
 from weft.ops.build import GraphBuilder
-from weft.ops.cells import Cell, Step, activations_of, gru, lstm, rnn
+from weft.ops.cells import Cell, CellStep, activations_of, gru, lstm, rnn
 from weft.ops.control import ScanAttributes
 from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.recurrent_reference import run_layer
@@ -60,7 +60,7 @@ class GRUAttributes(RecurrentAttributes):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class RecurrentFamily:
     """What tells the three layers apart.
 
     Attributes:
@@ -79,9 +79,9 @@ class Family:
 
 
 FAMILIES = {
-    "LSTM": Family(4, ("Sigmoid", "Tanh", "Tanh"), 2, lstm, "input_forget"),
-    "GRU": Family(3, ("Sigmoid", "Tanh"), 1, gru, "linear_before_reset"),
-    "RNN": Family(1, ("Tanh",), 1, rnn),
+    "LSTM": RecurrentFamily(4, ("Sigmoid", "Tanh", "Tanh"), 2, lstm, "input_forget"),
+    "GRU": RecurrentFamily(3, ("Sigmoid", "Tanh"), 1, gru, "linear_before_reset"),
+    "RNN": RecurrentFamily(1, ("Tanh",), 1, rnn),
 }
 
 X, W, R, B, LENGTHS, HIDDEN, CELL, PEEPHOLE = range(8)
@@ -217,7 +217,7 @@ def _scan(layer: _Layer, place: int, backward: int) -> tuple[str, ...]:
     if layer.lengths:
         kind = steps.dtype(layer.lengths).numpy
         step_number = body.take("time", steps.constant(np.arange(time, dtype=kind)), sliced=True)
-    step = Step(
+    step = CellStep(
         body.inner,
         activations_of(call, family.activations, len(DIRECTIONS[a.direction]))[place],
         a.clip,

@@ -29,7 +29,7 @@ from weft.ops.table import OPS
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """The places from ``start`` up to but not including ``stop``."""
 
     start: int
@@ -40,16 +40,16 @@ class Span:
         """How many they are."""
         return self.stop - self.start
 
-    def hull(self, other: Span) -> Span:
+    def hull(self, other: AxisSpan) -> AxisSpan:
         """The least span with both in it."""
-        return Span(min(self.start, other.start), max(self.stop, other.stop))
+        return AxisSpan(min(self.start, other.start), max(self.stop, other.stop))
 
-    def within(self, extent: int) -> Span:
+    def within(self, extent: int) -> AxisSpan:
         """What of it lies in a value that is so long."""
-        return Span(max(0, self.start), min(extent, self.stop))
+        return AxisSpan(max(0, self.start), min(extent, self.stop))
 
 
-Box: TypeAlias = Mapping[int, Span]
+Box: TypeAlias = Mapping[int, AxisSpan]
 """A span for every axis that is cut; the others are whole."""
 Needs: TypeAlias = Mapping[int, Box]
 """For the position of an input what is needed of it, over its borders where windows reach there;
@@ -214,11 +214,11 @@ def _of_definition(call: Call, compute: Compute, box: Box) -> Needs:
     found: dict[int, Box] = {}
     for load in loads(compute.value):
         position = int(load.buffer.removeprefix("in"))
-        own: dict[int, Span] = {}
+        own: dict[int, AxisSpan] = {}
         for axis, each in enumerate(load.index):
             if free_vars(each) & moving:
                 low, high = facts.range(each)
-                own[axis] = Span(low, high + 1)
+                own[axis] = AxisSpan(low, high + 1)
         found[position] = hull(found[position], own) if position in found else own
     return found
 

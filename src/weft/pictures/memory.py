@@ -12,7 +12,7 @@ from functools import cached_property
 
 from weft.ir.short_names import short_names
 from weft.pictures.canvas import COLOURS, cut, frame, legend, page, path, rectangle, text
-from weft.plan.report import Place, Row, Span, size
+from weft.plan.report import LayerSpan, MemoryPlace, Row, size
 from weft.screen import elided
 
 WIDTH = 1000
@@ -31,7 +31,7 @@ _OUTSIDE = ("input", "output", "state")
 
 @dataclass(frozen=True)
 class _Map:
-    spans: Sequence[Span]
+    spans: Sequence[LayerSpan]
     steps: int
     top: int
     rows: Sequence[Row]
@@ -45,9 +45,9 @@ class _Map:
         return TOP + ARENA - ARENA * address / max(1, self.top)
 
     @cached_property
-    def outside(self) -> list[Span]:
+    def outside(self) -> list[LayerSpan]:
         """Inputs and outputs of the network: from the first step that touches one to the last."""
-        found: dict[str, tuple[Place, list[int]]] = {}
+        found: dict[str, tuple[MemoryPlace, list[int]]] = {}
         for row in self.rows:
             for place in (*row.reads, *row.writes):
                 if place.region in _OUTSIDE:
@@ -55,7 +55,7 @@ class _Map:
                     found.setdefault(name, (place, []))[1].append(row.step)
         names = short_names(found)
         return [
-            Span(
+            LayerSpan(
                 name, place.region, min(at), max(at), 0, place.bytes, f"{names[name]} {place.type}"
             )
             for name, (place, at) in found.items()
@@ -106,7 +106,9 @@ class _Map:
                 where = f"{span.kind}, {span.bytes:,} bytes at {span.offset:,}"
                 yield from self._box(span, top, bottom - top, colours[span.kind], where)
 
-    def _box(self, span: Span, top: float, height: float, fill: str, where: str) -> Iterator[str]:
+    def _box(
+        self, span: LayerSpan, top: float, height: float, fill: str, where: str
+    ) -> Iterator[str]:
         """A buffer, with as much of its name as there is room for."""
         left, width = self.x(span.first), self.x(span.last + 1) - self.x(span.first)
         name = span.label or span.name
@@ -117,7 +119,9 @@ class _Map:
         )
         yield from self._told(span, left + width / 2, top + height / 2, width, height)
 
-    def _told(self, span: Span, x: float, y: float, width: float, height: float) -> Iterator[str]:
+    def _told(
+        self, span: LayerSpan, x: float, y: float, width: float, height: float
+    ) -> Iterator[str]:
         """The name of a buffer in its box, and its size where there is room for two lines."""
         name = span.label or span.name
         short = name.partition(" ")[0]
@@ -156,7 +160,7 @@ class _Map:
         if more > 0:
             yield text(LEFT, top + _MOST_BARS * _BAR + 11, f"and {more} more")
 
-    def _beside(self, span: Span, y: float) -> Iterator[str]:
+    def _beside(self, span: LayerSpan, y: float) -> Iterator[str]:
         """The name of what is too narrow to hold it, where there is more room."""
         left, right = self.x(span.first), self.x(span.last + 1)
         name = span.label.partition(" ")[0]
@@ -238,7 +242,7 @@ def _ticks(top: int, count: int) -> Iterator[int]:
 
 def memory_map(
     title: str,
-    spans: Sequence[Span],
+    spans: Sequence[LayerSpan],
     steps: int,
     arena_bytes: int,
     lower_bound: int,

@@ -22,11 +22,11 @@ from weft.ir.graph import Graph
 from weft.ir.printer import show
 from weft.ops.table import OPS
 from weft.pictures.canvas import clean, cut
+from weft.pictures.constants import summaries
 from weft.pictures.families import FILLS
 from weft.pictures.marks import Mark
 from weft.pictures.scene import Box, Placed, attribute_text, attributes_of, type_text
 from weft.pictures.scopes import scopes_of
-from weft.pictures.weights import summaries
 from weft.plan.stats import stats
 
 _MOST_LETTERS = 400

@@ -19,7 +19,7 @@ _MOST_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PictureScope:
     """Boxes that can be folded into one.
 
     Attributes:
@@ -34,14 +34,14 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Scopes:
+class PictureScopes:
     """All scopes, outer ones first, and the innermost of each box, -1 if it has none."""
 
-    scopes: tuple[Scope, ...]
+    scopes: tuple[PictureScope, ...]
     of_box: tuple[int, ...]
 
 
-def scopes_of(what: Scene) -> Scopes:
+def scopes_of(what: Scene) -> PictureScopes:
     """The scopes of a scene's boxes: by name if half of the nodes have such names."""
     nodes = [box.node for box in what.boxes if box.node]
     for separator in ("/", "."):
@@ -61,13 +61,13 @@ def _parts(node: Node, separator: str) -> tuple[str, ...]:
     return ()
 
 
-def _numbered(paths: Sequence[tuple[str, ...]], separator: str) -> Scopes:
+def _numbered(paths: Sequence[tuple[str, ...]], separator: str) -> PictureScopes:
     """Scopes of more than one box each, and not of the same boxes as the scope around them."""
     sizes: dict[tuple[str, ...], int] = {}
     for path in paths:
         for depth in range(1, len(path) + 1):
             sizes[path[:depth]] = sizes.get(path[:depth], 0) + 1
-    found: list[Scope] = []
+    found: list[PictureScope] = []
     numbers: dict[tuple[str, ...], int] = {(): -1}
     for path in sorted(sizes, key=len):
         parent = numbers[path[:-1]]
@@ -75,8 +75,8 @@ def _numbered(paths: Sequence[tuple[str, ...]], separator: str) -> Scopes:
             numbers[path] = parent
             continue
         numbers[path] = len(found)
-        found.append(Scope(path[-1], separator.join(path), parent))
-    return Scopes(tuple(found), tuple(numbers[path] for path in paths))
+        found.append(PictureScope(path[-1], separator.join(path), parent))
+    return PictureScopes(tuple(found), tuple(numbers[path] for path in paths))
 
 
 # --- without names --------------------------------------------------------------------------

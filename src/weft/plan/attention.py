@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.loops.definition import Compute
-from weft.loops.equality import Numbering
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var
+from weft.loops.value_numbering import Numbering
 from weft.loops.walk import dtype_of, free_vars, map_expr, reduces, substitute, walk
 
 

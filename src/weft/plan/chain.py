@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from weft.ir.types import TensorType
 from weft.loops.definition import substitute_load
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Storage
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
 
 
@@ -32,7 +32,7 @@ class Fused:
 
 
 Fuse: TypeAlias = Callable[
-    [tuple[Group, ...], Mapping[str, View], Mapping[str, TensorType], Constants],
+    [tuple[Group, ...], Mapping[str, StridedView], Mapping[str, TensorType], Constants],
     tuple[Fused, ...],
 ]
 """``fuse(chain, views, types, constants)``: what is worth fusing, disjoint and in order."""

@@ -11,18 +11,18 @@ from dataclasses import replace
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.naming import fresh
+from weft.plan.instrument import step_runs
 from weft.plan.plan import Plan
 from weft.plan.program import (
     Address,
     CallStep,
     ExternFunction,
-    Parameter,
+    FormalParameter,
     Port,
     Program,
+    ProgramStep,
     Region,
-    Step,
 )
-from weft.plan.tap import step_runs
 
 TICKS = "weft_ticks"
 """The output that holds the counter: before the first step, and after every step."""
@@ -68,10 +68,10 @@ def clocked(plan: Plan, program: Program, machine: str) -> Program:
         count += 1
         return CallStep(name, (address,), ("reads the counter of time",))
 
-    steps: list[Step] = [read()]
+    steps: list[ProgramStep] = [read()]
     for _, run in step_runs(plan, program):
         steps += [*run, read()]
-    function = ExternFunction(name, (Parameter("ticks", DType.I64, True),), counter)
+    function = ExternFunction(name, (FormalParameter("ticks", DType.I64, True),), counter)
     return replace(
         program,
         functions=(*program.functions, function),

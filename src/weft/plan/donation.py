@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
 from weft.plan.in_place import overwrites
 from weft.plan.storage import Storage

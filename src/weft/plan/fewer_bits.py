@@ -45,7 +45,7 @@ _NEAR = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class EncodedWindow:
     """The exponents that most weights of a constant have.
 
     Attributes:
@@ -62,11 +62,13 @@ class _Known:
     """What was found of arrays, as long as these live."""
 
     found: ClassVar[
-        dict[tuple[int, tuple[int, ...], int], tuple[ReferenceType[np.ndarray], Window | None]]
+        dict[
+            tuple[int, tuple[int, ...], int], tuple[ReferenceType[np.ndarray], EncodedWindow | None]
+        ]
     ] = {}
 
 
-def window_of(array: np.ndarray, shape: tuple[int, ...], axis: int) -> Window | None:
+def window_of(array: np.ndarray, shape: tuple[int, ...], axis: int) -> EncodedWindow | None:
     """The window for an array; ``None`` if its weights are all zero or some are not finite.
 
     Looked for once for every array: they are large.
@@ -85,7 +87,7 @@ def window_of(array: np.ndarray, shape: tuple[int, ...], axis: int) -> Window | 
     return found
 
 
-def _window(array: np.ndarray, axis: int) -> Window | None:
+def _window(array: np.ndarray, axis: int) -> EncodedWindow | None:
     sizes = [np.abs(each).max(initial=0.0) for each in _pieces(array)]
     largest = float(np.max(sizes, initial=0.0))
     if not 0.0 < largest < np.inf:  # NaN is not, either
@@ -102,7 +104,7 @@ def _window(array: np.ndarray, axis: int) -> Window | None:
         else:
             counts[done : done + len(piece)] = outside.sum(axis=1)
             done += len(piece)
-    return Window(first, int(counts.max()))
+    return EncodedWindow(first, int(counts.max()))
 
 
 def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -116,7 +118,7 @@ def _least(first: int) -> np.float32:
     return np.float32(2.0 ** (first - _BIAS))
 
 
-class Part(Enum):
+class EncodedPart(Enum):
     """What a kernel reads of weights in fewer bits."""
 
     WORDS = "words"
@@ -146,24 +148,24 @@ class FewerBits:
     start: int
     blocks: int
     width: int
-    window: Window
-    part: Part
+    window: EncodedWindow
+    part: EncodedPart
 
     @property
     def bytes(self) -> int:
         """Size of the packed array; words, places and changes have 32 bits."""
         rows = self.shape[1 - self.axis]
-        height = word_rows(rows) if self.part is Part.WORDS else self.window.most
+        height = word_rows(rows) if self.part is EncodedPart.WORDS else self.window.most
         return 4 * self.blocks * height * self.width
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
         match self.part:
-            case Part.WORDS:
+            case EncodedPart.WORDS:
                 return self._words(array.reshape(self.shape))
-            case Part.PLACES:
+            case EncodedPart.PLACES:
                 return self._fixes(array.reshape(self.shape), np.dtype(np.uint32))
-            case Part.CHANGES:
+            case EncodedPart.CHANGES:
                 return self._fixes(array.reshape(self.shape), np.dtype(np.float32))
 
     def _words(self, array: np.ndarray) -> np.ndarray:
@@ -190,7 +192,7 @@ class FewerBits:
             raise InternalError("more weights are outside of their window than were counted")
         turns = np.arange(len(lanes)) - np.repeat(begins, counts)
         made = np.zeros((self.blocks, self.window.most, self.width), dtype)
-        changes = rows if self.part is Part.PLACES else values - least
+        changes = rows if self.part is EncodedPart.PLACES else values - least
         made[lanes // self.width, turns, lanes % self.width] = changes
         return made
 
@@ -218,7 +220,7 @@ def word_rows(rows: int) -> int:
     return rows - rows // GROUP
 
 
-def _words(weights: np.ndarray, window: Window, made: np.ndarray) -> None:
+def _words(weights: np.ndarray, window: EncodedWindow, made: np.ndarray) -> None:
     """Rows of words for rows of weights."""
     bits = weights.view(np.uint32)
     whole = len(bits) // GROUP * GROUP
@@ -230,7 +232,7 @@ def _words(weights: np.ndarray, window: Window, made: np.ndarray) -> None:
         _group_words(groups[at : at + step], window, rows[at : at + step])
 
 
-def _group_words(groups: np.ndarray, window: Window, made: np.ndarray) -> None:
+def _group_words(groups: np.ndarray, window: EncodedWindow, made: np.ndarray) -> None:
     """Seven words for each eight weights, both ``[groups, rows, lanes]``."""
     codes = groups & np.uint32(~SIGN & 0xFFFFFFFF)
     codes -= np.uint32(window.first << FRACTION)

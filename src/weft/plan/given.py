@@ -18,12 +18,12 @@ from weft.ir.printer import architecture
 from weft.ir.types import TensorType
 from weft.plan import liveness
 from weft.plan.chain import Fuse
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.memory import Overlap, Placement, completed
 from weft.plan.plan import ALIGNMENT, InPlace, PlannedStep
 from weft.plan.storage import Storage
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque, only_used, own_outputs
 from weft.plan.text import BodyText, PlanText, StepText, ValueText, refused
 from weft.plan.written import values_text
@@ -50,7 +50,7 @@ def fits(text: PlanText, graph: Graph) -> None:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenDecisions:
     """Decisions that a text gives (see ``weft.plan.make.Decide``).
 
     Attributes:
@@ -85,7 +85,7 @@ class Given:
         def implement(
             name: str,
             group: Group,
-            views: Mapping[str, View],
+            views: Mapping[str, StridedView],
             types: Mapping[str, TensorType],
             constants: Constants,
         ) -> Implementation:
@@ -94,7 +94,7 @@ class Given:
 
         return implement
 
-    def inside(self, work: Opaque) -> Given:
+    def inside(self, work: Opaque) -> GivenDecisions:
         """The decisions for the body of a loop."""
         step = self.step(tuple(value for value in work.node.outputs if value))
         if step.body is None:
@@ -112,7 +112,10 @@ class Given:
     # --- order ----------------------------------------------------------------------------
 
     def order(
-        self, steps: Sequence[PlannedStep], raw: Sequence[liveness.Step], sizes: Mapping[str, int]
+        self,
+        steps: Sequence[PlannedStep],
+        raw: Sequence[liveness.MemoryStep],
+        sizes: Mapping[str, int],
     ) -> list[int]:
         """The steps in the order of the text."""
         del sizes

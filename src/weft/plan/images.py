@@ -7,7 +7,7 @@ from math import prod
 from weft.ir.graph import Graph
 from weft.loops.nodes import Var
 from weft.ops.shape import VIEWS
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 
 SPATIAL = frozenset(
     "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "

@@ -15,8 +15,8 @@ from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
 from weft.plan.choice import KernelChoice
 from weft.plan.fewer_bits import FewerBits
-from weft.plan.group import Group
-from weft.plan.strides import View
+from weft.plan.fusion import Group
+from weft.plan.strides import StridedView
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,6 @@ class Implementation:
 Constants: TypeAlias = Mapping[str, np.ndarray]
 """What is known now, by value."""
 Implement: TypeAlias = Callable[
-    [str, Group, Mapping[str, View], Mapping[str, TensorType], Constants], Implementation
+    [str, Group, Mapping[str, StridedView], Mapping[str, TensorType], Constants], Implementation
 ]
 """``implement(name, group, views, types, constants)``."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from weft.loops.nodes import Reduce
 from weft.loops.walk import loads, walk
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.program import Region
 from weft.plan.storage import Storage
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import is_point
 
 
@@ -41,7 +41,7 @@ def overwrites(group: Group, value: str, storage: Storage) -> bool:
     )
 
 
-def _same_place(source: View, view: View, group: Group) -> bool:
+def _same_place(source: StridedView, view: StridedView, group: Group) -> bool:
     """Whether both walk their memory alike."""
     return len(source.strides) == len(view.strides) and all(
         extent == 1 or a == b

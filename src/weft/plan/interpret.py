@@ -15,7 +15,7 @@ import numpy as np
 from weft.errors import InternalError
 from weft.loops.interpret import run as run_kernel
 from weft.loops.nodes import Buffer, Kernel
-from weft.plan.program import Address, CallStep, Preparation, Program, Region, Repeat, Step
+from weft.plan.program import Address, CallStep, Preparation, Program, ProgramStep, Region, Repeat
 
 POISON = 0xA5
 """What fresh memory is filled with."""
@@ -70,7 +70,7 @@ class _Machine:
             )
         return memory[offset : offset + size].view(buffer.dtype.numpy)
 
-    def run(self, steps: Sequence[Step], loops: Mapping[str, int]) -> None:
+    def run(self, steps: Sequence[ProgramStep], loops: Mapping[str, int]) -> None:
         for step in steps:
             match step:
                 case Repeat(var, count, body):

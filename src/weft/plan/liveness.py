@@ -11,7 +11,7 @@ from weft.plan.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MemoryStep:
     """One step, as ordering sees it.
 
     Attributes:
@@ -63,7 +63,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MemoryState:
     """Somewhere on the way.
 
     Attributes:
@@ -80,11 +80,11 @@ class State:
     path: Path
 
 
-class Costs:
+class LifetimeCosts:
     """Memory before, during and after steps."""
 
     def __init__(
-        self, steps: Sequence[Step], sizes: Mapping[str, int], keep: frozenset[str]
+        self, steps: Sequence[MemoryStep], sizes: Mapping[str, int], keep: frozenset[str]
     ) -> None:
         self.steps = steps
         self.sizes = sizes
@@ -104,7 +104,7 @@ class Costs:
         self.uses = [self._uses(step) for step in steps]
         self.pairs = [self._pairs(step) for step in steps]
 
-    def _uses(self, step: Step) -> tuple[Use, ...]:
+    def _uses(self, step: MemoryStep) -> tuple[Use, ...]:
         return tuple(self.use(root, root in step.writes) for root in _touched(step))
 
     def use(self, root: str, written: bool) -> Use:
@@ -118,18 +118,18 @@ class Costs:
             written,
         )
 
-    def _pairs(self, step: Step) -> tuple[tuple[Use, Use], ...]:
+    def _pairs(self, step: MemoryStep) -> tuple[tuple[Use, Use], ...]:
         return tuple(
             (self.use(new, True), self.use(old, False))
             for new, old in step.in_place
             if self.sizes[new] == self.sizes[old] and old in step.reads and new in step.writes
         )
 
-    def start(self) -> State:
+    def start(self) -> MemoryState:
         """Before the first step: roots that no step writes are live."""
         live = sum(self.sizes[root] for root in self.users if root not in self.writers)
         ready = tuple(place for place, before in enumerate(self.before) if not before)
-        return State(0, live, live, ready, None)
+        return MemoryState(0, live, live, ready, None)
 
     def taken_over(self, step: int, done: int) -> list[tuple[str, str]]:
         """Pairs (new root, old root) that share memory when ``step`` runs after ``done``."""
@@ -157,27 +157,27 @@ class Costs:
             during -= sum(self.sizes[new] for new, _ in self.taken_over(step, done))
         return during, live + born - died
 
-    def advance(self, state: State, step: int) -> State:
+    def advance(self, state: MemoryState, step: int) -> MemoryState:
         """The state after one more step."""
         during, live = self.run(step, state.done, state.live)
         done = state.done | 1 << step
         freed = [later for later in self.after[step] if not self.before[later] & ~done]
         ready = sorted((*(each for each in state.ready if each != step), *freed))
-        return State(done, live, max(state.peak, during), tuple(ready), (state.path, step))
+        return MemoryState(done, live, max(state.peak, during), tuple(ready), (state.path, step))
 
 
-def _touched(step: Step) -> tuple[str, ...]:
+def _touched(step: MemoryStep) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*step.reads, *step.writes)))
 
 
 def peak(
     order: Iterable[int],
-    steps: Sequence[Step],
+    steps: Sequence[MemoryStep],
     sizes: Mapping[str, int],
     keep: frozenset[str] = frozenset(),
 ) -> int:
     """Bytes live at the worst moment of an order."""
-    costs = Costs(steps, sizes, keep)
+    costs = LifetimeCosts(steps, sizes, keep)
     state = costs.start()
     for step in order:
         state = costs.advance(state, step)
@@ -186,12 +186,12 @@ def peak(
 
 def lifetimes(
     order: Sequence[int],
-    steps: Sequence[Step],
+    steps: Sequence[MemoryStep],
     sizes: Mapping[str, int],
     keep: frozenset[str] = frozenset(),
 ) -> Lifetimes:
     """When each root is live in an order, and which roots share memory."""
-    costs = Costs(steps, sizes, keep)
+    costs = LifetimeCosts(steps, sizes, keep)
     spans: dict[str, tuple[int, int]] = {}
     home: dict[str, str] = {}
     last = len(order) - 1
@@ -216,7 +216,7 @@ def lifetimes(
 
 
 def _scratch(
-    order: Sequence[int], steps: Sequence[Step], taken: Mapping[str, tuple[int, int]]
+    order: Sequence[int], steps: Sequence[MemoryStep], taken: Mapping[str, tuple[int, int]]
 ) -> dict[int, str]:
     names: dict[int, str] = {}
     for step in order:

@@ -22,7 +22,7 @@ from weft.plan import liveness, memory, order
 from weft.plan.attention import attention_of
 from weft.plan.chain import Fuse, fused
 from weft.plan.donation import Donation, donate
-from weft.plan.group import Group, form
+from weft.plan.fusion import Group, form
 from weft.plan.implementation import Implement, Implementation
 from weft.plan.in_place import candidates
 from weft.plan.plan import ALIGNMENT, InPlace, Plan, PlannedStep
@@ -51,7 +51,7 @@ class Decide(Protocol):
     def order(
         self,
         steps: Sequence[PlannedStep],
-        raw: Sequence[liveness.Step],
+        raw: Sequence[liveness.MemoryStep],
         sizes: Mapping[str, int],
     ) -> list[int]:
         """The order of execution, as indices of the steps."""
@@ -73,19 +73,22 @@ class Decide(Protocol):
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchedDecisions:
     """Decisions by estimates and searches."""
 
     kernel: Implement
     fuse: Fuse | None = None
 
-    def inside(self, work: Opaque) -> Search:
+    def inside(self, work: Opaque) -> SearchedDecisions:
         """The same for the body of a loop."""
         del work
         return self
 
     def order(
-        self, steps: Sequence[PlannedStep], raw: Sequence[liveness.Step], sizes: Mapping[str, int]
+        self,
+        steps: Sequence[PlannedStep],
+        raw: Sequence[liveness.MemoryStep],
+        sizes: Mapping[str, int],
     ) -> list[int]:
         """The order that needs the least memory of those that were found."""
         del steps
@@ -132,7 +135,9 @@ def make(
     Raises:
         UserError: the graph has a symbolic dimension.
     """
-    return planned(graph, ops, Search(implement, fuse), threads, spread=spread, states=states)
+    return planned(
+        graph, ops, SearchedDecisions(implement, fuse), threads, spread=spread, states=states
+    )
 
 
 def planned(
@@ -278,11 +283,11 @@ class _Planner:
         kernel = self.decide.kernel
         return kernel(name, group, storage.views, storage.types, self.graph.constants)
 
-    def order_step(self, place: int, step: PlannedStep) -> liveness.Step:
+    def order_step(self, place: int, step: PlannedStep) -> liveness.MemoryStep:
         before = self.donation.before.get(place, frozenset[int]()).union(
             *(self.storage.ready.get(value, frozenset()) for value in step.reads)
         )
-        return liveness.Step(
+        return liveness.MemoryStep(
             before=before,
             reads=self.arena_roots(step.reads),
             writes=self.arena_roots(step.writes),
@@ -302,7 +307,7 @@ class _Planner:
         return tuple(root for root in roots if self.storage.roots[root].region is Region.ARENA)
 
 
-def _taken(step: liveness.Step, lives: liveness.Lifetimes) -> str:
+def _taken(step: liveness.MemoryStep, lives: liveness.Lifetimes) -> str:
     """The root whose memory the result of a step takes, if it takes any."""
     for made, source in step.in_place:
         if made != lives.home[made] == lives.home[source]:

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from weft.errors import InternalError
-from weft.plan.liveness import Costs, Path, State, Step
+from weft.plan.liveness import LifetimeCosts, MemoryState, MemoryStep, Path
 
 EXACT_BUDGET = 60_000
 """Transitions that exact search may look at in one piece; a few tenths of a second."""
@@ -32,7 +32,7 @@ def _bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _ancestors(steps: Sequence[Step]) -> list[int]:
+def _ancestors(steps: Sequence[MemoryStep]) -> list[int]:
     found: list[int] = []
     for place, step in enumerate(steps):
         mask = 0
@@ -44,7 +44,7 @@ def _ancestors(steps: Sequence[Step]) -> list[int]:
     return found
 
 
-def _descendants(steps: Sequence[Step]) -> list[int]:
+def _descendants(steps: Sequence[MemoryStep]) -> list[int]:
     found = [0] * len(steps)
     for place in reversed(range(len(steps))):
         for earlier in steps[place].before:
@@ -60,7 +60,7 @@ def _vector(mask: int, length: int) -> np.ndarray:
 class _Needs:
     """For each step, bytes that are live while it runs in every order."""
 
-    def __init__(self, costs: Costs, ancestors: list[int], descendants: list[int]) -> None:
+    def __init__(self, costs: LifetimeCosts, ancestors: list[int], descendants: list[int]) -> None:
         count = len(costs.steps)
         self.bytes = np.array([step.scratch for step in costs.steps], dtype=np.int64)
         for root, users in costs.users.items():
@@ -91,9 +91,9 @@ class _Piece:
         spent: transitions looked at.
     """
 
-    costs: Costs
+    costs: LifetimeCosts
     members: tuple[int, ...]
-    start: State
+    start: MemoryState
     floor: int
     spent: int = field(default=0)
 
@@ -101,14 +101,14 @@ class _Piece:
     def goal(self) -> int:
         return self.start.done | sum(1 << member for member in self.members)
 
-    def as_given(self, state: State) -> State:
+    def as_given(self, state: MemoryState) -> MemoryState:
         """The remaining steps as they stand."""
         for step in self.members:
             if not state.done >> step & 1:
                 state = self.costs.advance(state, step)
         return state
 
-    def next(self, state: State) -> list[State]:
+    def next(self, state: MemoryState) -> list[MemoryState]:
         """The states one step on.
 
         A step that does not raise the peak and leaves no more memory live is taken at
@@ -116,7 +116,7 @@ class _Piece:
         """
         goal = self.goal
         while state.done != goal:
-            found: list[State] = []
+            found: list[MemoryState] = []
             self.spent += len(state.ready)
             for step in state.ready:
                 after = self.costs.advance(state, step)
@@ -128,13 +128,13 @@ class _Piece:
                 return found
         return [state]
 
-    def cost(self, state: State) -> int:
+    def cost(self, state: MemoryState) -> int:
         return max(state.peak, self.floor)
 
-    def exact(self) -> State | None:
+    def exact(self) -> MemoryState | None:
         """The best order, or nothing when the budget is spent."""
         goal = self.goal
-        heap: list[tuple[int, int, int, State]] = [(self.cost(self.start), 0, 0, self.start)]
+        heap: list[tuple[int, int, int, MemoryState]] = [(self.cost(self.start), 0, 0, self.start)]
         seen: set[int] = set()
         count = 0
         while heap and self.spent < EXACT_BUDGET:
@@ -152,9 +152,9 @@ class _Piece:
                     heapq.heappush(heap, (*key, after))
         return None
 
-    def beam(self) -> State:
+    def beam(self) -> MemoryState:
         """A good order: the best few states at each number of steps done."""
-        levels: dict[int, dict[int, State]] = {0: {self.start.done: self.start}}
+        levels: dict[int, dict[int, MemoryState]] = {0: {self.start.done: self.start}}
         base = self.start.done.bit_count()
         self.spent = 0
         for level in range(len(self.members)):
@@ -171,13 +171,13 @@ class _Piece:
                         there[after.done] = after
         return levels[len(self.members)][self.goal]
 
-    def width(self, level: int, states: Sequence[State]) -> int:
+    def width(self, level: int, states: Sequence[MemoryState]) -> int:
         """How many states of a level the budget has room for."""
         choices = max((len(state.ready) for state in states[:MAX_BEAM]), default=1)
         share = (BEAM_BUDGET - self.spent) // ((len(self.members) - level) * max(1, choices))
         return max(1, min(MAX_BEAM, share))
 
-    def best(self) -> State:
+    def best(self) -> MemoryState:
         """The given order where no other can be better, else what a search finds."""
         given = self.as_given(self.start)
         if given.peak <= max(self.floor, self.start.peak):
@@ -208,7 +208,7 @@ def _unwind(path: Path) -> list[int]:
 
 
 def best_order(
-    steps: Sequence[Step], sizes: Mapping[str, int], keep: frozenset[str] = frozenset()
+    steps: Sequence[MemoryStep], sizes: Mapping[str, int], keep: frozenset[str] = frozenset()
 ) -> list[int]:
     """The order of steps with the least peak that was found.
 
@@ -220,7 +220,7 @@ def best_order(
     Returns:
         Indices of the steps.  Equal arguments give equal results.
     """
-    costs = Costs(steps, sizes, keep)
+    costs = LifetimeCosts(steps, sizes, keep)
     ancestors, descendants = _ancestors(steps), _descendants(steps)
     if not steps:
         return []

@@ -10,12 +10,12 @@ from weft.ir.graph import Graph, Node
 from weft.ir.printer import architecture
 from weft.ir.types import TensorType
 from weft.ops.record import ExternBody
-from weft.plan import memory
 from weft.plan.choice import Reason
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
+from weft.plan.interval import Interval
 from weft.plan.storage import Root
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
 from weft.plan.text import NO_CONSTRAINTS, BodyText, Constraints, PlanText, StepText
 from weft.plan.written import facts_of, layer_text, values_text
@@ -111,14 +111,14 @@ class Plan(Shown):
 
     graph: Graph
     steps: tuple[PlannedStep, ...]
-    views: Mapping[str, View]
+    views: Mapping[str, StridedView]
     roots: Mapping[str, Root]
     offsets: Mapping[str, int]
     scratch: Mapping[int, int]
     arena_bytes: int
     lower_bound: int
     types: Mapping[str, TensorType]
-    intervals: tuple[memory.Interval, ...] = ()
+    intervals: tuple[Interval, ...] = ()
     method: str = ""
     threads: int = 1
     target: Target | None = None

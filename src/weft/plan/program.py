@@ -59,7 +59,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FormalParameter:
     """A formal parameter of an extern function."""
 
     name: str
@@ -72,7 +72,7 @@ class ExternFunction:
     """A function whose C body is given (``weft.ops.record.ExternBody``)."""
 
     name: str
-    params: tuple[Parameter, ...]
+    params: tuple[FormalParameter, ...]
     body: str
     stack_bytes: int = 1024
     foreign: Foreign = NOTHING_FOREIGN
@@ -106,11 +106,11 @@ class Repeat:
 
     var: str
     count: int
-    body: tuple[Step, ...]
+    body: tuple[ProgramStep, ...]
     comments: tuple[str, ...] = ()
 
 
-Step: TypeAlias = CallStep | Repeat
+ProgramStep: TypeAlias = CallStep | Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Preparation:
 
     parameters: tuple[Port, ...]
     bytes: int
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     arena_bytes: int
 
 
@@ -184,7 +184,7 @@ class Program(Shown):
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     functions: tuple[Function, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     weights: dict[str, np.ndarray]
     arena_bytes: int
     alignment: int = 64
@@ -195,7 +195,7 @@ class Program(Shown):
     preparation: Preparation | None = None
 
     @property
-    def all_steps(self) -> tuple[Step, ...]:
+    def all_steps(self) -> tuple[ProgramStep, ...]:
         """The steps of the preparation, then those of a run."""
         return (*(self.preparation.steps if self.preparation else ()), *self.steps)
 

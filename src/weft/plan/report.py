@@ -14,7 +14,7 @@ from weft.screen import Screen, Shown
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LayerSpan:
     """Something that lies in the arena for a while.
 
     Attributes:
@@ -35,7 +35,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where a value lies.
 
     Attributes:
@@ -83,8 +83,8 @@ class Row:
     nodes: tuple[str, ...]
     scheme: str
     reason: str
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
+    reads: tuple[MemoryPlace, ...]
+    writes: tuple[MemoryPlace, ...]
     in_place: str
     scratch: int
     live: int
@@ -126,7 +126,7 @@ class Report(Shown):
         return Screen(title, (), HEADINGS, [cells(row) for row in self.rows], (0, 5))
 
 
-def _place(plan: Plan, value: str) -> Place:
+def _place(plan: Plan, value: str) -> MemoryPlace:
     view, type = plan.views[value], plan.types[value]
     root = plan.roots[view.root]
     offset = view.offset * type.dtype.bytes
@@ -135,7 +135,7 @@ def _place(plan: Plan, value: str) -> Place:
     elif root.region is Region.STATE:
         offset += plan.state_offsets[root.value]
     within = "" if root.value == value else root.value
-    return Place(value, str(type), root.region.value, offset, type.bytes, within)
+    return MemoryPlace(value, str(type), root.region.value, offset, type.bytes, within)
 
 
 def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
@@ -177,7 +177,7 @@ def report(plan: Plan) -> Report:
     )
 
 
-def spans(plan: Plan) -> list[Span]:
+def spans(plan: Plan) -> list[LayerSpan]:
     """What lies in the arena when and where, for the memory map."""
     makers: dict[str, tuple[str, str]] = {}
     names = names_of(plan.graph, plan.types)
@@ -186,14 +186,14 @@ def spans(plan: Plan) -> list[Span]:
         for value in step.writes:
             root = plan.views[value].root
             makers.setdefault(root, (nodes[-1].op, f"{names[value]} {plan.types[value]}"))
-    found: list[Span] = []
+    found: list[LayerSpan] = []
     for each in plan.intervals:
         if each.name in plan.offsets:
             kind, label = makers.get(each.name, ("", each.name))
             offset = plan.offsets[each.name]
         else:
             kind, label, offset = "scratch", each.name, plan.scratch[each.first]
-        found.append(Span(each.name, kind, each.first, each.last, offset, each.bytes, label))
+        found.append(LayerSpan(each.name, kind, each.first, each.last, offset, each.bytes, label))
     return found
 
 
@@ -222,7 +222,7 @@ def cells(row: Row) -> tuple[str, ...]:
     return (str(row.step), " + ".join(row.ops), row.scheme, reads, writes, size(row.live))
 
 
-def _at(place: Place) -> str:
+def _at(place: MemoryPlace) -> str:
     counted = place.region in (Region.ARENA.value, Region.STATE.value)
     return f"{place.region}+{place.offset}" if counted else place.region
 

@@ -9,7 +9,7 @@ from weft.loops.nodes import Kernel
 from weft.loops.walk import loads, names_in
 from weft.ops.table import OPS
 from weft.plan.attention import attention_of
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.make import words
 
 _PLAIN = {"x": "input"}

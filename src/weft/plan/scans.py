@@ -12,7 +12,7 @@ from weft.ops.evaluate import call_of
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ScanState:
     """A value handed from iteration to iteration.
 
     Attributes:
@@ -54,7 +54,7 @@ class Scan:
     """
 
     count: int
-    states: tuple[State, ...]
+    states: tuple[ScanState, ...]
     read: tuple[Slice, ...]
     written: tuple[Slice, ...]
     invariants: tuple[tuple[str, str], ...]
@@ -69,7 +69,7 @@ def scan_of(node: Node, body: Graph, types: Mapping[str, TensorType]) -> Scan:
     return Scan(
         scan_length(call_of(node, types)),
         tuple(
-            State(*each)
+            ScanState(*each)
             for each in zip(
                 node.inputs[:states], made[:states], inputs[:states], outputs[:states], strict=True
             )

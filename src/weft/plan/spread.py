@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.ir.types import TensorType
 from weft.ops.shape import VIEWS
-from weft.plan.group import Group, contraction
+from weft.plan.fusion import Group, contraction
 from weft.plan.tensors import Assembled, Opaque, TensorProgram, moved_from
 
 LINE = 64

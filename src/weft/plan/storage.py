@@ -22,11 +22,11 @@ from weft.loops.nodes import Var
 from weft.loops.shapes import row_major
 from weft.loops.walk import loads, rename_loads
 from weft.ops.shape import VIEWS
-from weft.plan.group import Group, contraction
+from weft.plan.fusion import Group, contraction
 from weft.plan.images import SPATIAL, channels_of, fastest, images_of, is_spatial
 from weft.plan.program import Region
 from weft.plan.spread import gap_of, spreadable
-from weft.plan.strides import View, moved, order_of, packed, reshaped
+from weft.plan.strides import StridedView, moved, order_of, packed, reshaped
 from weft.plan.tensors import (
     Assembled,
     Defined,
@@ -69,7 +69,7 @@ class Storage:
         states: for every input that is a state, the root that holds its next value.
     """
 
-    views: Mapping[str, View]
+    views: Mapping[str, StridedView]
     roots: Mapping[str, Root]
     steps: tuple[Group | Opaque, ...]
     ready: Mapping[str, frozenset[int]]
@@ -90,7 +90,7 @@ class _Storage:
         self.groups = groups
         self.spread = spread
         self.types = dict(program.types)
-        self.views: dict[str, View] = {}
+        self.views: dict[str, StridedView] = {}
         self.roots: dict[str, Root] = {}
         self.steps: list[Group | Opaque] = []
         self.ready: dict[str, frozenset[int]] = {}
@@ -126,17 +126,19 @@ class _Storage:
 
     # --- roots ------------------------------------------------------------------------
 
-    def add_root(self, value: str, region: Region, order: Sequence[int] | None = None) -> View:
+    def add_root(
+        self, value: str, region: Region, order: Sequence[int] | None = None
+    ) -> StridedView:
         type = self.types[value]
         order = range(len(type.dims)) if order is None else order
         gap = gap_of(type, order) if value in self.spread and region is Region.ARENA else 0
         strides = packed(type.dims, order, gap)
         reach = max(map(mul, strides, type.dims)) * type.dtype.bytes if gap else type.bytes
         self.roots[value] = Root(value, region, reach)
-        self.views[value] = view = View(value, 0, strides)
+        self.views[value] = view = StridedView(value, 0, strides)
         return view
 
-    def view_to_write(self, value: str, order: Sequence[int] | None) -> View:
+    def view_to_write(self, value: str, order: Sequence[int] | None) -> StridedView:
         """Where a value that is computed is put: in its owner, or in a root of its own."""
         found = self.views.get(value)
         if found is not None:
@@ -149,7 +151,9 @@ class _Storage:
             return self.add_root(value, region, None if value in self.outputs else order)
         whole, axis, offset = owned
         parent = self.view_to_write(whole, order)
-        view = View(parent.root, parent.offset + offset * parent.strides[axis], parent.strides)
+        view = StridedView(
+            parent.root, parent.offset + offset * parent.strides[axis], parent.strides
+        )
         self.views[value] = view
         return view
 
@@ -307,7 +311,7 @@ class _Storage:
             self.turned[source, order] = found
         return found
 
-    def free_view(self, group: Group, item: Defined) -> View | None:
+    def free_view(self, group: Group, item: Defined) -> StridedView | None:
         """A view that makes computing the group unnecessary, if there is one."""
         if group.value in self.kept or group.value in self.owner:
             return None
@@ -315,7 +319,7 @@ class _Storage:
             source = item.node.inputs[0]
             view = self.views[source]
             strides = reshaped(self.types[source].dims, view.strides, group.type.dims)
-            return None if strides is None else View(view.root, view.offset, strides)
+            return None if strides is None else StridedView(view.root, view.offset, strides)
         load = moved_from(group.compute)
         if load is None:
             return None
@@ -323,7 +327,7 @@ class _Storage:
         # Buffers walk forwards only; what runs backwards is copied.
         return None if any(stride < 0 for stride in view.strides) else view
 
-    def may_view(self, group: Group, view: View) -> bool:
+    def may_view(self, group: Group, view: StridedView) -> bool:
         """Whether every contraction that uses the value can read it fast as it would lie."""
         self.views[group.value] = view
         slow = any(self.is_slow(user, group.value) for user in self.contractions(group.value))

@@ -13,7 +13,7 @@ from weft.loops.shapes import factor_groups, row_major
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StridedView:
     """Where the elements of a value lie.
 
     Attributes:
@@ -77,7 +77,7 @@ def reshaped(
     return tuple(found)
 
 
-def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
+def moved(view: StridedView, load: Load, axes: Sequence[Axis]) -> StridedView:
     """The view of a value that is an affine movement of another."""
     offset = view.offset
     steps = dict.fromkeys((axis.var for axis in axes), 0)
@@ -87,4 +87,4 @@ def moved(view: View, load: Load, axes: Sequence[Axis]) -> View:
         for atom, factor in form.terms.items():
             if isinstance(atom, Var):
                 steps[atom.name] += factor * stride
-    return View(view.root, offset, tuple(steps[axis.var] for axis in axes))
+    return StridedView(view.root, offset, tuple(steps[axis.var] for axis in axes))

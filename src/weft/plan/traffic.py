@@ -16,7 +16,7 @@ from weft.ir.graph import Node
 from weft.loops.nodes import Const, Expr, Load, Reduce, Select, Var
 from weft.loops.walk import free_vars, loads, walk
 from weft.plan.fewer_bits import FewerBits
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Region
 from weft.plan.stats import GraphStats, Work

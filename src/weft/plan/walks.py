@@ -10,11 +10,11 @@ from weft.loops.nodes import Binary, Const, Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import loads, walk
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.tensors import moved_from
 
 
-def walked(load: Load, compute: Compute, view: View) -> tuple[int, ...] | None:
+def walked(load: Load, compute: Compute, view: StridedView) -> tuple[int, ...] | None:
     """Elements by which a load moves along each output axis; ``None`` if along one it does not.
 
     Of an axis that is divided a part of the stride is taken: neighbours lie together.  What
@@ -40,7 +40,7 @@ def walked(load: Load, compute: Compute, view: View) -> tuple[int, ...] | None:
 
 
 def vector_strides(
-    reduce: Reduce, compute: Compute, order: Sequence[int], views: Mapping[str, View]
+    reduce: Reduce, compute: Compute, order: Sequence[int], views: Mapping[str, StridedView]
 ) -> dict[str, int]:
     """Strides of the operands of a contraction along the output's fastest dimension."""
     moving = [axis for axis in order if compute.axes[axis].extent > 1]

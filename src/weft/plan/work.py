@@ -27,9 +27,9 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Operation,
     Select,
     Stmt,
@@ -76,7 +76,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class WorkStage:
     """Statements at the top of a kernel that need not wait for one another.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Clock:
                     first, last = _middle(start, around), _middle(stop, around)
                     trips = max(0.0, last - first)
                     inner = {**around, var: (first + last - 1) / 2}
-                    if kind is Kind.VECTOR:
+                    if kind is LoopKind.VECTOR:
                         self.block(body, times * min(trips, 1.0), lanes * trips, inner)
                     else:
                         self.block(body, times * trips, lanes, inner)
@@ -261,7 +261,7 @@ def parts_of(kernel: Kernel, threads: int, costs: Costs = DESKTOP) -> tuple[int,
     return tuple(parts) if max(parts, default=1) > 1 and len(parts) <= MOST_STAGES else (1,)
 
 
-def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
+def stages_of(kernel: Kernel) -> tuple[WorkStage, ...]:
     """The stages of a kernel, which must be simple."""
     conflict = _Conflicts(kernel)
     found: list[list[Stmt]] = []
@@ -272,9 +272,9 @@ def stages_of(kernel: Kernel) -> tuple[Stage, ...]:
     return tuple(_stage(stmts) for stmts in found)
 
 
-def _stage(stmts: Sequence[Stmt]) -> Stage:
+def _stage(stmts: Sequence[Stmt]) -> WorkStage:
     found = {place: _range(stmt) for place, stmt in enumerate(stmts)}
-    return Stage(tuple(stmts), {place: each for place, each in found.items() if each})
+    return WorkStage(tuple(stmts), {place: each for place, each in found.items() if each})
 
 
 def shared_scratch(kernel: Kernel) -> frozenset[str]:
@@ -321,7 +321,7 @@ def _range(stmt: Stmt) -> Range | None:
     taken: list[tuple[For, int, int]] = []
     total = 1
     around: dict[str, float] = {}
-    while isinstance(stmt, For) and stmt.kind is Kind.PARALLEL:
+    while isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL:
         start, stop = affine(stmt.start), affine(stmt.stop)
         if start.terms or stop.terms or stop.const <= start.const:
             break

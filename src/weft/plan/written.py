@@ -13,7 +13,7 @@ from weft.plan.choice import Answer
 from weft.plan.implementation import Implementation
 from weft.plan.program import Region
 from weft.plan.storage import Root
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.text import StepText, ValueText
 from weft.targets.target import Target
 
@@ -30,7 +30,7 @@ def facts_of(target: Target) -> Mapping[str, str]:
 
 
 def values_text(
-    views: Mapping[str, View],
+    views: Mapping[str, StridedView],
     roots: Mapping[str, Root],
     types: Mapping[str, TensorType],
     offsets: Mapping[str, int],

@@ -28,7 +28,7 @@ def layers(condition: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class ChannelAffine:
     """``value * factor + shift``, one of each for every channel, in float64.
 
     Attributes:
@@ -63,12 +63,12 @@ def per_channel(array: np.ndarray, type: TensorType, axis: int) -> np.ndarray | 
     return contiguous(np.broadcast_to(array.reshape(-1).astype(np.float64), (channels,)))
 
 
-def batch_norm(match: Match, node: str, *names: str) -> Affine:
+def batch_norm(match: Match, node: str, *names: str) -> ChannelAffine:
     """What a BatchNormalization with constant parameters does to its channels."""
     scale, shift, mean, variance = (match.array(name).astype(np.float64) for name in names)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + match.attributes(node).epsilon)
-        return Affine(factor, shift - mean * factor)
+        return ChannelAffine(factor, shift - mean * factor)
 
 
 def channel_axis(op: str, rank: int) -> int:
@@ -127,7 +127,9 @@ def weights_of(op: str, attributes: Any, w: np.ndarray) -> Weights:
 # --- layers ---------------------------------------------------------------------------------
 
 
-def layer_problem(match: Match, affine: Affine | None, *, at_input: bool = False) -> str | None:
+def layer_problem(
+    match: Match, affine: ChannelAffine | None, *, at_input: bool = False
+) -> str | None:
     """Why a layer ``c`` of a match cannot take an affine map of its channels in."""
     node, type = match.node("c"), match.type("c")
     if affine is None:
@@ -143,7 +145,7 @@ def layer_problem(match: Match, affine: Affine | None, *, at_input: bool = False
     return _bias_problem(match, affine.shift is not None)
 
 
-def _input_problem(match: Match, affine: Affine) -> str | None:
+def _input_problem(match: Match, affine: ChannelAffine) -> str | None:
     node = match.node("c")
     if node.op == "Gemm" and node.attributes.transA:
         return "the product transposes its input"
@@ -182,7 +184,7 @@ def bias_of(match: Match) -> np.ndarray | None:
     return None if found is None else found * node.attributes.beta
 
 
-def absorb_at_output(match: Match, builder: GraphBuilder, affine: Affine) -> str:
+def absorb_at_output(match: Match, builder: GraphBuilder, affine: ChannelAffine) -> str:
     """The layer ``c`` with an affine map of its output taken in."""
     node, bias = match.node("c"), bias_of(match)
     w = match.array("w")
@@ -194,7 +196,7 @@ def absorb_at_output(match: Match, builder: GraphBuilder, affine: Affine) -> str
     return _layer(match, builder, match["x"], w, bias)
 
 
-def absorb_at_input(match: Match, builder: GraphBuilder, affine: Affine, x: str = "") -> str:
+def absorb_at_input(match: Match, builder: GraphBuilder, affine: ChannelAffine, x: str = "") -> str:
     """The layer ``c`` of ``x`` (by default the match's) with an affine map before it taken in."""
     node, bias = match.node("c"), bias_of(match)
     x = x or match["x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.rewrite.affine import (
-    Affine,
+    ChannelAffine,
     absorb_at_input,
     absorb_at_output,
     batch_norm,
@@ -19,14 +19,14 @@ _NAMES = ("scale", "shift", "mean", "variance")
 _INFERENCE = "[training_mode=0]"
 
 
-def _after(match: Match) -> Affine | None:
+def _after(match: Match) -> ChannelAffine | None:
     """What follows the layer, if its axis of channels is the normalized one."""
     if match.node("c").op == "MatMul" and len(match.type("c").shape) != 2:
         return None
     return batch_norm(match, "y", *_NAMES)
 
 
-def _before(match: Match) -> Affine | None:
+def _before(match: Match) -> ChannelAffine | None:
     if match.node("c").op in ("MatMul", "Gemm") and len(match.type("x").shape) != 2:
         return None
     return batch_norm(match, "n", *_NAMES)

@@ -10,7 +10,7 @@ from typing import cast
 
 from weft.errors import InternalError, UserError, WeftError, is_weft, placed
 from weft.ir.graph import Graph, Node, Origin, noted
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.text import show
 from weft.ir.unknown import ValueUnknown
 from weft.match.rules import matches_at
@@ -18,8 +18,8 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.resolve import resolved
 from weft.rewrite.rule import Exactness, Rule
-from weft.rewrite.state import State
-from weft.rewrite.step import Step
+from weft.rewrite.state import GraphState
+from weft.rewrite.step import RewriteStep
 from weft.screen import Screen, Shown, several
 
 _STEPS_PER_NODE = 20
@@ -142,14 +142,14 @@ def rewrite(
     """
     tried = [rule for rule in rules if rule.exactness <= allow]
     looser = [rule for rule in rules if not rule.exactness <= allow]
-    run = _Run(State(resolved(graph)), _by_op(tried))
+    run = _Run(GraphState(resolved(graph)), _by_op(tried))
     run.run(_STEPS_AT_LEAST + _STEPS_PER_NODE * len(graph.nodes))
     skipped = tuple(Skipped(rule.name, rule.exactness, allow) for rule in looser)
     log = Log(tuple(run.fired), tuple(run.refused.values()), skipped)
     told = [f"{name} ({count})" for name, count in log.counts().items()]
     told += [each.told for each, rule in zip(skipped, looser, strict=True) if not _ours(rule)]
     what = ", ".join(told)
-    if not what or (not run.fired and Entry("rewrite", what) in graph.history):
+    if not what or (not run.fired and HistoryEntry("rewrite", what) in graph.history):
         return graph, log
     done = run.state.finished() if run.fired else graph
     return noted(changed(done, history=graph.history), "rewrite", what), log
@@ -174,7 +174,7 @@ def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
 
 @dataclass
 class _Run:
-    state: State
+    state: GraphState
     rules: dict[str, list[Rule]]
     fired: list[Fired] = field(default_factory=list[Fired])
     refused: dict[tuple[str, str], Refused] = field(default_factory=dict[tuple[str, str], Refused])
@@ -238,7 +238,7 @@ class _Run:
     def _apply(self, rule: Rule, match: Match) -> str | None:
         """Replace the root, or say why not."""
         origin = _origin(match, rule)
-        step = Step(self.state, match, origin)
+        step = RewriteStep(self.state, match, origin)
         try:
             reason = step.finish(_results(rule, match, self.state.builder), rule)
         except ValueUnknown as unknown:

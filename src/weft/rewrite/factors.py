@@ -12,7 +12,7 @@ from weft.ops.accumulate import accumulator
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes
 from weft.rewrite.affine import (
-    Affine,
+    ChannelAffine,
     absorb_at_input,
     absorb_at_output,
     channel_axis,
@@ -26,12 +26,12 @@ from weft.rewrite.transposes import permutation
 # --- into layers ----------------------------------------------------------------------------
 
 
-def _affine(match: Match, combine: str, value: str) -> Affine | None:
+def _affine(match: Match, combine: str, value: str) -> ChannelAffine | None:
     """What a constant ``k`` does to the channels of a value beside a layer ``c``."""
     found = _channels(match, "k", value)
     if found is None:
         return None
-    return Affine(found, None) if combine == "Mul" else Affine(None, found)
+    return ChannelAffine(found, None) if combine == "Mul" else ChannelAffine(None, found)
 
 
 def _channels(match: Match, name: str, value: str) -> np.ndarray | None:
@@ -55,7 +55,7 @@ def _into_output(op: str) -> Rule:
         """,
         where=lambda match: layer_problem(match, _affine(match, op, "c")),
         after=lambda match, builder: absorb_at_output(
-            match, builder, _affine(match, op, "c") or Affine(None, None)
+            match, builder, _affine(match, op, "c") or ChannelAffine(None, None)
         ),
         exactness=Exactness.REASSOCIATING,
         doc="A constant for each channel that multiplies the output of a convolution or matrix "
@@ -78,7 +78,7 @@ def _into_input(op: str, *, turned: bool) -> Rule:
         after=lambda match, builder: absorb_at_input(
             match,
             builder,
-            _affine(match, op, "x") or Affine(None, None),
+            _affine(match, op, "x") or ChannelAffine(None, None),
             _turned(match, builder, match["x"]),
         ),
         exactness=Exactness.REASSOCIATING,
@@ -144,16 +144,16 @@ def _shift_problem(match: Match) -> str | None:
     factor, term = _channels(match, "j", "x"), _channels(match, "k", "x")
     if factor is None or term is None:
         return "a constant is not one number per channel"
-    if layer_problem(match, Affine(None, term), at_input=True) is None:
+    if layer_problem(match, ChannelAffine(None, term), at_input=True) is None:
         return ""  # the bias takes the term
     if not all_finite(_shift(match)):
         return "the term divided by the factor is not a finite number"
-    return layer_problem(match, Affine(factor, None), at_input=True)
+    return layer_problem(match, ChannelAffine(factor, None), at_input=True)
 
 
 def _shifted_first(match: Match, builder: GraphBuilder) -> str:
     shifted = builder.op("Add", match["x"], builder.constant(_shift(match), match["k"]))
-    factor = Affine(_channels(match, "j", "x"), None)
+    factor = ChannelAffine(_channels(match, "j", "x"), None)
     return absorb_at_input(match, builder, factor, _turned(match, builder, shifted))
 
 

@@ -17,7 +17,7 @@ from weft.plugins import Loaded, called
 
 
 @dataclass(frozen=True)
-class Offer:
+class NativeOffer:
     """A kernel for a node.
 
     Attributes:
@@ -31,7 +31,7 @@ class Offer:
     refusal: str
 
 
-def offers(node: Node, graph: Graph, target: str, exact: bool = False) -> Iterator[Offer]:
+def offers(node: Node, graph: Graph, target: str, exact: bool = False) -> Iterator[NativeOffer]:
     """The kernels for the op of a node, in the order of their names.
 
     Args:
@@ -52,7 +52,7 @@ def offers(node: Node, graph: Graph, target: str, exact: bool = False) -> Iterat
             types = [graph.types[value] for value in node.outputs]
             call = call_of(node, graph.types)
             reason = called(each.plugin, refusal, native, call, types, target)
-        yield Offer(Loaded(each.plugin, native), native_name(each), reason or "")
+        yield NativeOffer(Loaded(each.plugin, native), native_name(each), reason or "")
 
 
 def use_natives(graph: Graph, target: str, *, exact: bool = False) -> Graph:
@@ -107,7 +107,7 @@ class _Run:
                 node = changed(node, attributes=changed(node.attributes, **{name: done}))
         return node
 
-    def by(self, node: Node, offer: Offer) -> list[Node]:
+    def by(self, node: Node, offer: NativeOffer) -> list[Node]:
         """The node computed by a kernel, between moves to its layouts and back."""
         layouts = offer.kernel.part.layouts
         before: list[Node] = []

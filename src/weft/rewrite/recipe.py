@@ -67,7 +67,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class RecipeParameter:
     """A parameter as it is shown.
 
     Attributes:
@@ -146,11 +146,11 @@ def given_text(recipe: Recipe, parameters: Any) -> str:
 # --- parameters -----------------------------------------------------------------------------
 
 
-def described(recipe: Recipe) -> tuple[Parameter, ...]:
+def described(recipe: Recipe) -> tuple[RecipeParameter, ...]:
     """The parameters of a recipe, in order."""
     hints = get_type_hints(recipe.parameters)
     return tuple(
-        Parameter(
+        RecipeParameter(
             each.name,
             _words(hints[each.name]),
             None if each.default is MISSING else _text(each.default),

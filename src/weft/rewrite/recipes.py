@@ -34,7 +34,7 @@ CLEAN: tuple[Rule, ...] = (*identities.RULES, *constants.RULES)
 
 
 @dataclass(frozen=True)
-class Stage:
+class PipelineStage:
     """Rules that are applied together until none applies.
 
     Attributes:
@@ -48,11 +48,11 @@ class Stage:
     before: Callable[[Graph], Graph] | None = None
 
 
-PIPELINE: tuple[Stage, ...] = (
-    Stage("clean", CLEAN, before=constants.share_constants),
+PIPELINE: tuple[PipelineStage, ...] = (
+    PipelineStage("clean", CLEAN, before=constants.share_constants),
     # Before anything changes the patterns in which exporters write composite ops.
-    Stage("form", (*CLEAN, *composites.RULES)),
-    Stage(
+    PipelineStage("form", (*CLEAN, *composites.RULES)),
+    PipelineStage(
         "fold",
         (
             *CLEAN,
@@ -69,7 +69,7 @@ PIPELINE: tuple[Stage, ...] = (
         ),
     ),
     # What no layer took is made as cheap as it can be, which may make it fit one after all.
-    Stage(
+    PipelineStage(
         "cheapen",
         (
             *CLEAN,
@@ -85,7 +85,7 @@ PIPELINE: tuple[Stage, ...] = (
         ),
     ),
     # Weights that were folded alike are alike.
-    Stage("share", (), before=constants.share_constants),
+    PipelineStage("share", (), before=constants.share_constants),
 )
 
 RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for stage in PIPELINE for rule in stage.rules))
@@ -119,7 +119,7 @@ PLUGINS: Table[StageRules] = Table(Kind.RULES, {}, _accept)
 """Rules that are not Weft's own."""
 
 
-def pipeline() -> tuple[Stage, ...]:
+def pipeline() -> tuple[PipelineStage, ...]:
     """``PIPELINE`` with the rules of plugins in their stages."""
     added = [each.part for each in PLUGINS.loaded]
     return tuple(_extended(stage, added) for stage in PIPELINE) if added else PIPELINE
@@ -130,7 +130,7 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(rule for stage in pipeline() for rule in stage.rules))
 
 
-def _extended(stage: Stage, added: Sequence[StageRules]) -> Stage:
+def _extended(stage: PipelineStage, added: Sequence[StageRules]) -> PipelineStage:
     mine = [
         rule
         for each in added

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from weft.errors import InternalError, UserError, WeftError, fault, is_weft, nearest
 from weft.match.compile import compile_rule
-from weft.match.program import Program
+from weft.match.program import QueryProgram
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 
@@ -105,7 +105,7 @@ class Rule:
         return InternalError(f"rule {self.name} at {match.root.name}: {error}")
 
     @cached_property
-    def pattern(self) -> Program:
+    def pattern(self) -> QueryProgram:
         """The pattern, ready to be matched; it is read when it is first needed."""
         try:
             return compile_rule(self.before)

@@ -15,7 +15,7 @@ from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 
 
-class State:
+class GraphState:
     """A graph under rewriting; a ``View`` for the matcher.
 
     Args:

@@ -10,10 +10,10 @@ from weft.errors import InternalError, UserError, WeftError, is_weft
 from weft.ir.graph import Node, Origin
 from weft.match.view import Match
 from weft.rewrite.rule import Rule
-from weft.rewrite.state import State
+from weft.rewrite.state import GraphState
 
 
-class Step:
+class RewriteStep:
     """Watches what a rule adds to the state's builder and puts it in the root's place.
 
     Args:
@@ -22,7 +22,7 @@ class Step:
         origin: provenance of the nodes that it makes.
     """
 
-    def __init__(self, state: State, match: Match, origin: Origin) -> None:
+    def __init__(self, state: GraphState, match: Match, origin: Origin) -> None:
         self.state = state
         self.match = match
         self.root = match.root

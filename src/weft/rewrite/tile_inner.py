@@ -18,7 +18,7 @@ from weft.loops.walk import loads, reduces
 from weft.ops.build import GraphBuilder
 from weft.ops.definitions import definition
 from weft.ops.evaluate import call_of
-from weft.ops.region_inference import Span, extent_of
+from weft.ops.region_inference import AxisSpan, extent_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
 
@@ -89,7 +89,7 @@ def inner_extent(graph: Graph, node: Node) -> int:
     return extent_of(graph.types[node.inputs[1]], _sum_of(graph, node).right)
 
 
-def tile_inner(graph: Graph, node: Node, spans: Sequence[Span], rule: str) -> Replacement:
+def tile_inner(graph: Graph, node: Node, spans: Sequence[AxisSpan], rule: str) -> Replacement:
     """A node as the sum of nodes over spans of what it sums over; the first adds the bias."""
 
     def build(builder: GraphBuilder) -> Sequence[str]:
@@ -102,12 +102,12 @@ def tile_inner(graph: Graph, node: Node, spans: Sequence[Span], rule: str) -> Re
     return instead(graph, [node], rule, build)
 
 
-def _part(graph: Graph, node: Node, span: Span, number: int, builder: GraphBuilder) -> str:
+def _part(graph: Graph, node: Node, span: AxisSpan, number: int, builder: GraphBuilder) -> str:
     summed = _sum_of(graph, node)
     inner = extent_of(graph.types[node.inputs[1]], summed.right)
     whole = extent_of(graph.types[node.inputs[0]], summed.left)
     first = [
-        cut(builder, node.inputs[0], summed.left, Span(span.start + start, span.stop + start))
+        cut(builder, node.inputs[0], summed.left, AxisSpan(span.start + start, span.stop + start))
         for start in range(0, whole, inner)
     ]
     x = first[0]
@@ -121,7 +121,7 @@ def _part(graph: Graph, node: Node, span: Span, number: int, builder: GraphBuild
     return builder.op(node.op, *inputs, attributes=node.attributes, name=f"{node.name}_{number}")
 
 
-def cut(builder: GraphBuilder, value: str, axis: int, span: Span) -> str:
+def cut(builder: GraphBuilder, value: str, axis: int, span: AxisSpan) -> str:
     """A part of a value; of a constant, a constant."""
     array = builder.constants.get(value)
     if array is not None:

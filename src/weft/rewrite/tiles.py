@@ -18,13 +18,13 @@ from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import call_of
-from weft.ops.region_inference import Box, Part, Span, extent_of, hull, part_of
+from weft.ops.region_inference import AxisSpan, Box, Part, extent_of, hull, part_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.rewrite.places import instead
 
 
 def tile(
-    graph: Graph, nodes: Sequence[Node], spans: Mapping[int, Sequence[Span]], rule: str
+    graph: Graph, nodes: Sequence[Node], spans: Mapping[int, Sequence[AxisSpan]], rule: str
 ) -> Replacement:
     """Nodes computed part by part.
 
@@ -46,11 +46,11 @@ class _Tiling:
     graph: Graph
     nodes: Sequence[Node]
     builder: GraphBuilder
-    pieces: dict[tuple[str, tuple[tuple[int, Span], ...]], str] = field(
-        default_factory=dict[tuple[str, tuple[tuple[int, Span], ...]], str]
+    pieces: dict[tuple[str, tuple[tuple[int, AxisSpan], ...]], str] = field(
+        default_factory=dict[tuple[str, tuple[tuple[int, AxisSpan], ...]], str]
     )
 
-    def run(self, spans: Mapping[int, Sequence[Span]]) -> Sequence[str]:
+    def run(self, spans: Mapping[int, Sequence[AxisSpan]]) -> Sequence[str]:
         """Nodes for all parts; the name of the whole."""
         for node in self.nodes:
             if any(node.outputs[1:]):
@@ -183,11 +183,11 @@ class _Tiling:
 
 def _relative(box: Box, own: Box, graph: Graph, value: str) -> Box:
     """A box of a value as places in a part of it."""
-    found: dict[int, Span] = {}
+    found: dict[int, AxisSpan] = {}
     for axis in own.keys() | box.keys():
         extent = extent_of(graph.types[value], axis)
-        there = own.get(axis, Span(0, extent))
-        here = box.get(axis, Span(0, extent))
+        there = own.get(axis, AxisSpan(0, extent))
+        here = box.get(axis, AxisSpan(0, extent))
         if here != there:
-            found[axis] = Span(here.start - there.start, here.stop - there.start)
+            found[axis] = AxisSpan(here.start - there.start, here.stop - there.start)
     return found

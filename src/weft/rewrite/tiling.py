@@ -9,11 +9,11 @@ from weft.errors import UserError
 from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
-from weft.ops.region_inference import Span, extent_of
+from weft.ops.region_inference import AxisSpan, extent_of
 from weft.rewrite.places import node_named, replaced
 from weft.rewrite.recipe import Recipe, parameter
+from weft.rewrite.region_inference import cuts, group_borders
 from weft.rewrite.rule import Exactness
-from weft.rewrite.spans import cuts, group_borders
 from weft.rewrite.tile_inner import inner_extent, tile_inner
 from weft.rewrite.tiles import tile
 
@@ -57,7 +57,7 @@ def _tile_conv(graph: Graph, given: TileConvParameters) -> Graph:
     return replace_all(graph, replaced(graph, given.nodes, _CONVOLUTIONS, replace))
 
 
-def _cut(extent: int, given: TileConvParameters | TileMatmulParameters) -> tuple[Span, ...]:
+def _cut(extent: int, given: TileConvParameters | TileMatmulParameters) -> tuple[AxisSpan, ...]:
     return cuts(extent, parts=given.parts, size=given.size, sizes=given.sizes)
 
 
@@ -141,7 +141,7 @@ def _tile_chain(graph: Graph, given: TileChainParameters) -> Graph:
 
 def _chain_spans(
     graph: Graph, last: Node, given: TileChainParameters
-) -> Mapping[int, Sequence[Span]]:
+) -> Mapping[int, Sequence[AxisSpan]]:
     axes = given.axes
     if not axes or len(set(axes)) < len(axes):
         raise UserError("tile: axes must be named once each", got=str(list(axes)))

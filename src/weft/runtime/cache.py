@@ -31,7 +31,7 @@ _ABANDONED_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """A file of the cache."""
 
     path: Path
@@ -104,9 +104,9 @@ class Cache:
         with contextlib.suppress(OSError):
             os.utime(path)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """All entries, least recently used first."""
-        found: list[Entry] = []
+        found: list[CacheEntry] = []
         if self.root.is_dir():
             for path in self.root.iterdir():
                 if path.suffix in _SUFFIXES:
@@ -115,11 +115,11 @@ class Cache:
                         found.append(entry)
         return sorted(found, key=lambda entry: (entry.used, entry.path.name))
 
-    def prune(self, keep_bytes: int = 0) -> list[Entry]:
+    def prune(self, keep_bytes: int = 0) -> list[CacheEntry]:
         """Remove the least recently used entries until the rest fits; returns what went."""
         entries = self.entries()
         total = sum(entry.bytes for entry in entries)
-        gone: list[Entry] = []
+        gone: list[CacheEntry] = []
         for entry in entries:
             if total <= keep_bytes:
                 break
@@ -142,12 +142,12 @@ class Cache:
             folder.rmdir()
 
 
-def _entry(path: Path) -> Entry | None:
+def _entry(path: Path) -> CacheEntry | None:
     try:
         status = path.stat()
     except OSError:  # removed by another process meanwhile
         return None
-    return Entry(path, status.st_size, status.st_mtime)
+    return CacheEntry(path, status.st_size, status.st_mtime)
 
 
 def default_root() -> Path:

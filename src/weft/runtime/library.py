@@ -33,7 +33,7 @@ from weft.runtime.compiler import (
     link_library,
     require_vectors,
 )
-from weft.runtime.memory import Memory, content
+from weft.runtime.memory import RunMemory, content
 from weft.runtime.ports import Ports, refuse_overlaps
 from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
@@ -141,7 +141,7 @@ def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
 
 
 def _over(
-    memory: Memory,
+    memory: RunMemory,
     program: Program,
     files: Files,
     shapes: Mapping[str, tuple[np.dtype, tuple[int, ...]]],
@@ -209,7 +209,7 @@ def _weights(files: Files, cache: Cache) -> Path | None:
 class _Fixed(list[int]):
     """Addresses, with the memory that one of them is of."""
 
-    def __init__(self, memory: Memory | None) -> None:
+    def __init__(self, memory: RunMemory | None) -> None:
         super().__init__()
         self.memory = memory
 
@@ -217,7 +217,7 @@ class _Fixed(list[int]):
 class _Arenas(threading.local):
     """Each thread's scratch memory."""
 
-    memory: Memory | None = None
+    memory: RunMemory | None = None
     address: int = 0
 
 
@@ -255,7 +255,7 @@ class Library:
                 f"{built.name} cannot be prepared: a library refuses what it offered before"
             )
         # What calls run on that bring no state of their own.
-        self._state = Memory(state_bytes(built.states)) if built.states else None
+        self._state = RunMemory(state_bytes(built.states)) if built.states else None
         count = len(built.inputs) + len(built.outputs) + 1 + len(self._fixed)
         count += self._state is not None
         function.argtypes = [ctypes.c_void_p] * count
@@ -265,7 +265,7 @@ class Library:
         self._inputs = Ports(built.name, "input", built.inputs)
         self._outputs = Ports(built.name, "output", built.outputs)
 
-    def _with(self, prepared: Memory | None) -> _Fixed:
+    def _with(self, prepared: RunMemory | None) -> _Fixed:
         """The last arguments of every call, on some weights."""
         built, fixed = self.built, _Fixed(prepared)
         if built.takes_weights:
@@ -285,12 +285,12 @@ class Library:
         first = self.built.preparing
         if first is None or self._prepare is None:
             raise InternalError(f"{self.built.name} has no parameters")
-        made = Memory(max(1, first.bytes))
+        made = RunMemory(max(1, first.bytes))
         fixed = self._with(made)
         addresses = (ctypes.c_void_p * len(parameters))(
             *(array.ctypes.data for array in parameters)
         )
-        arena = Memory(max(1, first.arena_bytes))
+        arena = RunMemory(max(1, first.arena_bytes))
         given = [ctypes.addressof(addresses), arena.address, *fixed]
         self._prepare.argtypes = [ctypes.c_void_p] * len(given)
         code = self._prepare(*given)
@@ -335,15 +335,15 @@ class Library:
     def _made(self) -> tuple[Program, Files]:
         return self._make()
 
-    def new_state(self) -> Memory:
+    def new_state(self) -> RunMemory:
         """Memory for the state of a stream, all zeros."""
-        return Memory(state_bytes(self.built.states))
+        return RunMemory(state_bytes(self.built.states))
 
     def __call__(
         self,
         *inputs: ArrayLike,
         out: Sequence[ArrayLike] | None = None,
-        state: Memory | None = None,
+        state: RunMemory | None = None,
     ) -> tuple[np.ndarray, ...]:
         """Runs the network.
 
@@ -391,7 +391,7 @@ class Library:
         if self.built.arena_bytes == 0:
             return 0
         if arenas.memory is None:
-            arenas.memory = Memory(self.built.arena_bytes)
+            arenas.memory = RunMemory(self.built.arena_bytes)
             arenas.address = arenas.memory.address
         return arenas.address
 

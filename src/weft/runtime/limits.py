@@ -32,7 +32,7 @@ from weft.runtime.compiler import (
     link_library,
     target_flags,
 )
-from weft.runtime.memory import Memory
+from weft.runtime.memory import RunMemory
 from weft.targets import system
 from weft.targets.target import Target
 
@@ -291,9 +291,9 @@ def _read(
     function(memory[thread], vectors, count, ctypes.byref(ctypes.c_uint()))
 
 
-def _touched(size: int) -> Memory:
+def _touched(size: int) -> RunMemory:
     """Memory like that which networks run on, every page of it written."""
-    memory = Memory(size)
+    memory = RunMemory(size)
     with memory.view() as view:
         for start in range(0, size, mmap.PAGESIZE):
             view[start] = 1

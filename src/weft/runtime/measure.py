@@ -20,7 +20,7 @@ _ALLOCATED, _NO_DATA = 2, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildSizes:
     """What a compiler made of the sources.
 
     Attributes:
@@ -61,7 +61,7 @@ def compiler_named(text: str) -> tuple[Compiler, tuple[str, ...]]:
     return found, tuple(words[first:])
 
 
-def measure(files: Files, compiler: Compiler, flags: Sequence[str]) -> Built:
+def measure(files: Files, compiler: Compiler, flags: Sequence[str]) -> BuildSizes:
     """Compiles the sources and reads what that gives.
 
     Args:
@@ -85,7 +85,7 @@ def measure(files: Files, compiler: Compiler, flags: Sequence[str]) -> Built:
         stack, flash = figures(files, objects)
     name = Path(compiler.command[0]).name
     said = f"{shlex.join([name, *compiler.command[1:], *flags])} ({compiler.version})"
-    return Built(said, None if stack is None else Stack(stack, said), flash)
+    return BuildSizes(said, None if stack is None else Stack(stack, said), flash)
 
 
 def figures(files: Files, objects: Sequence[Path]) -> tuple[int | None, int | None]:

@@ -21,7 +21,7 @@ HUGE_PAGE = 2 << 20
 _WORTH_HUGE = HUGE_PAGE // 2
 
 
-class Memory:
+class RunMemory:
     """Bytes at a fixed address, all zero at first.  They live as long as the object.
 
     Args:
@@ -44,11 +44,11 @@ class Memory:
         return memoryview(self._pages)[self._shift : self._shift + self.size]
 
 
-_known: weakref.WeakValueDictionary[Path, Memory] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[Path, RunMemory] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def content(path: Path) -> Memory:
+def content(path: Path) -> RunMemory:
     """The content of an entry of the cache, without its seal; all who ask for it share it.
 
     It is read, not mapped: mapped pages change with the file, are no huge ones, and end the
@@ -64,11 +64,11 @@ def content(path: Path) -> Memory:
         return found
 
 
-def _read(path: Path) -> Memory:
-    held: list[Memory] = []
+def _read(path: Path) -> RunMemory:
+    held: list[RunMemory] = []
 
     def hold(size: int) -> memoryview:
-        held.append(Memory(size))
+        held.append(RunMemory(size))
         return held[0].view()
 
     view = unsealed(path, hold)

@@ -20,7 +20,7 @@ from weft.ir.graph import Graph
 from weft.ops.record import Op
 from weft.plan.clock import clocked
 from weft.plan.executed import executed
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import Row, report

@@ -27,11 +27,11 @@ import numpy as np
 from weft.codegen.flavours import Dialect
 from weft.errors import InternalError
 from weft.kernels.layers import Layer, layers_of
-from weft.kernels.table import alternatives
+from weft.kernels.selection import alternatives
 from weft.plan.choice import Measured
 from weft.plan.clock import clocked
-from weft.plan.lower import lower
 from weft.plan.plan import Plan
+from weft.plan.to_program import lower
 from weft.reporting import announce
 from weft.runtime.cache import Cache
 from weft.runtime.choices import Choice

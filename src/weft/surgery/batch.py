@@ -24,9 +24,9 @@ from weft.ir.types import TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
-from weft.surgery.members import At, Place, carried, placed
+from weft.surgery.members import MemberAt, MemberPlace, carried, placed
 from weft.surgery.reorder import choices, view
-from weft.surgery.repeats import Batch, Fixed
+from weft.surgery.repeats import Batch, RepeatedValue
 from weft.surgery.stretch import needed
 
 Mend: TypeAlias = Callable[[Node, Node, Mapping[str, TensorType]], Any]
@@ -80,7 +80,7 @@ class _Choice:
     """
 
     index: int
-    left: list[Place]
+    left: list[MemberPlace]
     blamed: set[int]
 
 
@@ -93,22 +93,22 @@ class _Search:
     mend: Mend
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
     before: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    places: dict[str, MemberPlace] = field(default_factory=dict[str, MemberPlace])
     blame: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     made: list[tuple[Node, ...]] = field(default_factory=list[tuple[Node, ...]])
     choices: list[_Choice] = field(default_factory=list[_Choice])
 
     @cached_property
-    def fixed(self) -> Fixed:
+    def fixed(self) -> RepeatedValue:
         """Values that no graph input has a part in."""
-        return Fixed(self.graph, self.batch, self._fresh)
+        return RepeatedValue(self.graph, self.batch, self._fresh)
 
     def found(self) -> Graph:
         """The graph."""
         self._start()
         first: UserError | None = None
         failures = 0
-        option: Place | None = None
+        option: MemberPlace | None = None
         while len(self.made) <= len(self.graph.nodes):
             index = len(self.made)
             try:
@@ -129,7 +129,7 @@ class _Search:
         self.types.update(graph.types)
         self.before.update(graph.types)
         for name, axis in self.batch.axes.items():
-            self.places[name] = Place(axis, 1)
+            self.places[name] = MemberPlace(axis, 1)
             self.types[name] = self.batch.grown(graph.types[name], self.places[name])
             self.blame[name] = frozenset()
 
@@ -150,7 +150,7 @@ class _Search:
         found: set[int] = {index}
         return found.union(*(self.blame.get(value, frozenset()) for value in read))
 
-    def _back(self, guilty: set[int]) -> Place | None:
+    def _back(self, guilty: set[int]) -> MemberPlace | None:
         """Back to the latest choice with a part in a failure: what to try there now."""
         while self.choices:
             choice = self.choices[-1]
@@ -163,7 +163,7 @@ class _Search:
             self.choices.pop()
         return None
 
-    def _step(self, index: int, option: Place | None) -> tuple[Node, ...]:
+    def _step(self, index: int, option: MemberPlace | None) -> tuple[Node, ...]:
         node = self.graph.nodes[index]
         for value in node.outputs:
             self.places.pop(value, None)
@@ -195,7 +195,7 @@ class _Search:
     # --- views --------------------------------------------------------------------------------
 
     def _viewed(
-        self, index: int, node: Node, option: Place | None
+        self, index: int, node: Node, option: MemberPlace | None
     ) -> tuple[tuple[Node, ...], bool]:
         (source, *_), (target, *_) = node.inputs, node.outputs
         behind = self.places[source].behind(self.types[source].dims)
@@ -215,7 +215,7 @@ class _Search:
         self.places[target] = option
         return tuple(step for step, _ in steps), len(places) > 1
 
-    def _options(self, node: Node, dims: tuple[int, ...], behind: int) -> list[Place]:
+    def _options(self, node: Node, dims: tuple[int, ...], behind: int) -> list[MemberPlace]:
         """Where the members may stand in what a view makes."""
         if self.batch.old > 1:
             only = placed(dims, behind, self.batch.old)
@@ -242,12 +242,12 @@ class _Search:
 
     # --- other nodes --------------------------------------------------------------------------
 
-    def _at(self, node: Node) -> At:
+    def _at(self, node: Node) -> MemberAt:
         """A node as it is asked where members go: with whichever batch is at least 2."""
         alike = {v for v in node.inputs if node.op == "Scan" and self.fixed.is_alike(v)}
         if self.batch.new > 1:
-            return At(node, self.types, self.batch.new, self.places, alike)
-        return At(node, self.before, self.batch.old, self.places, alike)
+            return MemberAt(node, self.types, self.batch.new, self.places, alike)
+        return MemberAt(node, self.before, self.batch.old, self.places, alike)
 
     def _plain(self, node: Node) -> Node:
         """The node, with constants that hold the old batch repeated for the new."""
@@ -278,34 +278,34 @@ class _Search:
         """The node's inputs, as they are and with constants repeated."""
         yield node.inputs
         given = [self.types[value] if value else None for value in node.inputs]
-        places: dict[int, Place] = {}
+        places: dict[int, MemberPlace] = {}
         for n, shape in needed(node.op, node.attributes, given).items():
             old = self.types[node.inputs[n]].dims
             differing = [axis for axis, dim in enumerate(shape) if old[axis] != dim]
             if node.inputs[n] in self.fixed.names and len(differing) == 1:
-                places[n] = Place(differing[0], 1)
+                places[n] = MemberPlace(differing[0], 1)
         if places:
             yield self._repeated(node, places)
         places = self._aligned(node)
         if places:
             yield self._repeated(node, places)
 
-    def _aligned(self, node: Node) -> dict[int, Place]:
+    def _aligned(self, node: Node) -> dict[int, MemberPlace]:
         """Where fixed inputs, aligned at the right, are as long as the axis of the batch."""
         carrier = next(value for value in node.inputs if value in self.places)
         place, dims = self.places[carrier], self.graph.types[carrier].dims
         from_end = len(dims) - place.axis
-        found: dict[int, Place] = {}
+        found: dict[int, MemberPlace] = {}
         for n, value in enumerate(node.inputs):
             if value not in self.fixed.names or value in self.places:
                 continue
             shape = self.types[value].dims
             axis = len(shape) - from_end
             if axis >= 0 and shape[axis] == dims[place.axis]:
-                found[n] = Place(axis, place.inner)
+                found[n] = MemberPlace(axis, place.inner)
         return found
 
-    def _repeated(self, node: Node, places: Mapping[int, Place]) -> tuple[str, ...]:
+    def _repeated(self, node: Node, places: Mapping[int, MemberPlace]) -> tuple[str, ...]:
         inputs = list(node.inputs)
         for n, place in places.items():
             old = self.graph.types[inputs[n]]
@@ -327,8 +327,8 @@ class _Search:
         if found is None:
             return None
         name, own = found
-        self.types[name] = self.batch.grown(self.graph.types[positions], Place(own, 1))
-        self.places[target] = Place(axis + own, 1)
+        self.types[name] = self.batch.grown(self.graph.types[positions], MemberPlace(own, 1))
+        self.places[target] = MemberPlace(axis + own, 1)
         self.types[target] = self.batch.grown(self.graph.types[target], self.places[target])
         return changed(node, inputs=(data, name))
 

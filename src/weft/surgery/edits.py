@@ -18,18 +18,18 @@ from weft.ir.graph import Graph
 from weft.ir.naming import require_mapping
 from weft.ir.types import Dim
 from weft.surgery.chosen import Nodes, Values, node_names, one_value, value_names
-from weft.surgery.cut import freeze as freeze_inputs
-from weft.surgery.cut import split as split_graph
+from weft.surgery.exchange_weights import load_weights, swap_weights
+from weft.surgery.exchange_weights import save_weights as write_weights
 from weft.surgery.nodes import delete as delete_nodes
 from weft.surgery.nodes import insert as insert_part
 from weft.surgery.nodes import rename as rename_all
 from weft.surgery.nodes import replace as replace_nodes
 from weft.surgery.part import Part
+from weft.surgery.partition import freeze as freeze_inputs
+from weft.surgery.partition import split as split_graph
 from weft.surgery.resize import with_shapes as resize
-from weft.surgery.view import View
+from weft.surgery.view import Selection
 from weft.surgery.view import view as view_nodes
-from weft.surgery.weights import load_weights, swap_weights
-from weft.surgery.weights import save_weights as write_weights
 
 
 class HasGraph(Protocol):
@@ -48,7 +48,7 @@ class HasGraph(Protocol):
 N = TypeVar("N", bound=HasGraph)
 
 
-def view(net: HasGraph, nodes: Nodes) -> View:
+def view(net: HasGraph, nodes: Nodes) -> Selection:
     """Some nodes, with what goes in and comes out in a fixed order."""
     return view_nodes(net.graph, node_names(net.graph, nodes, "view"))
 

@@ -28,7 +28,7 @@ from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
 
 
-class Place(NamedTuple):
+class MemberPlace(NamedTuple):
     """Where the members are: ``inner`` elements of an axis belong to each in turn.
 
     An axis of 24 with two members and ``inner`` 4 is three times (four of the one, four of
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class At:
+class MemberAt:
     """One node, as it is asked where members go.
 
     Attributes:
@@ -58,7 +58,7 @@ class At:
     node: Node
     types: Mapping[str, TensorType]
     batch: int
-    places: Mapping[str, Place]
+    places: Mapping[str, MemberPlace]
     alike: Collection[str] = field(default=())
 
     def refuse(self, why: str) -> UserError:
@@ -71,7 +71,7 @@ class At:
         )
 
 
-def carried(at: At) -> dict[str, Place]:
+def carried(at: MemberAt) -> dict[str, MemberPlace]:
     """Where the members are in the outputs of a node.
 
     Raises:
@@ -93,11 +93,11 @@ def carried(at: At) -> dict[str, Place]:
 # --- definitions ----------------------------------------------------------------------------
 
 
-def _defined(at: At, computes: Sequence[Compute]) -> dict[str, Place]:
+def _defined(at: MemberAt, computes: Sequence[Compute]) -> dict[str, MemberPlace]:
     inputs = list(enumerate(at.node.inputs))
     buffers = {f"in{n}": at.places[value] for n, value in inputs if value in at.places}
     free = {f"in{n}" for n, value in inputs if value in at.alike}
-    found: dict[str, Place] = {}
+    found: dict[str, MemberPlace] = {}
     for n, (value, compute) in enumerate(zip(at.node.outputs, computes, strict=False)):
         place = _of_compute(at, compute, buffers, free) if value else None
         if place is not None:
@@ -106,8 +106,8 @@ def _defined(at: At, computes: Sequence[Compute]) -> dict[str, Place]:
 
 
 def _of_compute(
-    at: At, compute: Compute, buffers: Mapping[str, Place], free: Collection[str]
-) -> Place | None:
+    at: MemberAt, compute: Compute, buffers: Mapping[str, MemberPlace], free: Collection[str]
+) -> MemberPlace | None:
     """Where members are in what is computed; ``None`` if it is the same for all of them."""
     reads = {
         (load.index[buffers[load.buffer].axis], buffers[load.buffer].inner)
@@ -135,10 +135,10 @@ def _of_compute(
 
     if read.name in free_vars(map_expr(compute.value, without)):
         raise at.refuse("members of the batch would not be treated alike")
-    return Place(axes.index(read.name), inner)
+    return MemberPlace(axes.index(read.name), inner)
 
 
-def _ignores(at: At) -> bool:
+def _ignores(at: MemberAt) -> bool:
     """Whether what a node makes without reading elements does not depend on the batch."""
     if at.node.op != "Shape":
         return False
@@ -150,7 +150,7 @@ def _ignores(at: At) -> bool:
 # --- everything else ------------------------------------------------------------------------
 
 
-def _viewed(at: At) -> dict[str, Place]:
+def _viewed(at: MemberAt) -> dict[str, MemberPlace]:
     (source, *_), (target, *_) = at.node.inputs, at.node.outputs
     behind = at.places[source].behind(at.types[source].dims)
     found = placed(at.types[target].dims, behind, at.batch)
@@ -159,7 +159,7 @@ def _viewed(at: At) -> dict[str, Place]:
     return {target: found}
 
 
-def placed(shape: Sequence[int], behind: int, batch: int) -> Place | None:
+def placed(shape: Sequence[int], behind: int, batch: int) -> MemberPlace | None:
     """Where members are in a shape; ``None`` if the batch of at least 2 is split there.
 
     Args:
@@ -173,11 +173,11 @@ def placed(shape: Sequence[int], behind: int, batch: int) -> Place | None:
         if after <= behind < after * dim:
             inner = behind // after
             fits = behind % after == 0 and dim % (inner * batch) == 0
-            return Place(axis, inner) if fits else None
+            return MemberPlace(axis, inner) if fits else None
     return None
 
 
-def _expanded(at: At, graph: Graph) -> dict[str, Place]:
+def _expanded(at: MemberAt, graph: Graph) -> dict[str, MemberPlace]:
     inputs = [(f"in{n}", value) for n, value in enumerate(at.node.inputs)]
     places = {name: at.places[value] for name, value in inputs if value in at.places}
     alike = {name for name, value in inputs if value in at.alike}
@@ -190,13 +190,13 @@ def _expanded(at: At, graph: Graph) -> dict[str, Place]:
 
 
 def _of_graph(
-    graph: Graph, batch: int, places: Mapping[str, Place], alike: Collection[str]
-) -> dict[str, Place]:
+    graph: Graph, batch: int, places: Mapping[str, MemberPlace], alike: Collection[str]
+) -> dict[str, MemberPlace]:
     """Where the members are in all values of a graph."""
     found = dict(places)
     same = {*alike, *(name for name, array in graph.constants.items() if is_alike(array))}
     for node in graph.nodes:
-        found.update(carried(At(node, graph.types, batch, found, same)))
+        found.update(carried(MemberAt(node, graph.types, batch, found, same)))
     return found
 
 
@@ -205,7 +205,7 @@ def is_alike(array: np.ndarray) -> bool:
     return array.size > 0 and bool((array == array.flat[0]).all())
 
 
-def _scanned(at: At) -> dict[str, Place]:
+def _scanned(at: MemberAt) -> dict[str, MemberPlace]:
     """The body keeps members apart, and states keep their places from step to step."""
     node, body = at.node, at.node.attributes.body
     states: int = node.attributes.num_states
@@ -214,11 +214,11 @@ def _scanned(at: At) -> dict[str, Place]:
         # A first state that is the same everywhere, such as zeros, has its members anywhere.
         dims = at.types[node.inputs[n]].dims
         if node.inputs[n] in at.alike and at.batch in dims:
-            given.setdefault(body.inputs[n], Place(dims.index(at.batch), 1))
+            given.setdefault(body.inputs[n], MemberPlace(dims.index(at.batch), 1))
     found = _of_graph(body, at.batch, given, ())
     if any(found.get(body.outputs[n]) != given.get(body.inputs[n]) for n in range(states)):
         raise at.refuse("members of a state would move from step to step")
-    made: dict[str, Place] = {}
+    made: dict[str, MemberPlace] = {}
     for n, (name, value) in enumerate(zip(body.outputs, node.outputs, strict=True)):
         place = found.get(name)
         if value and place is not None:
@@ -226,8 +226,8 @@ def _scanned(at: At) -> dict[str, Place]:
     return made
 
 
-def _into_body(at: At, sliced: Collection[int]) -> dict[str, Place]:
-    found: dict[str, Place] = {}
+def _into_body(at: MemberAt, sliced: Collection[int]) -> dict[str, MemberPlace]:
+    found: dict[str, MemberPlace] = {}
     for n, (name, value) in enumerate(
         zip(at.node.attributes.body.inputs, at.node.inputs, strict=True)
     ):
@@ -240,12 +240,12 @@ def _into_body(at: At, sliced: Collection[int]) -> dict[str, Place]:
     return found
 
 
-def _shifted(place: Place, by: int) -> Place:
+def _shifted(place: MemberPlace, by: int) -> MemberPlace:
     """The same on another axis."""
-    return Place(place.axis + by, place.inner)
+    return MemberPlace(place.axis + by, place.inner)
 
 
-def _beside(at: At, call: Call) -> dict[str, Place]:
+def _beside(at: MemberAt, call: Call) -> dict[str, MemberPlace]:
     first, *others = at.node.inputs
     compute = OPS[at.node.op].compute
     apart = isinstance(compute, Extern) and compute.along_axis

@@ -13,7 +13,7 @@ from weft.ir.substitute import Replacement, substitute
 from weft.ops.evaluate import call_of
 from weft.ops.table import OPS
 from weft.surgery.part import Part, part_graph, sound
-from weft.surgery.view import View, view
+from weft.surgery.view import Selection, view
 
 
 def delete(graph: Graph, nodes: Iterable[str], keep: Mapping[str, str] | None = None) -> Graph:
@@ -139,7 +139,7 @@ def replace(
 
 def replace_several(
     graph: Graph,
-    places: Sequence[tuple[View, Part]],
+    places: Sequence[tuple[Selection, Part]],
     inputs: Mapping[str, str] | None = None,
     outputs: Mapping[str, str] | None = None,
 ) -> Graph:
@@ -207,7 +207,7 @@ def _known(graph: Graph, values: Iterable[str]) -> list[str]:
 
 
 def _paired(
-    word: str, keys: tuple[str, ...], values: tuple[str, ...], place: View
+    word: str, keys: tuple[str, ...], values: tuple[str, ...], place: Selection
 ) -> dict[str, str]:
     if len(keys) != len(values):
         has = place.inputs if word == "inputs" else place.outputs
@@ -220,7 +220,7 @@ def _paired(
     return dict(zip(keys, values, strict=True))
 
 
-def _without_orphans(graph: Graph, places: Sequence[View]) -> Graph:
+def _without_orphans(graph: Graph, places: Sequence[Selection]) -> Graph:
     """Constants that only the replaced nodes read go with them."""
     read = {value for place in places for value in place.constants}
     gone = {v for v in read if v in graph.constants and not _needed(graph, v)}

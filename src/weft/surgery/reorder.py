@@ -15,12 +15,12 @@ from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.shape import ReshapeAttributes
-from weft.surgery.members import Place
+from weft.surgery.members import MemberPlace
 
 Step = tuple[Node, TensorType]
 
 
-def choices(member: Sequence[int], behind: int) -> list[Place]:
+def choices(member: Sequence[int], behind: int) -> list[MemberPlace]:
     """Places of a new batch in a shape of one member, the most natural first.
 
     Args:
@@ -28,28 +28,28 @@ def choices(member: Sequence[int], behind: int) -> list[Place]:
         behind: how many elements in a row belong to one member now.
     """
     ahead = prod(member) // behind
-    between: list[Place] = []
-    moved: list[Place] = []
-    inside: list[Place] = []
+    between: list[MemberPlace] = []
+    moved: list[MemberPlace] = []
+    inside: list[MemberPlace] = []
     before = 1
     for axis, dim in enumerate(member):
         if dim == 1:
             # An axis of 1 is where a batch of 1 stood.
             if before == ahead:
-                between.append(Place(axis, 1))
+                between.append(MemberPlace(axis, 1))
             elif before % ahead == 0 or ahead % before == 0:
-                moved.append(Place(axis, 1))
+                moved.append(MemberPlace(axis, 1))
         elif ahead % before == 0 and ahead // before <= dim and dim % (ahead // before) == 0:
             # In front of the axis's elements (batch times heads), among them, or behind them.
-            inside.append(Place(axis, dim * before // ahead))
+            inside.append(MemberPlace(axis, dim * before // ahead))
         before *= dim
     return [*between, *moved, *sorted(inside, key=lambda place: -place.axis)]
 
 
 def view(
     node: Node,
-    source: tuple[TensorType, Place],
-    target: tuple[TensorType, Place],
+    source: tuple[TensorType, MemberPlace],
+    target: tuple[TensorType, MemberPlace],
     batch: int,
     fresh: Callable[[str], str],
 ) -> list[Step]:

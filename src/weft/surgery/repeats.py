@@ -14,7 +14,7 @@ from weft.ir.types import TensorType
 from weft.ops.evaluate import evaluate_node
 from weft.ops.ordering import ExpandAttributes
 from weft.ops.table import OPS
-from weft.surgery.members import Place, is_alike
+from weft.surgery.members import MemberPlace, is_alike
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Batch:
     new: int
     axes: Mapping[str, int]
 
-    def grown(self, type: TensorType, place: Place) -> TensorType:
+    def grown(self, type: TensorType, place: MemberPlace) -> TensorType:
         """The type with the new batch in the place of the old."""
         dims = [
             dim // self.old * self.new if axis == place.axis else dim
@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass
-class Fixed:
+class RepeatedValue:
     """The fixed values of a graph.
 
     Attributes:
@@ -62,7 +62,9 @@ class Fixed:
     arrays: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     nodes: list[Node] = field(default_factory=list[Node])
-    made: dict[tuple[str, Place], str] = field(default_factory=dict[tuple[str, Place], str])
+    made: dict[tuple[str, MemberPlace], str] = field(
+        default_factory=dict[tuple[str, MemberPlace], str]
+    )
 
     def __post_init__(self) -> None:
         self.arrays.update(self.graph.constants)
@@ -84,7 +86,7 @@ class Fixed:
         """Whether a value is fixed and its elements are all the same."""
         return value in self.names and is_alike(self.array(value))
 
-    def repeat(self, value: str, place: Place) -> str:
+    def repeat(self, value: str, place: MemberPlace) -> str:
         """A value that is the same for all members of the old batch, for those of the new."""
         known = self.made.get((value, place))
         if known is not None:
@@ -104,7 +106,7 @@ class Fixed:
         self.constants[name] = read_only(np.ascontiguousarray(array))
         return name
 
-    def _repeated(self, value: str, place: Place) -> np.ndarray:
+    def _repeated(self, value: str, place: MemberPlace) -> np.ndarray:
         array = self.array(value)
         dims, axis, old = array.shape, place.axis, self.batch.old
         if dims[axis] % (old * place.inner):
@@ -119,7 +121,7 @@ class Fixed:
         wide = np.repeat(one, self.batch.new, axis + 1)
         return wide.reshape(*dims[:axis], -1, *dims[axis + 1 :])
 
-    def picks(self, value: str, place: Place, length: int) -> tuple[str, int] | None:
+    def picks(self, value: str, place: MemberPlace, length: int) -> tuple[str, int] | None:
         """Fixed positions on an axis that holds the batch: those of the members of the new.
 
         Args:
@@ -141,7 +143,7 @@ class Fixed:
         return None
 
     def _of(
-        self, outer: np.ndarray, inner: np.ndarray, place: Place, axis: int, batch: int
+        self, outer: np.ndarray, inner: np.ndarray, place: MemberPlace, axis: int, batch: int
     ) -> np.ndarray:
         """Positions of all members of a batch, along an axis."""
         members = np.arange(batch).reshape(-1, *[1] * (outer.ndim - axis - 1))

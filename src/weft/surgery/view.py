@@ -8,13 +8,13 @@ from functools import cached_property
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
-from weft.ir.history import Entry
+from weft.ir.history import HistoryEntry
 from weft.ir.naming import listed, require_nodes
 from weft.screen import Screen, Shown, several, some
 
 
 @dataclass(frozen=True, repr=False)
-class View(Shown):
+class Selection(Shown):
     """Some nodes of a graph.
 
     Inputs and outputs depend on the graph and the set of nodes alone, not on the order in
@@ -84,11 +84,11 @@ class View(Shown):
             self.nodes,
             {value: self.graph.types[value] for value in values},
             {value: self.graph.constants[value] for value in self.constants},
-            (*self.graph.history, Entry("view", listed(self.names))),
+            (*self.graph.history, HistoryEntry("view", listed(self.names))),
         )
 
 
-def view(graph: Graph, nodes: str | Iterable[str]) -> View:
+def view(graph: Graph, nodes: str | Iterable[str]) -> Selection:
     """A view of some nodes, by name.
 
     Raises:
@@ -99,12 +99,12 @@ def view(graph: Graph, nodes: str | Iterable[str]) -> View:
     require_nodes(graph, chosen)
     if not chosen:
         raise UserError("view: there must be at least one node", got="none")
-    found = View(graph, tuple(node.name for node in graph.nodes if node.name in chosen))
+    found = Selection(graph, tuple(node.name for node in graph.nodes if node.name in chosen))
     _refuse_detours(found)
     return found
 
 
-def _refuse_detours(found: View) -> None:
+def _refuse_detours(found: Selection) -> None:
     """A path that leaves the nodes and comes back would make a cycle of what replaces them."""
     inside = set(found.names)
     behind: set[str] = set()

@@ -6,9 +6,9 @@ the model may declare the output's shape, which is a promise that there are so m
 
 from __future__ import annotations
 
-from weft.frontends.onnx.lowering import Lowering
+from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.request import NeedsValue, Request
-from weft.frontends.onnx.values import Known, Tensor
+from weft.frontends.onnx.values import KnownTensor, KnownValue
 
 
 def _axis(request: Request) -> int:
@@ -18,9 +18,9 @@ def _axis(request: Request) -> int:
     return int(request.get("axis", 0)) if request.op == "Unique" else 0
 
 
-def counted(request: Request, lowering: Lowering) -> Request:
+def counted(request: Request, lowering: NodeLowering) -> Request:
     """Say how many results there are."""
-    if all(value is None or isinstance(value, Known) for value in request.inputs):
+    if all(value is None or isinstance(value, KnownValue) for value in request.inputs):
         found = lowering.outputs(request)
         return request.but(count=found[0].shape[_axis(request)])
     for wish in request.outputs:
@@ -29,5 +29,5 @@ def counted(request: Request, lowering: Lowering) -> Request:
             size = declared[_axis(request) if wish == request.outputs[0] else 0]
             if size is not None:
                 return request.but(count=size)
-    computed = next(each for each in request.inputs if isinstance(each, Tensor))
+    computed = next(each for each in request.inputs if isinstance(each, KnownTensor))
     raise NeedsValue(request.op, "how many results there are", computed.name, request.where)

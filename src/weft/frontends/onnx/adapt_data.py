@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from weft.frontends.onnx.lowering import Lowering
+from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import ExternalData, array_of
-from weft.frontends.onnx.values import Known, Tensor, Value, known
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Value, known
 from weft.ir.types import Symbol
 
 
-def clip(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def clip(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """Bounds that are computed clip by ``Max`` and ``Min``."""
     low, high = (request.inputs[place] if request.has(place) else None for place in (1, 2))
-    if request.version < 11 or not (isinstance(low, Tensor) or isinstance(high, Tensor)):
+    if request.version < 11 or not (isinstance(low, KnownTensor) or isinstance(high, KnownTensor)):
         return request
     value = request.value(0)
     if low is not None:
@@ -26,7 +26,7 @@ def clip(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
     return (value,)
 
 
-def constant_of_shape(request: Request, lowering: Lowering) -> tuple[Value, ...]:
+def constant_of_shape(request: Request, lowering: NodeLowering) -> tuple[Value, ...]:
     """A scalar that is expanded; sizes that depend on the batch are kept."""
     shape = request.known(0)
     assert shape is not None
@@ -40,12 +40,12 @@ def constant_of_shape(request: Request, lowering: Lowering) -> tuple[Value, ...]
     return lowering.call(request, "Expand", (scalar, shape), request.outputs)
 
 
-def pad_1(request: Request, lowering: Lowering) -> Request:
+def pad_1(request: Request, lowering: NodeLowering) -> Request:
     """Version 1 says ``paddings``."""
     return request.but(drop=("paddings",), pads=request.get("paddings"))
 
 
-def pad_axes(request: Request, lowering: Lowering) -> Request:
+def pad_axes(request: Request, lowering: NodeLowering) -> Request:
     """Padding of some axes only becomes padding of all."""
     pads, axes = request.numbers(1), request.numbers(3)
     if axes is None or pads is None:
@@ -65,11 +65,11 @@ def pad_axes(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=inputs)
 
 
-def reshape(request: Request, lowering: Lowering) -> Request:
+def reshape(request: Request, lowering: NodeLowering) -> Request:
     """A batch in the asked shape is copied from the input; it can only stand in front."""
     shape = request.inputs[1] if request.has(1) else None
     data = request.value(0)
-    if not isinstance(shape, Known) or shape.fixed or not isinstance(data, Tensor):
+    if not isinstance(shape, KnownValue) or shape.fixed or not isinstance(data, KnownTensor):
         return request
     dims = lowering.symbols.dims(shape)
     front = data.type.shape[:1]
@@ -82,7 +82,7 @@ def reshape(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=(data, changed), drop=("allowzero",))
 
 
-def resize_10(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def resize_10(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """Version 10 had one way only: nearest was the floor enlarging, the ceiling reducing."""
     scales = request.numbers(1)
     if scales is None:
@@ -103,10 +103,10 @@ def resize_10(request: Request, lowering: Lowering) -> Request | tuple[Value, ..
     return reducing.but(inputs=(*larger, known(np.minimum(scales, 1), "scales")))
 
 
-def resize(request: Request, lowering: Lowering) -> Request:
+def resize(request: Request, lowering: NodeLowering) -> Request:
     """Empty ``roi``, ``scales`` and ``sizes`` are absent."""
     inputs = [
-        None if place and isinstance(value, Known) and value.array.size == 0 else value
+        None if place and isinstance(value, KnownValue) and value.array.size == 0 else value
         for place, value in enumerate(request.inputs)
     ]
     if request.get("coordinate_transformation_mode") != "tf_crop_and_resize":
@@ -114,7 +114,7 @@ def resize(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=inputs)
 
 
-def upsample(request: Request, lowering: Lowering) -> tuple[Value, ...]:
+def upsample(request: Request, lowering: NodeLowering) -> tuple[Value, ...]:
     """``Resize`` as it was before coordinates could be chosen."""
     if request.version == 1:
         scales = (1.0, 1.0, request.get("height_scale"), request.get("width_scale"))
@@ -136,14 +136,14 @@ def upsample(request: Request, lowering: Lowering) -> tuple[Value, ...]:
     )
 
 
-def scatter(request: Request, lowering: Lowering) -> tuple[Value, ...]:
+def scatter(request: Request, lowering: NodeLowering) -> tuple[Value, ...]:
     """The old name of ``ScatterElements``."""
     return lowering.call(
         request, "ScatterElements", request.inputs, request.outputs, **request.attributes
     )
 
 
-def tile_1(request: Request, lowering: Lowering) -> Request:
+def tile_1(request: Request, lowering: NodeLowering) -> Request:
     """Version 1 repeats one axis."""
     tiles, axis = request.numbers(1), request.numbers(2)
     rank = len(request.type(0).shape)

@@ -7,14 +7,14 @@ from math import prod
 import numpy as np
 
 from weft.frontends.onnx.adapt_data import unused
-from weft.frontends.onnx.lowering import Lowering
+from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import ONNX_TYPES, type_name
-from weft.frontends.onnx.values import Known, Nothing, Value, known
+from weft.frontends.onnx.values import KnownValue, Nothing, Value, known
 from weft.ir.types import Symbol
 
 
-def broadcast_axis(request: Request, lowering: Lowering) -> Request:
+def broadcast_axis(request: Request, lowering: NodeLowering) -> Request:
     """Before opset 7 an ``axis`` said where the second operand's axes lie in the first's."""
     changed = request.but(drop=("broadcast", "axis"))
     if not request.get("broadcast") or "axis" not in request.attributes:
@@ -29,7 +29,7 @@ def broadcast_axis(request: Request, lowering: Lowering) -> Request:
     return changed.but(inputs=(request.inputs[0], *spread))
 
 
-def prelu_1(request: Request, lowering: Lowering) -> Request:
+def prelu_1(request: Request, lowering: NodeLowering) -> Request:
     """Before opset 7 a slope of one axis was one number for each channel."""
     shape, slope = request.type(0).shape, request.type(1).shape
     if len(slope) != 1 or slope == (1,) or len(shape) < 3:
@@ -39,19 +39,19 @@ def prelu_1(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=(request.inputs[0], *spread))
 
 
-def range_type(request: Request, lowering: Lowering) -> Request:
+def range_type(request: Request, lowering: NodeLowering) -> Request:
     """The element type is that of the inputs."""
     return request.but(dtype=ONNX_TYPES[request.type(0).dtype])
 
 
-def rnn_activations(request: Request, lowering: Lowering) -> Request:
+def rnn_activations(request: Request, lowering: NodeLowering) -> Request:
     """ONNX's default is for two directions, whatever their number is."""
     count = 2 if request.get("direction") == "bidirectional" else 1
     given = request.get("activations")
     return request.but(activations=given[:count]) if given == ("Tanh", "Tanh") else request
 
 
-def softmax_1(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def softmax_1(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """Before opset 13 all axes from ``axis`` on were one."""
     shape = request.type(0).shape
     rank = len(shape)
@@ -75,7 +75,7 @@ MOST_OPERANDS = 32
 """More than this make a tree: one expression of them all would be too deep to walk."""
 
 
-def many_operands(request: Request, lowering: Lowering) -> Request:
+def many_operands(request: Request, lowering: NodeLowering) -> Request:
     """``Sum``, ``Max`` and ``Min`` of very many values, a few at a time."""
     values = [request.value(place) for place in range(len(request.inputs))]
     while len(values) > MOST_OPERANDS:
@@ -84,7 +84,7 @@ def many_operands(request: Request, lowering: Lowering) -> Request:
     return request.but(inputs=values)
 
 
-def many_mean(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def many_mean(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """``Mean`` of very many values: their sum, divided by their number."""
     count = len(request.inputs)
     if count <= MOST_OPERANDS:
@@ -95,20 +95,20 @@ def many_mean(request: Request, lowering: Lowering) -> Request | tuple[Value, ..
     return lowering.call(request, "Div", (*found, number), request.outputs)
 
 
-def reduce_empty_axes(request: Request, lowering: Lowering) -> Request:
+def reduce_empty_axes(request: Request, lowering: NodeLowering) -> Request:
     """Empty ``axes`` are as good as none; ``noop_with_empty_axes`` says what that means."""
     axes = request.inputs[1] if request.has(1) else None
-    if isinstance(axes, Known) and axes.array.size == 0:
+    if isinstance(axes, KnownValue) and axes.array.size == 0:
         return request.but(inputs=request.inputs[:1])
     return request
 
 
-def lp_pool_1(request: Request, lowering: Lowering) -> Request:
+def lp_pool_1(request: Request, lowering: NodeLowering) -> Request:
     """Version 1 has a float ``p``."""
     return request.but(p=int(request.get("p")))
 
 
-def batch_normalization(request: Request, lowering: Lowering) -> Request:
+def batch_normalization(request: Request, lowering: NodeLowering) -> Request:
     """Inference only: with running statistics, one pair for each channel."""
     spatial = request.get("spatial", 1)
     training = request.get("training_mode", 0)
@@ -124,12 +124,12 @@ def batch_normalization(request: Request, lowering: Lowering) -> Request:
     return changed
 
 
-def drop_is_test(request: Request, lowering: Lowering) -> Request:
+def drop_is_test(request: Request, lowering: NodeLowering) -> Request:
     """An attribute that changes nothing at inference."""
     return request.but(drop=("is_test",))
 
 
-def cast_1(request: Request, lowering: Lowering) -> Request:
+def cast_1(request: Request, lowering: NodeLowering) -> Request:
     """Before opset 6 the type was given by name."""
     names = {type_name(number): number for number in ONNX_TYPES.values()}
     wanted = str(request.get("to")).upper()
@@ -138,7 +138,7 @@ def cast_1(request: Request, lowering: Lowering) -> Request:
     return request.but(to=names[wanted])
 
 
-def dropout(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def dropout(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """At inference the identity, with a mask that is true everywhere."""
     training = request.numbers(2) if request.version >= 12 else None
     if training is not None and bool(training.reshape(-1).any()):
@@ -156,12 +156,12 @@ def dropout(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]
     return (*kept, *lowering.call(request, "Expand", (true, shape), request.outputs[1:]))
 
 
-def gemm_1(request: Request, lowering: Lowering) -> Request:
+def gemm_1(request: Request, lowering: NodeLowering) -> Request:
     """Broadcasting had to be allowed; it always is now."""
     return request.but(drop=("broadcast",))
 
 
-def group_normalization_18(request: Request, lowering: Lowering) -> Request:
+def group_normalization_18(request: Request, lowering: NodeLowering) -> Request:
     """Before opset 21 scale and bias were given for each group, not for each channel."""
     channels, groups = request.type(0).shape[1], request.get("num_groups")
     if isinstance(channels, Symbol) or groups < 1 or channels % groups:

@@ -42,19 +42,19 @@ from weft.frontends.onnx.adapt_math import (
     rnn_activations,
     softmax_1,
 )
-from weft.frontends.onnx.lowering import Lowering
+from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.values import Value
 from weft.frontends.onnx.windows import transposed_window, window
 
-Adapter: TypeAlias = Callable[[Request, Lowering], Request | tuple[Value, ...]]
+Adapter: TypeAlias = Callable[[Request, NodeLowering], Request | tuple[Value, ...]]
 """Gives a request in the newest version's terms, or the outputs if it is done."""
 
 ANY = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AdapterEntry:
     """What to do with versions ``since`` to ``until`` of an op."""
 
     op: str
@@ -63,62 +63,62 @@ class Entry:
     adapter: Adapter
 
 
-def _windows(op: str) -> Entry:
-    return Entry(op, 1, ANY, lambda request, _: window(request))
+def _windows(op: str) -> AdapterEntry:
+    return AdapterEntry(op, 1, ANY, lambda request, _: window(request))
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[AdapterEntry, ...] = (
     *(
-        Entry(op, 1, 6, broadcast_axis)
+        AdapterEntry(op, 1, 6, broadcast_axis)
         for op in "Add And Div Equal Greater Less Mul Or Pow Sub Xor PRelu".split()
     ),
-    *(Entry(op, 1, 11, softmax_1) for op in ("Softmax", "LogSoftmax", "Hardmax")),
+    *(AdapterEntry(op, 1, 11, softmax_1) for op in ("Softmax", "LogSoftmax", "Hardmax")),
     *(
-        Entry(f"Reduce{kind}", 1, ANY, reduce_empty_axes)
+        AdapterEntry(f"Reduce{kind}", 1, ANY, reduce_empty_axes)
         for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
     ),
     *(_windows(op) for op in "Conv ConvInteger QLinearConv MaxPool AveragePool".split()),
-    Entry("LpPool", 1, 1, lp_pool_1),
+    AdapterEntry("LpPool", 1, 1, lp_pool_1),
     _windows("LpPool"),
-    Entry("ConvTranspose", 1, ANY, lambda request, _: transposed_window(request)),
-    Entry("BatchNormalization", 1, ANY, batch_normalization),
-    Entry("Cast", 1, 5, cast_1),
-    Entry("Clip", 1, ANY, clip),
-    Entry("ConstantOfShape", 1, ANY, constant_of_shape),
-    Entry("Dropout", 1, ANY, dropout),
-    Entry("Gemm", 1, 6, gemm_1),
-    Entry("GroupNormalization", 18, 20, group_normalization_18),
-    Entry("InstanceNormalization", 1, 5, drop_is_test),
-    *(Entry(op, 1, ANY, many_operands) for op in ("Max", "Min", "Sum")),
-    Entry("Mean", 1, ANY, many_mean),
-    Entry("NonMaxSuppression", 1, ANY, counted),
-    Entry("NonZero", 1, ANY, counted),
-    Entry("Pad", 1, 1, pad_1),
-    Entry("Pad", 18, ANY, pad_axes),
-    Entry("PRelu", 1, 6, prelu_1),
-    Entry("RNN", 1, ANY, rnn_activations),
-    Entry("Range", 1, ANY, range_type),
-    Entry("Reshape", 1, ANY, reshape),
-    Entry("Resize", 10, 10, resize_10),
-    Entry("Resize", 11, ANY, resize),
-    Entry("Scatter", 1, ANY, scatter),
-    Entry("Tile", 1, 5, tile_1),
-    Entry("Unique", 1, ANY, counted),
-    Entry("Upsample", 1, ANY, upsample),
+    AdapterEntry("ConvTranspose", 1, ANY, lambda request, _: transposed_window(request)),
+    AdapterEntry("BatchNormalization", 1, ANY, batch_normalization),
+    AdapterEntry("Cast", 1, 5, cast_1),
+    AdapterEntry("Clip", 1, ANY, clip),
+    AdapterEntry("ConstantOfShape", 1, ANY, constant_of_shape),
+    AdapterEntry("Dropout", 1, ANY, dropout),
+    AdapterEntry("Gemm", 1, 6, gemm_1),
+    AdapterEntry("GroupNormalization", 18, 20, group_normalization_18),
+    AdapterEntry("InstanceNormalization", 1, 5, drop_is_test),
+    *(AdapterEntry(op, 1, ANY, many_operands) for op in ("Max", "Min", "Sum")),
+    AdapterEntry("Mean", 1, ANY, many_mean),
+    AdapterEntry("NonMaxSuppression", 1, ANY, counted),
+    AdapterEntry("NonZero", 1, ANY, counted),
+    AdapterEntry("Pad", 1, 1, pad_1),
+    AdapterEntry("Pad", 18, ANY, pad_axes),
+    AdapterEntry("PRelu", 1, 6, prelu_1),
+    AdapterEntry("RNN", 1, ANY, rnn_activations),
+    AdapterEntry("Range", 1, ANY, range_type),
+    AdapterEntry("Reshape", 1, ANY, reshape),
+    AdapterEntry("Resize", 10, 10, resize_10),
+    AdapterEntry("Resize", 11, ANY, resize),
+    AdapterEntry("Scatter", 1, ANY, scatter),
+    AdapterEntry("Tile", 1, 5, tile_1),
+    AdapterEntry("Unique", 1, ANY, counted),
+    AdapterEntry("Upsample", 1, ANY, upsample),
 )
 
 
-def _by_op() -> Mapping[str, tuple[Entry, ...]]:
-    found: dict[str, list[Entry]] = {}
+def _by_op() -> Mapping[str, tuple[AdapterEntry, ...]]:
+    found: dict[str, list[AdapterEntry]] = {}
     for entry in ENTRIES:
         found.setdefault(entry.op, []).append(entry)
     return MappingProxyType({op: tuple(entries) for op, entries in found.items()})
 
 
-ADAPTERS: Mapping[str, tuple[Entry, ...]] = _by_op()
+ADAPTERS: Mapping[str, tuple[AdapterEntry, ...]] = _by_op()
 
 
-def adapt(request: Request, lowering: Lowering) -> Request | tuple[Value, ...]:
+def adapt(request: Request, lowering: NodeLowering) -> Request | tuple[Value, ...]:
     """Carry out the entries for an op's version, one after the other."""
     for entry in ADAPTERS.get(request.op, ()):
         if entry.since <= request.version <= entry.until:

@@ -15,7 +15,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.schema import Signature
 from weft.frontends.onnx.tensors import check_text, dtype_of
-from weft.frontends.onnx.values import Known, Symbols
+from weft.frontends.onnx.values import KnownValue, Symbols
 from weft.ir.types import Dim, Symbol
 
 Raw: TypeAlias = (
@@ -224,7 +224,9 @@ def takes_dims(hint: Any) -> bool:
     return hint is Symbol or any(takes_dims(part) for part in parts)
 
 
-def from_known(value: Known, hint: Any, sample: int | None, symbols: Symbols, where: str) -> Raw:
+def from_known(
+    value: KnownValue, hint: Any, sample: int | None, symbols: Symbols, where: str
+) -> Raw:
     """The value of a field from a known input.
 
     Args:

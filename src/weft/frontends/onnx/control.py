@@ -13,7 +13,7 @@ from weft.errors import UserError
 from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import NeedsValue, Request
 from weft.frontends.onnx.tensors import ONNX_TYPES
-from weft.frontends.onnx.values import Known, Tensor, Unknown, Value, known
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Unknown, Value, known
 from weft.ir.types import Symbol
 
 UNROLLED = 4
@@ -35,10 +35,10 @@ def if_(request: Request, importer: Importer) -> tuple[Value, ...]:
     condition = request.value(0)
     if request.type_of(condition).shape not in ((), (1,)):
         raise request.error("the condition must be one value")
-    if isinstance(condition, Known) and condition.fixed:
+    if isinstance(condition, KnownValue) and condition.fixed:
         chosen = "then_branch" if condition.array.reshape(-1)[0] else "else_branch"
         return importer.inline(_graph(request, chosen), request, (), f"{request.name}/")
-    if not isinstance(condition, Tensor):
+    if not isinstance(condition, KnownTensor):
         request.numbers(0)  # says that the batch decides
     branches = [
         importer.inline(_graph(request, name), request, (), f"{request.name}/{name}/")
@@ -51,14 +51,16 @@ def if_(request: Request, importer: Importer) -> tuple[Value, ...]:
     found: list[Value] = []
     for then, otherwise, wish in zip(*branches, request.outputs, strict=False):
         if not _alike(then, otherwise):
-            assert isinstance(condition, Tensor)
+            assert isinstance(condition, KnownTensor)
             raise NeedsValue("If", "the condition", condition.name, request.where)
         found += importer.lowering.call(request, "Where", (scalar, then, otherwise), (wish,))
     return tuple(found)
 
 
 def _alike(left: Value, right: Value) -> bool:
-    if not isinstance(left, Tensor | Known) or not isinstance(right, Tensor | Known):
+    if not isinstance(left, KnownTensor | KnownValue) or not isinstance(
+        right, KnownTensor | KnownValue
+    ):
         return False
     return left.type == right.type
 
@@ -75,8 +77,8 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
     needed = max(len(carried), len(request.outputs)) + 1
     if len(body.input) != len(carried) + 2 or len(body.output) < needed:
         raise request.error("the body must have an input and an output for each carried value")
-    tensors = all(isinstance(value, Tensor | Known) for value in carried)
-    if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, Known):
+    tensors = all(isinstance(value, KnownTensor | KnownValue) for value in carried)
+    if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, KnownValue):
         found = _unrolled(request, importer, trips, condition, carried, short=False)
         if found is not None:
             return found
@@ -91,7 +93,7 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
 
 
 def _unknown_end(request: Request, condition: Value | None, trips: int | None) -> UserError:
-    if isinstance(condition, Tensor):
+    if isinstance(condition, KnownTensor):
         return NeedsValue("Loop", "the condition", condition.name, request.where)
     if trips is None:
         return request.error("the number of rounds must be known before the model runs")
@@ -125,7 +127,7 @@ def _unrolled(
     short = short or (trips is not None and trips <= UNROLLED)
     mark = len(request.scope.frame.builder.nodes)
     for place in range(min(MOST_UNROLLED, trips if trips is not None else MOST_UNROLLED)):
-        if not isinstance(condition, Known) or not condition.fixed:
+        if not isinstance(condition, KnownValue) or not condition.fixed:
             return None
         if not condition.array.reshape(-1)[0]:
             break
@@ -136,7 +138,7 @@ def _unrolled(
         if any(isinstance(value, Unknown) for value in found):
             return (Unknown(),) * len(request.outputs)
         changed = any(
-            isinstance(before, Tensor | Known) and not _alike(before, after)
+            isinstance(before, KnownTensor | KnownValue) and not _alike(before, after)
             for before, after in zip(state, found[1 : 1 + count], strict=True)
         )
         computes = len(request.scope.frame.builder.nodes) > mark
@@ -183,11 +185,11 @@ def _scanned_loop(
     alive_type = request.type_of(condition) if condition is not None else None
     assert alive_type is not None
     states = [
-        Tensor(frame.builder.input(f"state_{place}", type), type)
+        KnownTensor(frame.builder.input(f"state_{place}", type), type)
         for place, type in enumerate([alive_type, *(request.type_of(value) for value in carried)])
     ]
     number_type = known(np.array(0, np.int64)).type
-    number = Tensor(frame.builder.input("iteration", number_type), number_type)
+    number = KnownTensor(frame.builder.input("iteration", number_type), number_type)
     inside = request.but()
     alive = states[0]
     arguments: list[Value] = [number, known(np.array(True), "condition"), *states[1:]]
@@ -222,7 +224,7 @@ def _scanned_loop(
 
 
 def _true(value: Value | None) -> bool:
-    return isinstance(value, Known) and value.fixed and bool(value.array.reshape(-1)[0])
+    return isinstance(value, KnownValue) and value.fixed and bool(value.array.reshape(-1)[0])
 
 
 # --- Scan ---------------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ def scan(request: Request, importer: Importer) -> tuple[Value, ...]:
         type = request.type_of(request.value(place) if front else scanned[place - states])
         if not front:
             type = importer.row_type(request, type)
-        arguments.append(Tensor(frame.builder.input(body.input[place].name, type), type))
+        arguments.append(KnownTensor(frame.builder.input(body.input[place].name, type), type))
     results = importer.run_body(body, inner, arguments)
     if any(isinstance(value, Unknown) for value in results):
         return (Unknown(),) * len(request.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import Request
-from weft.frontends.onnx.values import Tensor, Unknown, Value
+from weft.frontends.onnx.values import KnownTensor, Unknown, Value
 from weft.train.reverse import gradients
 
 
@@ -19,12 +19,12 @@ def gradient(request: Request, importer: Importer) -> tuple[Value, ...]:
     if isinstance(y, Unknown):
         return (Unknown(),) * len(request.outputs)
     by = [importer.lowering.name_of(request, value) for value in named[: len(xs)]]
-    if not isinstance(y, Tensor) or not y.type.dtype.is_float or not y.type.is_static:
+    if not isinstance(y, KnownTensor) or not y.type.dtype.is_float or not y.type.is_static:
         raise request.error("y must be a computed value of floating-point type and known shape")
     builder = request.scope.frame.builder
     made = gradients(builder, y.name, by)
     wishes = (*request.outputs, *[""] * (len(made) - len(request.outputs)))
     return tuple(
-        Tensor(builder.op("Identity", value, output=wish), builder.types[value])
+        KnownTensor(builder.op("Identity", value, output=wish), builder.types[value])
         for value, wish in zip(made, wishes, strict=True)
     )

@@ -19,13 +19,13 @@ from weft.frontends.onnx.adapters import ADAPTERS, adapt
 from weft.frontends.onnx.attributes import node_attributes
 from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
 from weft.frontends.onnx.functions import bindings_of, body_of
-from weft.frontends.onnx.lowering import Lowering
+from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.order import in_order
 from weft.frontends.onnx.request import NeedsValue, Request, check_states
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
-from weft.frontends.onnx.scope import Frame, Scope
+from weft.frontends.onnx.scope import Frame, NameScope
 from weft.frontends.onnx.tensors import ExternalData, array_of, check_text, dense_of
-from weft.frontends.onnx.values import Known, Nothing, Symbols, Tensor, Unknown, Value
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Nothing, Symbols, Unknown, Value
 from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
@@ -84,7 +84,7 @@ class Importer:
         self.special = special
         self.external = external
         self.symbols = symbols
-        self.lowering = Lowering(ops, symbols)
+        self.lowering = NodeLowering(ops, symbols)
         self.refusals: list[Refusal] = []
         self.functions: dict[tuple[str, str, str], FunctionProto] = {
             (domain_of(each.domain), each.name, each.overload): each for each in model.functions
@@ -96,7 +96,7 @@ class Importer:
     def constants(
         self,
         graph: GraphProto,
-        scope: Scope,
+        scope: NameScope,
         skip: frozenset[str] = frozenset(),
         large: Mapping[int, np.ndarray] = NO_LARGE,
     ) -> None:
@@ -122,17 +122,17 @@ class Importer:
             check_text(name)
             limit = SPARSE_BYTES + 64 * sparse.values.ByteSize()
             array = dense_of(sparse, self.external, limit)
-            scope.define(name, Known((array,), scope.wish(name)))
+            scope.define(name, KnownValue((array,), scope.wish(name)))
 
     def initializer(self, tensor: TensorProto, wish: str, raw: np.ndarray | None) -> Value:
         """The value of an initializer; ``Unknown`` if its element type is."""
         try:
-            return Known((array_of(tensor, self.external, raw),), wish)
+            return KnownValue((array_of(tensor, self.external, raw),), wish)
         except UserError as error:
             self.refusals.append(Refusal(tensor.name, "initializer", _reason(error)))
             return Unknown()
 
-    def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
+    def nodes(self, nodes: Sequence[NodeProto], scope: NameScope) -> None:
         """Import nodes into a scope."""
         for node in in_order(nodes):
             self._count += 1
@@ -149,7 +149,7 @@ class Importer:
         return self.run_body(graph, _inner(request, request.scope.frame, prefix), arguments)
 
     def run_body(
-        self, graph: GraphProto, inner: Scope, arguments: Sequence[Value]
+        self, graph: GraphProto, inner: NameScope, arguments: Sequence[Value]
     ) -> tuple[Value, ...]:
         """Import a subgraph into a scope."""
         if len(graph.input) != len(arguments):
@@ -164,7 +164,7 @@ class Importer:
         self.nodes(graph.node, inner)
         return tuple(self.result(inner, each.name) for each in graph.output)
 
-    def result(self, scope: Scope, name: str) -> Value:
+    def result(self, scope: NameScope, name: str) -> Value:
         """An output of a graph or function."""
         found = scope.find(name)
         if found is None:
@@ -173,12 +173,12 @@ class Importer:
 
     # --- bodies of loops ----------------------------------------------------------------------
 
-    def body_scope(self, request: Request, name: str) -> tuple[Frame, Scope]:
+    def body_scope(self, request: Request, name: str) -> tuple[Frame, NameScope]:
         """A new graph for the body of a loop, and a scope that fills it."""
         frame = Frame(GraphBuilder(self.ops, name or "body"))
         return frame, _inner(request, frame, "")
 
-    def within(self, request: Request, inner: Scope) -> Request:
+    def within(self, request: Request, inner: NameScope) -> Request:
         """The request, with its nodes going into another scope."""
         return replace(request, scope=inner)
 
@@ -227,7 +227,7 @@ class Importer:
             name=request.name,
             origin=Origin(request.scope.sources or (request.name,)),
         )
-        return tuple(Tensor(name, around.types[name]) if name else Nothing() for name in made)
+        return tuple(KnownTensor(name, around.types[name]) if name else Nothing() for name in made)
 
     def _body_outputs(self, request: Request, frame: Frame, results: Sequence[Value]) -> list[str]:
         """Names of a body's outputs, each made by a node of its own."""
@@ -235,7 +235,7 @@ class Importer:
         found: list[str] = []
         for value in results:
             name = self.lowering.name_of(
-                replace(request, scope=Scope(frame, request.scope.opsets)), value
+                replace(request, scope=NameScope(frame, request.scope.opsets)), value
             )
             if name not in made or name in found:
                 name = frame.builder.op("Identity", name)
@@ -244,7 +244,7 @@ class Importer:
 
     # --- nodes ------------------------------------------------------------------------------
 
-    def _node(self, node: NodeProto, scope: Scope) -> None:
+    def _node(self, node: NodeProto, scope: NameScope) -> None:
         check_text(node.op_type, node.domain, node.overload, node.name, *node.input, *node.output)
         label = node.name or next((name for name in node.output if name), "") or node.op_type
         try:
@@ -260,7 +260,7 @@ class Importer:
             if name:
                 scope.define(name, value)
 
-    def _results(self, node: NodeProto, scope: Scope, label: str) -> tuple[Value, ...]:
+    def _results(self, node: NodeProto, scope: NameScope, label: str) -> tuple[Value, ...]:
         domain = domain_of(node.domain)
         opset = scope.opsets.get(domain)
         own = custom_op(node.op_type, domain, self.ops)
@@ -335,7 +335,7 @@ class Importer:
         if not known and node.op_type not in ADAPTERS:
             raise UserError(f"{node.op_type} is not supported", where=where)
 
-    def _input(self, scope: Scope, name: str, where: str) -> Value | None:
+    def _input(self, scope: NameScope, name: str, where: str) -> Value | None:
         if not name:
             return None
         found = scope.find(name)
@@ -344,19 +344,19 @@ class Importer:
         return None if isinstance(found, Nothing) else found
 
     def _onnx_type(self, value: Value | None) -> TensorType | None:
-        return value.type if isinstance(value, Tensor | Known) else None
+        return value.type if isinstance(value, KnownTensor | KnownValue) else None
 
     def function(
         self,
         node: NodeProto,
         function: FunctionProto,
-        scope: Scope,
+        scope: NameScope,
         label: str,
         inputs: tuple[Value | None, ...],
     ) -> tuple[Value, ...]:
         """Import a function's body in place of a call of it."""
         own = {domain_of(each.domain): each.version for each in function.opset_import}
-        inner = Scope(
+        inner = NameScope(
             scope.frame,
             {**scope.opsets, **own},
             prefix=f"{scope.prefix}{label}/",
@@ -373,9 +373,9 @@ class Importer:
         return tuple(self.result(inner, name) if wish else Nothing() for name, wish in wanted)
 
 
-def _inner(request: Request, frame: Frame, prefix: str) -> Scope:
+def _inner(request: Request, frame: Frame, prefix: str) -> NameScope:
     around = request.scope
-    return Scope(
+    return NameScope(
         frame,
         around.opsets,
         parent=around,

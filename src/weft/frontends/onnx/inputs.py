@@ -13,7 +13,15 @@ from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 from weft.dtypes import DType
 from weft.errors import UserError, nearest
 from weft.frontends.onnx.tensors import check_text, checked_shape, dtype_of
-from weft.frontends.onnx.values import Known, Listed, Nothing, Symbols, Tensor, Value, known
+from weft.frontends.onnx.values import (
+    KnownTensor,
+    KnownValue,
+    Listed,
+    Nothing,
+    Symbols,
+    Value,
+    known,
+)
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.build import GraphBuilder
 
@@ -170,7 +178,7 @@ class Inputs:
             )
         )
 
-    def _input(self, name: str, type: TypeProto.Tensor, dims: Sequence[Dim]) -> Tensor:
+    def _input(self, name: str, type: TypeProto.Tensor, dims: Sequence[Dim]) -> KnownTensor:
         where = f"input {name}"
         dtype = dtype_of(type.elem_type, where)
         checked_shape(tuple(dim for dim in dims if isinstance(dim, int)), dtype, where)
@@ -178,7 +186,7 @@ class Inputs:
         for dim in dims:
             if isinstance(dim, Symbol):
                 self.symbols.add(dim)
-        return Tensor(self.builder.input(name, found), found)
+        return KnownTensor(self.builder.input(name, found), found)
 
     def _shape(self, formal: ValueInfoProto) -> tuple[Dim | None, ...] | None:
         """The shape of an input; ``None`` for a size that is open and not the leading one."""
@@ -233,10 +241,10 @@ def given_value(name: str, value: Given) -> Value:
     return known(np.asarray(value), name)
 
 
-def flat_names(name: str, value: Value) -> Iterator[tuple[str, Known | Tensor]]:
+def flat_names(name: str, value: Value) -> Iterator[tuple[str, KnownValue | KnownTensor]]:
     """The tensors that an output is made of, with their names."""
     match value:
-        case Known() | Tensor():
+        case KnownValue() | KnownTensor():
             yield name, value
         case Listed(items):
             for place, item in enumerate(items):

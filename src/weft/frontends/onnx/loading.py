@@ -22,10 +22,10 @@ from weft.frontends.onnx.inputs import (
 )
 from weft.frontends.onnx.reading import read_model
 from weft.frontends.onnx.schema import NEWEST
-from weft.frontends.onnx.scope import Frame, Scope
+from weft.frontends.onnx.scope import Frame, NameScope
 from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, check_text
-from weft.frontends.onnx.values import Known, Symbols, Tensor, Unknown
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Symbols, Unknown
 from weft.ir.graph import Graph
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
@@ -106,7 +106,7 @@ def import_model(
     importer = Importer(ops, model, ExternalData(folder), symbols, SPECIAL)
     builder = GraphBuilder(ops, identifier(name or source.name))
     frame = Frame(builder, _value_names(model))
-    scope = Scope(frame, _opsets(model), declared=declared_shapes(source))
+    scope = NameScope(frame, _opsets(model), declared=declared_shapes(source))
     importer.constants(source, scope, frozenset(shapes) | frozenset(values), large)
     formal = [each for each in source.input if each.name not in scope.values]
     reader = Inputs(builder, symbols, formal, shapes, values)
@@ -143,7 +143,7 @@ def _opsets(model: ModelProto) -> dict[str, int]:
     return found
 
 
-def _outputs(importer: Importer, scope: Scope, names: Sequence[str]) -> list[str]:
+def _outputs(importer: Importer, scope: NameScope, names: Sequence[str]) -> list[str]:
     """The outputs under their ONNX names; sequences become one output for each item."""
     check_text(*names)
     if len(set(names)) != len(names) or "" in names:
@@ -156,12 +156,12 @@ def _outputs(importer: Importer, scope: Scope, names: Sequence[str]) -> list[str
             continue
         for wish, part in flat_names(name, value):
             match part:
-                case Tensor(actual, _):
+                case KnownTensor(actual, _):
                     same = actual == wish
                     found.append(
                         actual if same else frame.builder.op("Identity", actual, output=wish)
                     )
-                case Known():
+                case KnownValue():
                     found.append(frame.constant(part, "" if part.name == wish else wish))
     return found
 

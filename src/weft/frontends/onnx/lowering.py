@@ -21,7 +21,7 @@ from weft.frontends.onnx.attributes import (
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.schema import NEWEST, AttributeRule, signature
 from weft.frontends.onnx.tensors import MAX_BYTES, MAX_RANK
-from weft.frontends.onnx.values import Known, Nothing, Symbols, Tensor, Value, merged
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Nothing, Symbols, Value, merged
 from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.record import Call, Op
@@ -49,7 +49,7 @@ CHEAP = frozenset(
 )
 
 
-class Lowering:
+class NodeLowering:
     """Puts requests of the newest versions into graphs.
 
     Args:
@@ -100,7 +100,7 @@ class Lowering:
         ]
         while kept and kept[-1] is None:
             kept.pop()
-        if all(value is None or isinstance(value, Known) for value in kept):
+        if all(value is None or isinstance(value, KnownValue) for value in kept):
             folded = self._fold(request, op, kept, structural)
             if folded is not None:
                 return folded
@@ -188,16 +188,16 @@ class Lowering:
             for name in made:
                 types.pop(name, None)
             raise
-        return tuple(Tensor(name, types[name]) if name else Nothing() for name in made)
+        return tuple(KnownTensor(name, types[name]) if name else Nothing() for name in made)
 
     def name_of(self, request: Request, value: Value | None) -> str:
         """The name of a tensor in the request's graph; constants are added to it."""
         match value:
             case None:
                 return ""
-            case Tensor(name, _):
+            case KnownTensor(name, _):
                 return name
-            case Known():
+            case KnownValue():
                 check_type(request.type_of(value), request)
                 return request.scope.frame.constant(value)
             case _:
@@ -213,7 +213,7 @@ class Lowering:
         structural: Mapping[str, int],
     ) -> tuple[Value, ...] | None:
         """The outputs as known values; ``None`` if it is not worth it or not possible."""
-        values = [value if isinstance(value, Known) else None for value in kept]
+        values = [value if isinstance(value, KnownValue) else None for value in kept]
         fields = [request.known(place) for place in structural.values()]
         count = max(
             (len(value.samples) for value in [*values, *fields] if value is not None), default=1
@@ -242,7 +242,7 @@ class Lowering:
         return tuple(result for result in results if result is not None)
 
 
-def _are_numbers(values: Sequence[Known | None]) -> bool:
+def _are_numbers(values: Sequence[KnownValue | None]) -> bool:
     """Whether these are bytes, too many for a shape: numbers of a palette's values, as a rule."""
     return any(
         value is not None and value.array.dtype == np.uint8 and value.array.size > PALETTE_ELEMENTS
@@ -268,7 +268,7 @@ def _evaluate(
 
 
 def _call(request: Request, op: Op, attributes: Any, arrays: Sequence[np.ndarray | None]) -> Call:
-    types = tuple(None if array is None else Known((array,)).type for array in arrays)
+    types = tuple(None if array is None else KnownValue((array,)).type for array in arrays)
     return Call(op.name, attributes, types, len(request.outputs), request.where)
 
 

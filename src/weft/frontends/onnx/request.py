@@ -10,8 +10,8 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.frontends.onnx.attributes import Raw
-from weft.frontends.onnx.scope import Scope
-from weft.frontends.onnx.values import Known, Tensor, Value
+from weft.frontends.onnx.scope import NameScope
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Value
 from weft.ir.types import TensorType
 
 
@@ -56,7 +56,7 @@ class Request:
     outputs: tuple[str, ...]
     name: str
     where: str
-    scope: Scope
+    scope: NameScope
 
     def has(self, position: int) -> bool:
         """Whether an input is present."""
@@ -75,18 +75,18 @@ class Request:
 
     def type_of(self, value: Value) -> TensorType:
         """Type of a value that must be a tensor."""
-        if isinstance(value, Tensor | Known):
+        if isinstance(value, KnownTensor | KnownValue):
             return value.type
         raise self.error("an input must be a tensor", got=f"a {type(value).__name__}")
 
-    def known(self, position: int) -> Known | None:
+    def known(self, position: int) -> KnownValue | None:
         """An input if it is known, ``None`` if it is absent; an error if it is computed."""
         if not self.has(position):
             return None
         value = self.inputs[position]
-        if isinstance(value, Known):
+        if isinstance(value, KnownValue):
             return value
-        if isinstance(value, Tensor):
+        if isinstance(value, KnownTensor):
             name = self.names[min(position, len(self.names) - 1)]
             raise NeedsValue(self.op, name, value.name, self.where)
         raise self.error("an input must be a tensor", got=f"a {type(value).__name__}")

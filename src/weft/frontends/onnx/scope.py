@@ -8,7 +8,7 @@ from types import MappingProxyType
 from onnx import AttributeProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.values import Known, Listed, Tensor, Value
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Listed, Value
 from weft.ops.build import GraphBuilder
 
 NO_BINDINGS: Mapping[str, AttributeProto] = MappingProxyType({})
@@ -28,8 +28,8 @@ class Frame:
     def __init__(self, builder: GraphBuilder, reserved: frozenset[str] = frozenset()) -> None:
         self.builder = builder
         self.reserved = reserved
-        self.captured: dict[str, tuple[Tensor, Tensor]] = {}
-        self._constants: dict[int, tuple[Known, str]] = {}
+        self.captured: dict[str, tuple[KnownTensor, KnownTensor]] = {}
+        self._constants: dict[int, tuple[KnownValue, str]] = {}
 
     def free(self, wish: str) -> str:
         """A name that is not reserved; the builder sees to the rest."""
@@ -37,7 +37,7 @@ class Frame:
             wish += "_"
         return wish
 
-    def constant(self, value: Known, wish: str = "") -> str:
+    def constant(self, value: KnownValue, wish: str = "") -> str:
         """The name of a constant in the graph, which is added at first use."""
         if not value.fixed:
             raise UserError(
@@ -55,9 +55,9 @@ class Frame:
     def capture(self, outer: Value) -> Value:
         """A value of the surrounding graph, as an input of this one."""
         match outer:
-            case Tensor(name, type):
+            case KnownTensor(name, type):
                 if name not in self.captured:
-                    inner = Tensor(self.builder.input(name, type), type)
+                    inner = KnownTensor(self.builder.input(name, type), type)
                     self.captured[name] = (outer, inner)
                 return self.captured[name][1]
             case Listed(items):
@@ -66,7 +66,7 @@ class Frame:
                 return outer
 
 
-class Scope:
+class NameScope:
     """Values by their ONNX names.
 
     Args:
@@ -85,7 +85,7 @@ class Scope:
         frame: Frame,
         opsets: Mapping[str, int],
         *,
-        parent: Scope | None = None,
+        parent: NameScope | None = None,
         prefix: str = "",
         bindings: Mapping[str, AttributeProto] = NO_BINDINGS,
         depth: int = 0,

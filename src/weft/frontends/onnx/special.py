@@ -17,7 +17,7 @@ from weft.frontends.onnx.gradient import gradient
 from weft.frontends.onnx.importer import Importer, Special
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
-from weft.frontends.onnx.values import Known, Listed, Nothing, Tensor, Value, known
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Listed, Nothing, Value, known
 from weft.ir.types import Dim
 
 # --- constants and shapes -----------------------------------------------------------------------
@@ -54,7 +54,7 @@ def _shape(request: Request, importer: Importer) -> tuple[Value, ...]:
 def _size(request: Request, importer: Importer) -> tuple[Value, ...]:
     shape = importer.symbols.shape(request.type(0).shape)
     sizes = (np.asarray(np.prod(each, dtype=np.int64)) for each in shape.samples)
-    return (Known(tuple(sizes), "size"),)
+    return (KnownValue(tuple(sizes), "size"),)
 
 
 # --- sequences ----------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _identity(request: Request, importer: Importer) -> tuple[Value, ...] | None:
     value = request.inputs[0] if request.inputs else None
     if value is None:
         return (Nothing(),)
-    return None if isinstance(value, Tensor | Known) else (value,)
+    return None if isinstance(value, KnownTensor | KnownValue) else (value,)
 
 
 SPECIAL: Mapping[str, Special] = MappingProxyType(

@@ -1,7 +1,7 @@
 """What a value of an ONNX model is while the graph is built.
 
 Most are tensors that the graph will compute.  Shape arithmetic is carried out on the way:
-its values are ``Known``.  Where a size depends on a symbolic batch, a known value holds
+its values are ``KnownValue``.  Where a size depends on a symbolic batch, a known value holds
 one array for each of a few sample sizes of the batch; a number that is the same in all
 samples is that number, one that follows the samples is the batch itself.  So every op's
 reference does shape arithmetic, with no algebra and no second set of rules.
@@ -29,7 +29,7 @@ def samples_of(place: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class KnownTensor:
     """A value of the graph under construction, computed when it runs."""
 
     name: str
@@ -37,7 +37,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownValue:
     """A value known now.
 
     Attributes:
@@ -85,22 +85,22 @@ class Unknown:
     """The output of a node that was refused."""
 
 
-Value: TypeAlias = Tensor | Known | Listed | Nothing | Unknown
+Value: TypeAlias = KnownTensor | KnownValue | Listed | Nothing | Unknown
 
 
-def known(array: np.ndarray, name: str = "constant") -> Known:
+def known(array: np.ndarray, name: str = "constant") -> KnownValue:
     """A value that is the same for every batch."""
-    return Known((array,), name)
+    return KnownValue((array,), name)
 
 
-def merged(samples: Sequence[np.ndarray], name: str) -> Known | None:
+def merged(samples: Sequence[np.ndarray], name: str) -> KnownValue | None:
     """A value from its samples; ``None`` if its shape depends on the batch."""
     first = samples[0]
     if any(each.shape != first.shape for each in samples):
         return None
     if all(np.array_equal(each, first) for each in samples[1:]):
-        return Known((first,), name)
-    return Known(tuple(samples), name)
+        return KnownValue((first,), name)
+    return KnownValue(tuple(samples), name)
 
 
 class Symbols:
@@ -114,7 +114,7 @@ class Symbols:
         if symbol not in self._samples:
             self._samples[symbol] = samples_of(len(self._samples))
 
-    def shape(self, dims: Sequence[Dim]) -> Known:
+    def shape(self, dims: Sequence[Dim]) -> KnownValue:
         """A shape as a value."""
         rows = [
             np.array([self._size(dim, place) for dim in dims], np.int64) for place in range(SAMPLES)
@@ -130,7 +130,7 @@ class Symbols:
     def _size(self, dim: Dim, place: int) -> int:
         return self._samples[dim][place] if isinstance(dim, Symbol) else dim
 
-    def dims(self, value: Known) -> tuple[Dim, ...] | None:
+    def dims(self, value: KnownValue) -> tuple[Dim, ...] | None:
         """The elements as dimensions; ``None`` if one is neither number nor symbol."""
         columns = zip(*(each.reshape(-1).tolist() for each in value.samples), strict=True)
         found = [self._dim(column) for column in columns]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from weft.codegen import tree as c
 from weft.codegen.naming import STORAGE
-from weft.codegen.value import INT_LIMITS, KINDS, Value, as_kind, known
+from weft.codegen.value import INT_LIMITS, KINDS, CValue, as_kind, known
 from weft.dtypes import DType
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*"}
 
 
-def narrowed(value: Value, dtype: DType) -> Value:
+def narrowed(value: CValue, dtype: DType) -> CValue:
     """A value brought into an integer type, modulo its width."""
     kind = KINDS[dtype]
     if value.within(dtype.limits):
         if value.promoted == kind or (dtype is DType.I64 and value.promoted == "int"):
             return value
         return as_kind(kind, value)
-    return Value(c.Cast(STORAGE[dtype], value.node), STORAGE[dtype], *dtype.limits)
+    return CValue(c.CCast(STORAGE[dtype], value.node), STORAGE[dtype], *dtype.limits)
 
 
-def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
+def integer_binary(op: str, lhs: CValue, rhs: CValue, dtype: DType) -> CValue:
     """``add``, ``sub`` or ``mul`` of two integers of a type."""
     low, high = _range(op, lhs, rhs)
     narrow = lhs.promoted == rhs.promoted == "int" and INT_LIMITS[0] <= low <= high <= INT_LIMITS[1]
@@ -39,32 +39,32 @@ def integer_binary(op: str, lhs: Value, rhs: Value, dtype: DType) -> Value:
     if KINDS[dtype] == kind:
         inside = least <= low and high <= most
         return result._replace(low=low, high=high) if inside else result
-    return Value(c.Cast(STORAGE[dtype], result.node), STORAGE[dtype], least, most)
+    return CValue(c.CCast(STORAGE[dtype], result.node), STORAGE[dtype], least, most)
 
 
-def wrapped_negative(x: Value, dtype: DType) -> Value:
+def wrapped_negative(x: CValue, dtype: DType) -> CValue:
     """``-x``, modulo the width of the type."""
     if x.promoted == "int" and x.low > INT_LIMITS[0] and dtype not in (DType.U32, DType.U64):
-        return narrowed(Value(c.Unary("-", x.node), "int", -x.high, -x.low), dtype)
+        return narrowed(CValue(c.CUnary("-", x.node), "int", -x.high, -x.low), dtype)
     return integer_binary("sub", known(0), x, dtype)
 
 
-def inverted(x: Value, dtype: DType) -> Value:
+def inverted(x: CValue, dtype: DType) -> CValue:
     """All bits of ``x`` flipped."""
     kind = KINDS[dtype]
     if kind.startswith("u"):
-        return Value(c.Unary("~", as_kind(kind, x).node), kind, *dtype.limits)
+        return CValue(c.CUnary("~", as_kind(kind, x).node), kind, *dtype.limits)
     ones = dtype.limits[1] if not dtype.is_signed else -1
     held = as_kind(kind, x) if dtype is DType.I64 and x.promoted != "int" else x
-    node = c.Binary("-", c.Number(str(ones), c.PRIMARY if ones >= 0 else c.NEGATIVE), held.node)
-    return Value(node, held.promoted, ones - x.high, ones - x.low)
+    node = c.CBinary("-", c.CNumber(str(ones), c.PRIMARY if ones >= 0 else c.NEGATIVE), held.node)
+    return CValue(node, held.promoted, ones - x.high, ones - x.low)
 
 
-def _apply(op: str, lhs: Value, rhs: Value, kind: str, low: int, high: int) -> Value:
-    return Value(c.Binary(_SYMBOLS[op], lhs.node, rhs.node), kind, low, high)
+def _apply(op: str, lhs: CValue, rhs: CValue, kind: str, low: int, high: int) -> CValue:
+    return CValue(c.CBinary(_SYMBOLS[op], lhs.node, rhs.node), kind, low, high)
 
 
-def _range(op: str, lhs: Value, rhs: Value) -> tuple[int, int]:
+def _range(op: str, lhs: CValue, rhs: CValue) -> tuple[int, int]:
     if op == "add":
         return lhs.low + rhs.low, lhs.high + rhs.high
     if op == "sub":

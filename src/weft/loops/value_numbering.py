@@ -44,7 +44,7 @@ class Numbering:
         return visit(expr)[0]
 
 
-class Known:
+class ValueNumbers:
     """Expressions, equal ones taken as one, that are replaced by loads."""
 
     def __init__(self) -> None:

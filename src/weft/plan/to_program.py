@@ -22,7 +22,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_expr, map_stmts, rename_buffers
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
 from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
@@ -32,15 +32,15 @@ from weft.plan.program import (
     Advance,
     CallStep,
     ExternFunction,
+    FormalParameter,
     Function,
-    Parameter,
     Port,
     Preparation,
     Program,
+    ProgramStep,
     Region,
     Repeat,
     State,
-    Step,
 )
 from weft.plan.roles import operand_roles, parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
@@ -231,8 +231,8 @@ class _Scope:
         """What nodes are called in comments."""
         return names_of(self.plan.graph)
 
-    def steps(self) -> tuple[Step, ...]:
-        found: list[Step] = []
+    def steps(self) -> tuple[ProgramStep, ...]:
+        found: list[ProgramStep] = []
         for place, step in enumerate(self.plan.steps):
             match step:
                 case PlannedStep(Group() as group, Implementation(outside=Outside() as called)):
@@ -315,14 +315,14 @@ class _Scope:
         """The call of a library for a group."""
         types, body = self.plan.types, called.body
         parameters = [
-            Parameter(f"in{number}", types[operand.value].dtype, False)
+            FormalParameter(f"in{number}", types[operand.value].dtype, False)
             for number, operand in enumerate(called.operands)
         ]
         arguments = list(map(self.argument, called.operands))
         if body.scratch_bytes:
-            parameters.append(Parameter("scratch", DType.U8, True))
+            parameters.append(FormalParameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
-        parameters.append(Parameter("out", group.type.dtype, True))
+        parameters.append(FormalParameter("out", group.type.dtype, True))
         arguments.append(self.address(group.value))
         name = self.lowering.function(
             _extern(function_name(group), parameters, body),
@@ -332,16 +332,16 @@ class _Scope:
         return CallStep(name, tuple(arguments), provenance(group, self.names))
 
     def extern_step(self, place: int, node: Node, body: ExternBody) -> CallStep:
-        parameters: list[Parameter] = []
+        parameters: list[FormalParameter] = []
         arguments: list[Address] = []
         for values, prefix, writes in ((node.inputs, "in", False), (node.outputs, "out", True)):
             for number, value in enumerate(values):
                 if value:
                     dtype = self.plan.types[value].dtype
-                    parameters.append(Parameter(f"{prefix}{number}", dtype, writes))
+                    parameters.append(FormalParameter(f"{prefix}{number}", dtype, writes))
                     arguments.append(self.address(value))
         if body.scratch_bytes:
-            parameters.append(Parameter("scratch", DType.U8, True))
+            parameters.append(FormalParameter("scratch", DType.U8, True))
             arguments.append(Address(Region.ARENA, "", self.scratch(place)))
         function = _extern(words(node.op), parameters, body)
         types = ", ".join(str(self.plan.types[value]) for value in node.inputs if value)
@@ -352,7 +352,7 @@ class _Scope:
 
     # --- scans ------------------------------------------------------------------------
 
-    def scan_steps(self, place: int, node: Node, body: Plan) -> tuple[Step, ...]:
+    def scan_steps(self, place: int, node: Node, body: Plan) -> tuple[ProgramStep, ...]:
         """A loop over the body's steps, between copies of the states."""
         scan = scan_of(node, body.graph, self.plan.types)
         var = self.lowering.variable()
@@ -396,7 +396,7 @@ class _Scope:
         return replace(base, offset=base.offset + first, advances=advances)
 
 
-def _extern(name: str, parameters: Sequence[Parameter], body: ExternBody) -> ExternFunction:
+def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) -> ExternFunction:
     """A function whose C is given."""
     return ExternFunction(
         name, tuple(parameters), body.body, body.stack_bytes, body.foreign, body.prepare

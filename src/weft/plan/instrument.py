@@ -17,8 +17,8 @@ from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, For, Kernel, Load, Stmt, Store, Var
 from weft.plan.plan import Plan, PlannedStep
-from weft.plan.program import Address, CallStep, Port, Program, Region, Repeat, Step
-from weft.plan.strides import View
+from weft.plan.program import Address, CallStep, Port, Program, ProgramStep, Region, Repeat
+from weft.plan.strides import StridedView
 
 # Of every copy from the start of the output, which is made of 64-bit numbers.
 _ALIGNMENT = 64
@@ -64,7 +64,7 @@ class Tapped:
         return found | {each.value: each.read(outputs[-1]) for each in self.taps}
 
 
-def _gather(name: str, type: TensorType, view: View) -> Kernel:
+def _gather(name: str, type: TensorType, view: StridedView) -> Kernel:
     """Copies a view of memory to a packed tensor."""
     shape = type.dims
     index = tuple(Var(f"i{axis}") for axis in range(len(shape)))
@@ -89,7 +89,7 @@ def _address(plan: Plan, value: str) -> Address:
     return Address(root.region, root.value, offset)
 
 
-def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Sequence[Step]]]:
+def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Sequence[ProgramStep]]]:
     """The steps of the program that each step of the plan became."""
     steps = iter(program.steps)
     for planned in plan.steps:
@@ -110,7 +110,7 @@ def tap(plan: Plan, program: Program, values: Collection[str]) -> Tapped:
     """
     taken = {function.name for function in program.functions}
     copies: dict[tuple[TensorType, tuple[int, ...]], Kernel] = {}
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     taps: list[Tap] = []
     size = 0
     ports = {port.name for port in program.outputs}

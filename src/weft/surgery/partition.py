@@ -18,7 +18,7 @@ from weft.ir.types import Symbol, TensorType
 
 
 @dataclass(frozen=True)
-class Cut:
+class Partition:
     """Two graphs that together compute what one did.
 
     Attributes:
@@ -30,7 +30,7 @@ class Cut:
     back: Graph
 
 
-def split(graph: Graph, at: Sequence[str]) -> Cut:
+def split(graph: Graph, at: Sequence[str]) -> Partition:
     """Cut a graph at values.
 
     Args:
@@ -74,7 +74,7 @@ def split(graph: Graph, at: Sequence[str]) -> Cut:
     front = extract(graph, front_inputs, [*at, *early])
     back = extract(graph, inputs, late)
     note = f"at {listed(at)}"
-    return Cut(
+    return Partition(
         noted(changed(front, name=f"{graph.name}_front", history=graph.history), "split", note),
         noted(changed(back, name=f"{graph.name}_back", history=graph.history), "split", note),
     )

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from weft.errors import UserError
 from weft.ir.graph import Node
-from weft.match.program import ANYWHERE, LookStep, Place, Program, Step
-from weft.match.view import View
+from weft.match.program import ANYWHERE, LookStep, Place, QueryProgram, Step
+from weft.match.view import QueryableGraph
 
 Bindings: TypeAlias = Mapping[str, str]
 
 
-class Entry(NamedTuple):
+class SearchEntry(NamedTuple):
     """What was found on the way: a node, or what a round of a repetition bound.
 
     Attributes:
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     value: str = ""
 
 
-Entries: TypeAlias = "tuple[Entry, Entries] | None"
+Entries: TypeAlias = "tuple[SearchEntry, Entries] | None"
 """A list of entries that shares what follows the first with others."""
 Agenda: TypeAlias = "tuple[Step, Place, str | None, Agenda] | None"
 """What is left to do: a step, its place, whose operand it is, and what comes then."""
@@ -150,7 +150,11 @@ class Budget:
 
     @staticmethod
     def of(
-        view: View, program: Program, *, greedy: bool = False, deadline: Deadline | None = None
+        view: QueryableGraph,
+        program: QueryProgram,
+        *,
+        greedy: bool = False,
+        deadline: Deadline | None = None,
     ) -> Budget:
         """What a graph and a query of these sizes get."""
         count = len(view.nodes)
@@ -211,8 +215,8 @@ class Kinds:
         budget: how much may be tried.
     """
 
-    view: View
-    program: Program
+    view: QueryableGraph
+    program: QueryProgram
     distinguish: Distinguish
     budget: Budget
 
@@ -298,20 +302,20 @@ def _items(bound: Bindings) -> frozenset[tuple[str, str]]:
     return frozenset(bound.items())
 
 
-def entries_in(entries: Entries) -> Iterator[Entry]:
+def entries_in(entries: Entries) -> Iterator[SearchEntry]:
     """The entries of a list."""
     while entries is not None:
         yield entries[0]
         entries = entries[1]
 
 
-def entries_of(found: Found) -> tuple[Entry, ...]:
+def entries_of(found: Found) -> tuple[SearchEntry, ...]:
     """What a search found, in the order of the steps."""
     before = reversed(list(entries_in(found.before)))
     return (*before, *entries_in(found.rest.entries if found.rest else None))
 
 
-def summary(entries: Iterable[Entry]) -> tuple[str, frozenset[str], int]:
+def summary(entries: Iterable[SearchEntry]) -> tuple[str, frozenset[str], int]:
     """The first node of a match if it is among them, the fixed ones, and how many there are."""
     start, fixed, count = "", set[str](), 0
     for entry in entries:

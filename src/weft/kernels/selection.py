@@ -13,18 +13,18 @@ from typing import TypeAlias
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative
+from weft.kernels.explain import answers
 from weft.kernels.generator import Generator
 from weft.kernels.generators import GENERATORS, checked_libraries
 from weft.kernels.key import layer_key
-from weft.kernels.offers import answers
 from weft.kernels.prepare import prepare
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.plan.choice import Answer, Measured, Reason
+from weft.plan.fusion import Group
 from weft.plan.given import Kernels
-from weft.plan.group import Group
 from weft.plan.implementation import Constants, Implement, Implementation
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.text import StepText, refused
 from weft.plugins import Plugin, called
 from weft.targets.target import Target
@@ -230,7 +230,7 @@ def implementer(
     def implement(
         name: str,
         group: Group,
-        views: Mapping[str, View],
+        views: Mapping[str, StridedView],
         types: Mapping[str, TensorType],
         constants: Constants,
     ) -> Implementation:
@@ -257,7 +257,7 @@ def named_implementer(
         def implement(
             name: str,
             group: Group,
-            views: Mapping[str, View],
+            views: Mapping[str, StridedView],
             types: Mapping[str, TensorType],
             constants: Constants,
         ) -> Implementation:

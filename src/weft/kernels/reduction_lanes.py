@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.cell import Cell
 from weft.kernels.contraction import Contraction
+from weft.kernels.microkernel import Microkernel
 from weft.kernels.task import LOOP_NAMES, Task
-from weft.kernels.tiling import Block
+from weft.kernels.tiling import LaneBlock
 from weft.kernels.writer import LANE, integer, plus, times, with_locals
 from weft.loops.affine import affine
 from weft.loops.definition import COMBINE, Compute, neutral
@@ -43,7 +43,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import (
-    Names,
+    FreshNames,
     bound_vars,
     dtype_of,
     free_vars,
@@ -113,7 +113,7 @@ def single_lane(task: Task) -> Task | None:
     weight = found.pop()
     if free_vars(weight) & axes or sum(each.buffer == weight.buffer for each in _loads(task)) > 1:
         return None
-    lane = Axis(Names(axes | bound_vars(task.compute.value) | LOOP_NAMES)("only"), 1)
+    lane = Axis(FreshNames(axes | bound_vars(task.compute.value) | LOOP_NAMES)("only"), 1)
     wider = replace(weight, index=(Var(lane.var), *weight.index))
     value = map_expr(task.compute.value, lambda node: wider if node == weight else node)
     inputs = tuple(
@@ -132,7 +132,7 @@ def _loads(task: Task) -> set[Load]:
     return set(loads(task.compute.value))
 
 
-def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[Block]:
+def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[LaneBlock]:
     """Blocks of the lanes that fill no vector, at most so many deep vectors in each.
 
     A single full vector before them is made deep, too: alone it would need a load for every
@@ -146,16 +146,16 @@ def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[Block]:
     if vectors >= depth * len(_widths(rest, lanes)):
         return []
     small, larger = divmod(vectors, -(-vectors // most))
-    found: list[Block] = []
+    found: list[LaneBlock] = []
     start = extent - rest
     while start < extent:
         count = min(width * (small + (len(found) < larger)), extent - start)
-        found.append(Block(start, 1, _widths(count, width), depth))
+        found.append(LaneBlock(start, 1, _widths(count, width), depth))
         start += count
     return found
 
 
-def vectors_of(block: Block, lanes: int) -> int:
+def vectors_of(block: LaneBlock, lanes: int) -> int:
     """How many vectors of products a block has at every position."""
     return len(block.widths) if block.depth == 1 else -(-block.width * block.depth // lanes)
 
@@ -171,7 +171,7 @@ def _widths(extent: int, most: int) -> tuple[int, ...]:
 
 
 @dataclass
-class Deep(Cell):
+class Deep(Microkernel):
     """The statements of one register tile of deep vectors.
 
     Attributes:
@@ -186,7 +186,7 @@ class Deep(Cell):
         assert axis is not None
         whole = axis.extent // self.block.depth
         parts = replace(self, spans={axis.var: (0, whole)})
-        left = Cell(
+        left = Microkernel(
             self.parts,
             replace(self.block, depth=1),
             self.first,

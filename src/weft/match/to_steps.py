@@ -14,10 +14,10 @@ from weft.match.pattern import (
     Link,
     Look,
     NodePattern,
-    Number,
     Other,
-    Part,
-    Repeat,
+    PatternNumber,
+    PatternPart,
+    PatternRepeat,
     Sequence,
     Statement,
     ValuePattern,
@@ -41,11 +41,11 @@ from weft.match.program import (
     Test,
     ValueStep,
 )
-from weft.match.resolve import Scopes
+from weft.match.resolve import QueryScopes
 from weft.ops.table import OPS
 
 
-class Lowering:
+class StepLowering:
     """Makes the steps of expressions.
 
     Args:
@@ -58,7 +58,7 @@ class Lowering:
     def __init__(
         self,
         text: str,
-        scopes: Scopes,
+        scopes: QueryScopes,
         conditions: Conditions,
         certain: Mapping[str, NodePattern],
     ) -> None:
@@ -114,7 +114,7 @@ class Lowering:
         match expression:
             case ValuePattern():
                 return self.value(expression, after, forward, fixed)
-            case Number(value):
+            case PatternNumber(value):
                 return NumberStep(value, after, after.names)
             case NodePattern() | Other():
                 return self.node(expression, after, forward, fixed, outputs, rest)
@@ -125,14 +125,14 @@ class Lowering:
             case Either(options):
                 steps = [self.step(e, after, forward, fixed, outputs, rest) for e in options]
                 return self.split(tuple(steps))
-            case Repeat():
+            case PatternRepeat():
                 return self.repeat(expression, after, forward)
             case Look(body, ahead, negative):
                 inner = self.step(body, DONE, ahead, False)
                 shared = self.scopes.shared.get(id(expression), ())
                 names = after.names | frozenset(shared)
                 return LookStep(inner, negative, shared, after, names)
-            case Part(name):
+            case PatternPart(name):
                 raise self.error(expression.at, f"there is no sub-pattern {name}")
             case _:
                 assert_never(expression)
@@ -155,7 +155,7 @@ class Lowering:
             after = self.step(parts[place], after, forward, fixed, named, rest)
         return after
 
-    def repeat(self, expression: Repeat, after: Step, forward: bool) -> Step:
+    def repeat(self, expression: PatternRepeat, after: Step, forward: bool) -> Step:
         """A choice, or a loop."""
         if (expression.least, expression.most) == (0, 1):
             taken = self.step(expression.body, after, forward, False)

@@ -24,9 +24,8 @@ from weft.kernels.generator import Generator
 from weft.kernels.passes import is_costly, step_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import Block, blocks_of
+from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import LANE, integer, nested, plus, spans, times, vector, with_locals
-from weft.loops.arithmetic import HALVES
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -35,13 +34,14 @@ from weft.loops.nodes import (
     Conversion,
     Expr,
     Kernel,
-    Kind,
     Load,
+    LoopKind,
     Select,
     Stmt,
     Store,
     Var,
 )
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import children, dtype_of, map_expr, reduces, substitute
 from weft.plan.implementation import Implementation, Operand
@@ -124,11 +124,11 @@ def _plain(task: Task, lanes: int) -> tuple[Stmt, ...]:
     costly = is_costly(task.compute.value, frozenset((last.var,)))
     blocks = blocks_of(last.extent, lanes, 1 if costly else VECTORS)
     # Threads share perfect nests of loops only.
-    kind = Kind.PARALLEL if len(blocks) == 1 or not outer else Kind.SERIAL
+    kind = LoopKind.PARALLEL if len(blocks) == 1 or not outer else LoopKind.SERIAL
     inner = tuple(
         spans(blocks, lambda _, width, first: [_stored(task, {last.var: first}, width)], kind)
     )
-    return nested(outer, inner, Kind.PARALLEL)
+    return nested(outer, inner, LoopKind.PARALLEL)
 
 
 def _stored(task: Task, first: Mapping[str, Expr], width: int) -> Stmt:
@@ -198,25 +198,25 @@ def _turning(task: Task, across: _Across, lanes: int) -> tuple[Stmt, ...]:
     return tuple(found)
 
 
-def _pieces(extent: int, lanes: int) -> Iterator[Block]:
+def _pieces(extent: int, lanes: int) -> Iterator[LaneBlock]:
     """Blocks of one vector each."""
     for block in blocks_of(extent, lanes, 1):
         start = block.start
         for width in block.widths:
-            yield Block(start, block.count, (width,))
+            yield LaneBlock(start, block.count, (width,))
             start += width
 
 
-def _parts(extent: int, size: int) -> Iterator[Block]:
+def _parts(extent: int, size: int) -> Iterator[LaneBlock]:
     """Runs of a size, and what is left one by one."""
     count, rest = divmod(extent, size)
     if count:
-        yield Block(0, count, (size,))
+        yield LaneBlock(0, count, (size,))
     if rest:
-        yield Block(extent - rest, rest, (1,))
+        yield LaneBlock(extent - rest, rest, (1,))
 
 
-def _blocks(task: Task, across: _Across, block: Block, part: Block) -> tuple[Stmt, ...]:
+def _blocks(task: Task, across: _Across, block: LaneBlock, part: LaneBlock) -> tuple[Stmt, ...]:
     """The loops over blocks of the same shape."""
     last = task.compute.axes[-1]
     first = {
@@ -230,7 +230,7 @@ def _blocks(task: Task, across: _Across, block: Block, part: Block) -> tuple[Stm
     loops = [
         Axis(_OUTER, part.count) if axis == across.axis else axis for axis in task.compute.axes[:-1]
     ]
-    return nested([*loops, Axis(_INNER, block.count)], body, Kind.PARALLEL)
+    return nested([*loops, Axis(_INNER, block.count)], body, LoopKind.PARALLEL)
 
 
 def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) -> tuple[Stmt, ...]:

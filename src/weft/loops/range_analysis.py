@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.dtypes import DType
-from weft.loops.affine import Affine, Forms
+from weft.loops.affine import AffineForm, Forms
 from weft.loops.intervals import OPERATIONS, Interval
 from weft.loops.nodes import COMPARISONS, Binary, Cast, Const, Expr, Select, Unary, Var
 from weft.loops.walk import dtype_of
@@ -24,7 +24,7 @@ _DEPTH = 4
 _NESTED = 2
 
 
-class Linear(NamedTuple):
+class LinearForm(NamedTuple):
     """A fact: ``low <= sum(coefficient * atom) <= high``, computed without wrapping."""
 
     terms: dict[Expr, int]
@@ -58,12 +58,12 @@ class Knowledge(ABC):
 
     def __init__(self) -> None:
         self._atoms: dict[Expr, Interval] = {}
-        self._linear: tuple[Linear, ...] = ()
+        self._linear: tuple[LinearForm, ...] = ()
         # Remembered by identity; the expression is kept so that its identity stays its own.
         self._memo: dict[int, tuple[Expr, Interval]] = {}
         self._atom_memo: dict[int, tuple[Expr, Interval]] = {}
         self.form = Forms()
-        self.forms: dict[int, tuple[Expr, Affine]] = {}
+        self.forms: dict[int, tuple[Expr, AffineForm]] = {}
         self.simplified: dict[int, tuple[Expr, object]] = {}
         self.checked: dict[int, Expr] = {}
         self.impossible: bool = False
@@ -124,7 +124,9 @@ class Knowledge(ABC):
             case _:
                 return None
 
-    def compare(self, op: str, left: Affine, right: Affine, limits: Interval) -> bool | None:
+    def compare(
+        self, op: str, left: AffineForm, right: AffineForm, limits: Interval
+    ) -> bool | None:
         """Decides a comparison of two integers of one type, if the facts do."""
         if not (self._within(left, *limits) and self._within(right, *limits)):
             return None
@@ -143,29 +145,31 @@ class Knowledge(ABC):
             case _:
                 return False if low == high == 0 else (True if low > 0 or high < 0 else None)
 
-    def bounds(self, form: Affine) -> Interval:
+    def bounds(self, form: AffineForm) -> Interval:
         """The interval of an affine form, computed without wrapping."""
         if len(form.terms) < 2:
             return self._sum(form.terms, form.const)
         facts = (*self._quotients(form.terms), *self._linear)
         return self._combine(form.terms, form.const, facts, _DEPTH)
 
-    def _quotients(self, terms: Mapping[Expr, int]) -> list[Linear]:
+    def _quotients(self, terms: Mapping[Expr, int]) -> list[LinearForm]:
         """``e - d + 1 <= d * (e // d) <= e`` of the quotients of a sum that are so scaled."""
-        found: list[Linear] = []
+        found: list[LinearForm] = []
         for atom, coefficient in terms.items():
             parts = self._by_constant(atom, "floordiv")
             if parts is not None and coefficient % parts[1] == 0:
                 dividend, divisor = parts
-                between = Affine({atom: divisor}, 0).plus(Affine(dividend.terms, 0), -1)
-                found.append(Linear(between.terms, dividend.const - divisor + 1, dividend.const))
+                between = AffineForm({atom: divisor}, 0).plus(AffineForm(dividend.terms, 0), -1)
+                found.append(
+                    LinearForm(between.terms, dividend.const - divisor + 1, dividend.const)
+                )
         return found
 
-    def fits(self, form: Affine, limits: Interval = _I64) -> bool:
+    def fits(self, form: AffineForm, limits: Interval = _I64) -> bool:
         """Whether an affine form stays in its type when computed without wrapping."""
         return self._within(form, *limits)
 
-    def _within(self, form: Affine, least: int, most: int) -> bool:
+    def _within(self, form: AffineForm, least: int, most: int) -> bool:
         low, high = self._sum(form.terms, form.const)
         if least <= low and high <= most:
             return True
@@ -185,7 +189,7 @@ class Knowledge(ABC):
         return (low, high)
 
     def _combine(
-        self, terms: dict[Expr, int], const: int, facts: Sequence[Linear], depth: int
+        self, terms: dict[Expr, int], const: int, facts: Sequence[LinearForm], depth: int
     ) -> Interval:
         """Bounds a sum by what is known of parts of it."""
         low, high = self._sum(terms, const)
@@ -195,7 +199,7 @@ class Knowledge(ABC):
             factor = _factor(terms, fact.terms)
             if factor == 0:
                 continue
-            rest = Affine(terms, const).plus(Affine(fact.terms, 0), -factor)
+            rest = AffineForm(terms, const).plus(AffineForm(fact.terms, 0), -factor)
             if len(rest.terms) > len(terms):
                 continue
             below, above = self._combine(rest.terms, const, facts[place + 1 :], depth - 1)
@@ -263,7 +267,7 @@ class Knowledge(ABC):
             return dtype_of(then).limits
         return _hull(reached)
 
-    def _by_constant(self, atom: Expr, op: str) -> tuple[Affine, int] | None:
+    def _by_constant(self, atom: Expr, op: str) -> tuple[AffineForm, int] | None:
         """Dividend and divisor of a division by a positive constant, if nothing wraps in it."""
         match atom:
             case Binary(found, lhs, Const(value, DType.I64)) if found == op and value > 0:

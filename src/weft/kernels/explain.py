@@ -9,13 +9,13 @@ from math import isfinite
 from weft.kernels.alternatives import Alternative
 from weft.kernels.refusal import Refusal
 from weft.plan.choice import Answer, Offered
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.plan import Plan
 from weft.screen import Screen, Shown
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Layer(Shown):
+class ExplainedLayer(Shown):
     """A group of nodes that one kernel computes, and its alternatives.
 
     Attributes:
@@ -90,20 +90,20 @@ def answers(
     return tuple(found)
 
 
-def layers_of(plan: Plan, node: str = "") -> list[Layer]:
+def layers_of(plan: Plan, node: str = "") -> list[ExplainedLayer]:
     """The layers of a plan in order of execution, with the alternatives for each.
 
     Args:
         plan: of a network.
         node: only layers that this node, of the graph or of its source, is in.
     """
-    found: list[Layer] = []
+    found: list[ExplainedLayer] = []
     for step in plan.steps:
         made, stages = step.implementation, step.stages
         for work, each in stages or ((step.work, made),):
             nodes = work.nodes if isinstance(work, Group) else step.nodes
             name = work.value if isinstance(work, Group) else step.writes[0]
-            layer = Layer(
+            layer = ExplainedLayer(
                 name=name,
                 type=str(plan.types[name]),
                 ops=tuple(each.op for each in nodes),

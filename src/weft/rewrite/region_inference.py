@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from weft.errors import UserError
-from weft.ops.region_inference import Span
+from weft.ops.region_inference import AxisSpan
 
 
 def cuts(
     extent: int, *, parts: int | None = None, size: int | None = None, sizes: Sequence[int] = ()
-) -> tuple[Span, ...]:
+) -> tuple[AxisSpan, ...]:
     """The spans that an axis is cut into.
 
     Args:
@@ -42,7 +42,7 @@ def cuts(
     ends = [0]
     for length in lengths:
         ends.append(ends[-1] + length)
-    return tuple(Span(start, stop) for start, stop in pairwise(ends))
+    return tuple(AxisSpan(start, stop) for start, stop in pairwise(ends))
 
 
 def _given(parts: int | None, size: int | None, sizes: Sequence[int]) -> str:
@@ -64,12 +64,12 @@ def _equal(extent: int, size: int) -> tuple[int, ...]:
     return (size,) * whole + ((rest,) if rest else ())
 
 
-def group_borders(spans: Sequence[Span], size: int) -> tuple[Span, ...]:
+def group_borders(spans: Sequence[AxisSpan], size: int) -> tuple[AxisSpan, ...]:
     """Spans cut where needed so that each is whole groups of ``size`` or lies in one."""
-    found: list[Span] = []
+    found: list[AxisSpan] = []
     for span in spans:
         first = -(-span.start // size) * size
         last = span.stop // size * size
         places = [span.start, span.stop, *(p for p in (first, last) if span.start < p < span.stop)]
-        found += [Span(start, stop) for start, stop in pairwise(sorted(set(places)))]
+        found += [AxisSpan(start, stop) for start, stop in pairwise(sorted(set(places)))]
     return tuple(found)

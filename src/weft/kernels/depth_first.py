@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.errors import InternalError
-from weft.kernels.links import Stage
+from weft.kernels.links import ChainStage
 from weft.kernels.tiling import blocks_of
 from weft.kernels.writer import (
     LANE,
@@ -43,16 +43,16 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
-    Kind,
     Load,
     Local,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import Names, map_expr, names_in, substitute_stmts
+from weft.loops.walk import FreshNames, map_expr, names_in, substitute_stmts
 from weft.plan.implementation import Implementation, Operand
 from weft.targets.target import Target
 
@@ -82,7 +82,7 @@ class Strip:
         return max(0, self.rows - self.advance)
 
 
-def strips_of(stages: Sequence[Stage], rows: int) -> tuple[Strip, ...]:
+def strips_of(stages: Sequence[ChainStage], rows: int) -> tuple[Strip, ...]:
     """The strips of all stages for bands of so many rows of the last one."""
     found = [Strip(rows, rows, 0)]
     for stage in reversed(stages[1:]):
@@ -135,7 +135,7 @@ class _Band:
         origin: the row where it is 0.
     """
 
-    stage: Stage
+    stage: ChainStage
     places: Mapping[str, _Place]
     by_rows: frozenset[str]
     var: str
@@ -211,7 +211,7 @@ class Bands:
 
 @dataclass
 class _Writer:
-    stages: Sequence[Stage]
+    stages: Sequence[ChainStage]
     made: Sequence[Implementation]
     bands: Bands
     target: Target
@@ -219,7 +219,7 @@ class _Writer:
     def __post_init__(self) -> None:
         self.strips = strips_of(self.stages, self.bands.rows)
         taken = {"out"}.union(*(names_in(made.kernel.body) for made in self.made))
-        self.names = Names(taken)
+        self.names = FreshNames(taken)
         self.part, self.band, self.row = map(self.names, ("part", "band", "row"))
         count = -(-self.stages[-1].rows // self.bands.rows)
         self.each = -(-count // self.bands.parts)
@@ -246,14 +246,14 @@ class _Writer:
         bands = For(self.band, integer(0), stop, tuple(body))
         inner = with_locals(buffers, (bands,))
         if self.parts > 1:
-            inner = (for_range(self.part, self.parts, inner, Kind.PARALLEL),)
+            inner = (for_range(self.part, self.parts, inner, LoopKind.PARALLEL),)
         name = self.stages[-1].task.name
         params = (*self.params, self.made[-1].kernel.params[-1])
         kernel = simplify_kernel(Kernel(name, params, inner))
         scheme = f"{BANDS}{self.bands.rows}"
         return Implementation(kernel, tuple(self.operands), scheme, stages=tuple(self.made))
 
-    def strip(self, stage: Stage, strip: Strip) -> Buffer:
+    def strip(self, stage: ChainStage, strip: Strip) -> Buffer:
         out = stage.task.output
         place = [axis.var for axis in stage.task.compute.axes].index(stage.row)
         others = (*out.shape[:place], *out.shape[place + 1 :])
@@ -316,7 +316,7 @@ class _Writer:
         return band.block(made.kernel.body, False)
 
 
-def _order(stage: Stage, buffer: Buffer) -> tuple[int, ...]:
+def _order(stage: ChainStage, buffer: Buffer) -> tuple[int, ...]:
     """The dimensions of a kernel's buffer, by those of the strip that stands for it."""
     out = stage.task.output
     rows = [axis.var for axis in stage.task.compute.axes].index(stage.row)
@@ -332,7 +332,7 @@ def _order(stage: Stage, buffer: Buffer) -> tuple[int, ...]:
     return tuple(axis for axis in found if axis is not None)
 
 
-def goes_by_rows(stage: Stage, before: Stage | None, made: Implementation) -> bool:
+def goes_by_rows(stage: ChainStage, before: ChainStage | None, made: Implementation) -> bool:
     """Whether a stage's kernel can be cut to bands: all it does is inside loops over rows.
 
     Args:
@@ -356,7 +356,7 @@ def goes_by_rows(stage: Stage, before: Stage | None, made: Implementation) -> bo
 
 
 def chained(
-    stages: Sequence[Stage], made: Sequence[Implementation], bands: Bands, target: Target
+    stages: Sequence[ChainStage], made: Sequence[Implementation], bands: Bands, target: Target
 ) -> Implementation:
     """The kernel of a chain.
 
@@ -369,7 +369,7 @@ def chained(
     return _Writer(stages, made, bands, target).write()
 
 
-def strip_bytes(stages: Sequence[Stage], strips: Sequence[Strip]) -> list[int]:
+def strip_bytes(stages: Sequence[ChainStage], strips: Sequence[Strip]) -> list[int]:
     """Bytes of the strips of all stages but the last."""
     return [
         strip.rows * prod(stage.task.output.shape) // stage.rows * stage.task.output.dtype.bytes

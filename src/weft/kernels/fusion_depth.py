@@ -16,16 +16,16 @@ from math import prod
 
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative, Sums
-from weft.kernels.bands import BANDS, Bands, chained, goes_by_rows, strip_bytes, strips_of
-from weft.kernels.links import Setting, Stage, Stages
+from weft.kernels.depth_first import BANDS, Bands, chained, goes_by_rows, strip_bytes, strips_of
+from weft.kernels.links import ChainStage, Setting, Stages
 from weft.kernels.prepare import prepare
-from weft.kernels.table import TaskChoice, alternative_named, alternatives, usual
+from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
 from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
-from weft.plan.group import Group
+from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.make import function_name
-from weft.plan.strides import View
+from weft.plan.strides import StridedView
 from weft.plan.text import BodyText, StepText, refused
 from weft.targets.target import Target
 
@@ -50,7 +50,7 @@ def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
 
     def fuse(
         groups: tuple[Group, ...],
-        views: Mapping[str, View],
+        views: Mapping[str, StridedView],
         types: Mapping[str, TensorType],
         constants: Constants,
     ) -> tuple[Fused, ...]:
@@ -71,7 +71,7 @@ def named_fuser(
 
         def fuse(
             groups: tuple[Group, ...],
-            views: Mapping[str, View],
+            views: Mapping[str, StridedView],
             types: Mapping[str, TensorType],
             constants: Constants,
         ) -> tuple[Fused, ...]:
@@ -124,7 +124,7 @@ class _Chooser:
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.setting)
-        self.offers: dict[int, tuple[Stage, tuple[Alternative, ...]]] = {}
+        self.offers: dict[int, tuple[ChainStage, tuple[Alternative, ...]]] = {}
         self.kernels: dict[int, _Made | None] = {}
 
     def best(self) -> tuple[Fused, ...]:
@@ -139,7 +139,7 @@ class _Chooser:
                     best[stop] = gain + found[0], (*before, made)
         return best[-1][1]
 
-    def ending(self, stop: int) -> Iterator[tuple[int, tuple[Stage, ...]]]:
+    def ending(self, stop: int) -> Iterator[tuple[int, tuple[ChainStage, ...]]]:
         """The parts of the chain before a place, the shortest first.
 
         Their first and their last link are too large for a core's own caches.
@@ -155,7 +155,9 @@ class _Chooser:
                 return
             yield start, stages
 
-    def fused(self, stages: tuple[Stage, ...], least: float) -> tuple[float, Implementation] | None:
+    def fused(
+        self, stages: tuple[ChainStage, ...], least: float
+    ) -> tuple[float, Implementation] | None:
         """What fusing gains, if that is worth it and more than so many cycles, and the kernel."""
         costs = [self.cost(stage) for stage in stages]
         least = max(least, WORTH * sum(costs))
@@ -174,24 +176,24 @@ class _Chooser:
         found = chained(stages, made, bands, self.setting.target)
         return gain, replace(found, choice=Settled(Reason.CHEAPEST))
 
-    def offered(self, stage: Stage) -> tuple[Alternative, ...]:
+    def offered(self, stage: ChainStage) -> tuple[Alternative, ...]:
         """The alternatives of a stage."""
         if id(stage) not in self.offers:
             self.offers[id(stage)] = stage, alternatives(stage.task)
         return self.offers[id(stage)][1]
 
-    def cost(self, stage: Stage) -> float:
+    def cost(self, stage: ChainStage) -> float:
         """Cycles that a stage takes by itself; 0 where nobody knows."""
         cost = self.offered(stage)[0].cost
         return cost if math.isfinite(cost) else 0.0
 
-    def kernel(self, stage: Stage, before: Stage | None) -> _Made | None:
+    def kernel(self, stage: ChainStage, before: ChainStage | None) -> _Made | None:
         """The best kernel of a stage whose loops go by rows."""
         if id(stage) not in self.kernels:
             self.kernels[id(stage)] = self.by_rows(stage, before)
         return self.kernels[id(stage)]
 
-    def by_rows(self, stage: Stage, before: Stage | None) -> _Made | None:
+    def by_rows(self, stage: ChainStage, before: ChainStage | None) -> _Made | None:
         least = self.cost(stage)
         # Sums in another order would make results depend on whether a chain is fused, and
         # so on the number of threads.
@@ -230,7 +232,7 @@ class _Made:
 
 
 def _best_bands(
-    stages: Sequence[Stage], costs: Sequence[float], setting: Setting
+    stages: Sequence[ChainStage], costs: Sequence[float], setting: Setting
 ) -> tuple[float, Bands]:
     """The bands that gain the most cycles, and how many."""
     rows = stages[-1].rows
@@ -253,7 +255,9 @@ def heights_of(rows: int) -> list[int]:
     return sorted(high | low)
 
 
-def _gain(stages: Sequence[Stage], bands: Bands, costs: Sequence[float], target: Target) -> float:
+def _gain(
+    stages: Sequence[ChainStage], bands: Bands, costs: Sequence[float], target: Target
+) -> float:
     """Cycles that a chain takes less than its groups one by one, all parts together."""
     rows = stages[-1].rows
     count = -(-rows // bands.rows)
@@ -285,7 +289,7 @@ def _together(costs: Sequence[float], links: Sequence[float]) -> float:
     return sum(map(max, costs, moves))
 
 
-def _weights(stage: Stage) -> int:
+def _weights(stage: ChainStage) -> int:
     """Bytes of a stage's constants."""
     task = stage.task
     return sum(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from weft.kernels.contraction import Contraction
 from weft.kernels.image_rows import next_rows
 from weft.kernels.sliding import Slide
-from weft.kernels.tiling import Block
+from weft.kernels.tiling import LaneBlock
 from weft.kernels.writer import LANE, for_lanes, integer, plus, times, with_locals
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
@@ -18,8 +18,8 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
-    Kind,
     Load,
+    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -29,7 +29,7 @@ from weft.loops.walk import dtype_of, map_expr, substitute
 
 
 @dataclass
-class Cell:
+class Microkernel:
     """The statements of one register tile.
 
     Attributes:
@@ -45,7 +45,7 @@ class Cell:
     """
 
     parts: Contraction
-    block: Block
+    block: LaneBlock
     first: Expr
     number: Expr
     weight: str
@@ -80,7 +80,7 @@ class Cell:
 
     def over(self, first: int, stop: int, body: tuple[Stmt, ...]) -> Stmt:
         """A loop over some positions: unrolled if that keeps the tile in registers."""
-        kind = Kind.UNROLL if self.held else Kind.SERIAL
+        kind = LoopKind.UNROLL if self.held else LoopKind.SERIAL
         return For("p", integer(first), integer(stop), body, kind)
 
     @property
