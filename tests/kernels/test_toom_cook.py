@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from weft.kernels.toom_cook import (
     Matrix,
-    Sum,
     TransformProgram,
+    TransformSum,
     filtering,
     most_outputs,
     straight_line,
@@ -36,7 +36,7 @@ def applied(matrix: Matrix, values: list[Fraction]) -> list[Fraction]:
 def executed(program: TransformProgram, values: list[Fraction]) -> list[Fraction]:
     known = list(values)
 
-    def total(each: Sum) -> Fraction:
+    def total(each: TransformSum) -> Fraction:
         return sum((known[place] * factor for place, factor in each.terms), Fraction(0))
 
     for each in program.shared:

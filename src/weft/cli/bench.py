@@ -15,7 +15,7 @@ from weft.cli.files import random_inputs
 from weft.cli.layers import built_as, runnable, show_layers, show_limits
 from weft.cli.model import Model, model_options
 from weft.cli.options import SECONDS, json_option, options, seed_option, wide_option
-from weft.cli.output import State, say, table, working, write_json
+from weft.cli.output import CommandState, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session
 from weft.options import Options
@@ -92,7 +92,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
 @json_option
 @click.pass_obj
 def bench(
-    state: State,
+    state: CommandState,
     model: Model,
     seconds: float,
     flavours: Sequence[str],

@@ -11,7 +11,7 @@ import click
 
 from weft.cli.files import parse_bytes
 from weft.cli.options import json_option, was_given, wide_option
-from weft.cli.output import State, table, write_json
+from weft.cli.output import CommandState, table, write_json
 from weft.errors import UserError
 from weft.plan.report import size
 from weft.runtime.cache import Cache, CacheEntry
@@ -73,7 +73,7 @@ def _age(seconds: float) -> str:
 @wide_option
 @json_option
 @click.pass_obj
-def cache(state: State, prune: bool, keep: str) -> None:
+def cache(state: CommandState, prune: bool, keep: str) -> None:
     """Lists cached libraries and weights, least recently used first.
 
     Each entry shows the model and the options it was built for; models may share entries.

@@ -18,7 +18,7 @@ from weft.cli.options import (
     seed_option,
     wide_option,
 )
-from weft.cli.output import State, table, write_json
+from weft.cli.output import CommandState, table, write_json
 from weft.cli.tune import watched
 from weft.errors import UserError
 from weft.options import Options
@@ -43,7 +43,7 @@ from weft.recipes import parse_steps
 @json_option
 @click.pass_obj
 def campaign(
-    state: State,
+    state: CommandState,
     model: Model,
     step: Sequence[str],
     trials: int | None,

@@ -20,7 +20,7 @@ from weft.cli.options import (
     was_given,
     wide_option,
 )
-from weft.cli.output import State, say, table, working, write_json
+from weft.cli.output import CommandState, say, table, working, write_json
 from weft.errors import UserError
 from weft.explore.comparison import COSTS, Comparison, Cost
 from weft.options import Options
@@ -43,7 +43,7 @@ from weft.pictures.file import write_picture
 @json_option
 @click.pass_obj
 def compare(
-    state: State,
+    state: CommandState,
     models: Sequence[Path],
     shapes: Sequence[str],
     data: str | None,

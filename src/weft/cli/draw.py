@@ -11,7 +11,7 @@ import click
 from weft.cli.layers import profiled
 from weft.cli.model import Model, model_options
 from weft.cli.options import NEW_FILE, Function, json_option, output_option
-from weft.cli.output import State, working, write_json
+from weft.cli.output import CommandState, working, write_json
 from weft.cli.show import IMPORTED, graph_option, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -68,7 +68,7 @@ def svg_option(help: str) -> Callable[[Function], Function]:
 @json_option
 @click.pass_obj
 def draw(
-    state: State, model: Model, output: Path, after: str, width: int | None, timed: bool
+    state: CommandState, model: Model, output: Path, after: str, width: int | None, timed: bool
 ) -> None:
     """Draws MODEL: nodes coloured by kind of op, with the shapes of values.
 

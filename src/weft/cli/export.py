@@ -10,7 +10,7 @@ import click
 from weft.cli.files import gather_inputs
 from weft.cli.model import Model, model_options, state_option, with_states
 from weft.cli.options import data_argument, json_option, options, output_option
-from weft.cli.output import State, working, write_json
+from weft.cli.output import CommandState, working, write_json
 from weft.export import Toolkit
 from weft.options import Options
 from weft.plan.report import size
@@ -46,7 +46,7 @@ from weft.plan.report import size
 @json_option
 @click.pass_obj
 def export(
-    state: State,
+    state: CommandState,
     model: Model,
     options: Options,
     data: tuple[str, ...],

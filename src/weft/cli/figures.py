@@ -8,7 +8,7 @@ import click
 
 from weft.cli.model import Model, model_options
 from weft.cli.options import json_option, wide_option
-from weft.cli.output import State, say, table, working, write_json
+from weft.cli.output import CommandState, say, table, working, write_json
 from weft.ir.short_names import names_of
 from weft.plan.report import size
 from weft.plan.stats import LayerStats
@@ -42,7 +42,7 @@ def _figures(layer: LayerStats, names: Mapping[str, str]) -> tuple[str, ...]:
 @wide_option
 @json_option
 @click.pass_obj
-def stats(state: State, model: Model, raw: bool) -> None:
+def stats(state: CommandState, model: Model, raw: bool) -> None:
     """Counts operations, parameters, and bytes read, written and live for every layer of MODEL.
 
     MACs are multiply-accumulates. Intensity is arithmetic operations (two for each MAC) per byte

@@ -11,7 +11,7 @@ import numpy as np
 from weft import api
 from weft.cli.model import parse_shapes
 from weft.cli.options import json_option, options, wide_option
-from weft.cli.output import State, say, table, working, write_json
+from weft.cli.output import CommandState, say, table, working, write_json
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.short_names import names_of
@@ -78,7 +78,7 @@ def _of_op(
 @json_option
 @click.pass_obj
 def impls(
-    state: State,
+    state: CommandState,
     what: str | None,
     attributes: Sequence[str],
     dtype: str | None,
@@ -120,7 +120,7 @@ def impls(
             _layer(each, names)
 
 
-def _generators(state: State) -> None:
+def _generators(state: CommandState) -> None:
     if state.json:
         write_json(
             [

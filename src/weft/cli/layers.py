@@ -12,7 +12,7 @@ import click
 from weft.api.given import machine_of, text_of
 from weft.cli.files import random_inputs
 from weft.cli.model import Model
-from weft.cli.output import State, say, table, working, write_json
+from weft.cli.output import CommandState, say, table, working, write_json
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.errors import UserError
 from weft.ops.table import OPS
@@ -174,7 +174,7 @@ def profiled(
 
 
 def show_layers(
-    state: State,
+    state: CommandState,
     model: Model,
     options: Options,
     *,

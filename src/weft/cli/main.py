@@ -28,7 +28,7 @@ from weft.cli import (
     tune,
     verify,
 )
-from weft.cli.output import Exit, State, show_error
+from weft.cli.output import CommandState, Exit, show_error
 from weft.errors import InternalError, UserError
 
 COMMANDS = (
@@ -109,7 +109,7 @@ def _version() -> str:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Compiles neural networks into plain, dependency-free C."""
-    ctx.obj = State()
+    ctx.obj = CommandState()
 
 
 for command in COMMANDS:

@@ -44,7 +44,7 @@ class Exit(IntEnum):
 
 
 @dataclass
-class State:
+class CommandState:
     """What one run of the command line knows.
 
     Attributes:
@@ -124,7 +124,7 @@ def _plain(value: Any) -> object:
 def width() -> int:
     """How wide what is written may be: what the terminal has, unless all was asked for."""
     context = click.get_current_context(silent=True)
-    wide = context is not None and isinstance(context.obj, State) and context.obj.wide
+    wide = context is not None and isinstance(context.obj, CommandState) and context.obj.wide
     return UNLIMITED if wide else output().width
 
 
@@ -180,7 +180,7 @@ def warn_failed(parts: PluginTable[Any]) -> None:
         progress().print(Text("warning: ", style="bold yellow") + Text(clean(str(each))))
 
 
-def show_error(error: WeftError, state: State) -> None:
+def show_error(error: WeftError, state: CommandState) -> None:
     """Says what is wrong, and what to do about it."""
     if state.json:
         click.echo(json.dumps({"error": _error_record(error)}, indent=2), err=True)

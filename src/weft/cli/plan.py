@@ -12,7 +12,7 @@ from weft.atomic import write_text
 from weft.cli.draw import svg_option
 from weft.cli.model import Model, model_options
 from weft.cli.options import FILE, json_option, options, output_option, wide_option
-from weft.cli.output import State, say, table, working, write_json, write_lines
+from weft.cli.output import CommandState, say, table, working, write_json, write_lines
 from weft.ir.short_names import names_of
 from weft.options import Options
 from weft.pictures.file import write_picture
@@ -79,7 +79,7 @@ def _at(place: MemoryPlace) -> str:
 @json_option
 @click.pass_obj
 def plan(
-    state: State,
+    state: CommandState,
     model: Model,
     options: Options,
     against: Path | None,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from weft.cli.options import json_option, output_option, wide_option
-from weft.cli.output import State, table, write_json
+from weft.cli.output import CommandState, table, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
@@ -60,7 +60,7 @@ def _record(found: Loaded[Any] | Failed) -> dict[str, str]:
 @wide_option
 @json_option
 @click.pass_obj
-def list_plugins(state: State) -> None:
+def list_plugins(state: CommandState) -> None:
     """Loads all installed plugins and reports invalid ones with the reason."""
     found = [_record(result) for each in TABLES for result in each.results]
     if state.json:
@@ -87,7 +87,7 @@ def list_plugins(state: State) -> None:
 @output_option("The folder, absent or empty [default: NAME].", click.Path(path_type=Path))
 @json_option
 @click.pass_obj
-def new(state: State, name: str, kind: str, output: Path | None) -> None:
+def new(state: CommandState, name: str, kind: str, output: Path | None) -> None:
     """Creates a plugin package with tests.
 
     NAME is the name of the distribution, words joined by hyphens: `weft plugin new my-op --kind

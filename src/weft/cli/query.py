@@ -12,7 +12,7 @@ import click
 from weft.cli.draw import format_of
 from weft.cli.model import Model, model_options
 from weft.cli.options import NEW_FILE, Number, json_option, wide_option
-from weft.cli.output import State, working, write_json, write_lines
+from weft.cli.output import CommandState, working, write_json, write_lines
 from weft.cli.show import GRAPHS, IMPORTED, graph_option, graphs
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -79,7 +79,7 @@ def _names(match: Match, names: Mapping[str, str]) -> str:
 @json_option
 @click.pass_obj
 def query(
-    state: State,
+    state: CommandState,
     model: Model,
     text: str,
     overlaps: str,

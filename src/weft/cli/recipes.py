@@ -11,7 +11,7 @@ import click
 
 from weft.cli.model import Model, model_options
 from weft.cli.options import NEW_FILE, json_option, wide_option
-from weft.cli.output import State, table, warn_failed, working, write_json
+from weft.cli.output import CommandState, table, warn_failed, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx import save as save_onnx
 from weft.frontends.source import NATIVE
@@ -39,7 +39,7 @@ def _record(recipe: Recipe) -> dict[str, object]:
 @wide_option
 @json_option
 @click.pass_obj
-def recipes(state: State, name: str | None) -> None:
+def recipes(state: CommandState, name: str | None) -> None:
     """Lists the recipes, or describes the recipe NAME with its parameters."""
     warn_failed(ALL)
     found = tuple(ALL.values()) if name is None else (recipe_named(name),)
@@ -80,7 +80,7 @@ def _describe(recipe: Recipe) -> None:
 @json_option
 @click.pass_obj
 def apply_command(
-    state: State, model: Model, steps: Sequence[str], out: Path | None, compare: bool
+    state: CommandState, model: Model, steps: Sequence[str], out: Path | None, compare: bool
 ) -> None:
     """Applies recipes to MODEL in order.
 

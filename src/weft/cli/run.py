@@ -22,7 +22,7 @@ from weft.cli.options import (
     seed_option,
     was_given,
 )
-from weft.cli.output import State, working, write_json
+from weft.cli.output import CommandState, working, write_json
 from weft.errors import UserError
 from weft.options import Options
 
@@ -100,7 +100,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
 @json_option
 @click.pass_obj
 def run(
-    state: State,
+    state: CommandState,
     model: Model,
     data: tuple[str, ...],
     chance: bool,

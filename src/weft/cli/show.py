@@ -8,7 +8,7 @@ import click
 
 from weft.cli.model import Model, model_options
 from weft.cli.options import json_option, options, wide_option
-from weft.cli.output import State, watched, working, write_json, write_lines
+from weft.cli.output import CommandState, watched, working, write_json, write_lines
 from weft.errors import UserError
 from weft.ir.diff import diff
 from weft.ir.edit import prune
@@ -71,7 +71,7 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
 @json_option
 @click.pass_obj
 def show(
-    state: State,
+    state: CommandState,
     model: Model,
     options: Options,
     after: str,
@@ -118,7 +118,7 @@ def _open_sizes(model: Model) -> Iterator[str]:
         yield f"// {listed}. Say --batch SIZE, or in Python net.compile(batch=SIZE).\n"
 
 
-def _show_code(state: State, model: Model, options: Options, after: str) -> None:
+def _show_code(state: CommandState, model: Model, options: Options, after: str) -> None:
     if after == SOURCE:
         with working("planning and generating"):
             files = model.net.source(options=options)
@@ -134,7 +134,7 @@ def _show_code(state: State, model: Model, options: Options, after: str) -> None
     _write(state, after, "\n\n".join(show_kernel(each) for each in kernels))
 
 
-def _write(state: State, after: str, text: str, lines: list[str] | None = None) -> None:
+def _write(state: CommandState, after: str, text: str, lines: list[str] | None = None) -> None:
     if state.json:
         key = "text" if lines is None else "diff"
         write_json({"pass": after, key: text if lines is None else lines})

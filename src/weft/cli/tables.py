@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import click
 
 from weft.cli.options import json_option, wide_option
-from weft.cli.output import State, say, table, warn_failed, write_json
+from weft.cli.output import CommandState, say, table, warn_failed, write_json
 from weft.codegen.flavours import flavour_named
 from weft.datasets import DATASETS
 from weft.export.exports import EXPORTS
@@ -38,7 +38,7 @@ def _op(op: Op) -> dict[str, str | bool]:
 @wide_option
 @json_option
 @click.pass_obj
-def ops(state: State) -> None:
+def ops(state: CommandState) -> None:
     """Lists the ops.
 
     `define`: an index expression; `expand`: a graph of other ops; `extern`: a C body; `control`: a
@@ -57,7 +57,7 @@ def ops(state: State) -> None:
 @wide_option
 @json_option
 @click.pass_obj
-def rules(state: State) -> None:
+def rules(state: CommandState) -> None:
     """Lists the rewrite rules in the order of application."""
     warn_failed(PLUGINS)
     if state.json:
@@ -72,7 +72,7 @@ def rules(state: State) -> None:
     table(("rule", "exactness", "what"), rows, (), prose=True)
 
 
-def _listed(state: State, parts: Table[Any], heading: str) -> None:
+def _listed(state: CommandState, parts: Table[Any], heading: str) -> None:
     """A table of names and what they stand for."""
     warn_failed(parts)
     found = [{"name": name, "doc": part.doc} for name, part in parts.items()]
@@ -86,7 +86,7 @@ def _listed(state: State, parts: Table[Any], heading: str) -> None:
 @wide_option
 @json_option
 @click.pass_obj
-def exports(state: State) -> None:
+def exports(state: CommandState) -> None:
     """Lists the exports: `weft export --also NAME` adds the files of one to a toolkit."""
     _listed(state, EXPORTS, "export")
 
@@ -95,7 +95,7 @@ def exports(state: State) -> None:
 @wide_option
 @json_option
 @click.pass_obj
-def datasets(state: State) -> None:
+def datasets(state: CommandState) -> None:
     """Lists the data sets: samples with labels."""
     _listed(state, DATASETS, "data set")
 
@@ -117,7 +117,7 @@ def _target(name: str, machine: Target) -> dict[str, Any]:
 @wide_option
 @json_option
 @click.pass_obj
-def targets(state: State, name: str | None) -> None:
+def targets(state: CommandState, name: str | None) -> None:
     """Lists the targets, or shows the record of one; `host` is this machine."""
     warn_failed(ALL)
     if name is not None:
@@ -134,7 +134,7 @@ def targets(state: State, name: str | None) -> None:
     table(("target", "vector bytes", "C", "what"), rows, (1,), prose=True)
 
 
-def _show_target(state: State, machine: Target) -> None:
+def _show_target(state: CommandState, machine: Target) -> None:
     """The record of one; of this machine, what ``weft bench --limits`` measured, too."""
     if state.json:
         write_json(_target(machine.name, machine))

@@ -14,7 +14,7 @@ from rich.progress import BarColumn
 
 from weft.cli.model import Model, model_options
 from weft.cli.options import ALL_CORES, SECONDS, json_option, options, wide_option
-from weft.cli.output import State, showing, table, write_json
+from weft.cli.output import CommandState, showing, table, write_json
 from weft.options import Options
 from weft.reporting import progress as listening
 from weft.runtime.choices import Choice, Choices
@@ -140,7 +140,7 @@ def _summary(found: Tuning) -> str:
 @json_option
 @click.pass_obj
 def tune(
-    state: State,
+    state: CommandState,
     model: Model,
     options: Options,
     seconds: float,

@@ -20,7 +20,7 @@ from weft.cli.options import (
     seed_option,
     wide_option,
 )
-from weft.cli.output import Exit, State, say, table, working, write_json
+from weft.cli.output import CommandState, Exit, say, table, working, write_json
 from weft.errors import UserError
 from weft.frontends.onnx.session import Session, has_onnxruntime
 from weft.ir.short_names import short_names
@@ -62,7 +62,7 @@ def _cells(difference: Difference, name: str, tolerance: float) -> tuple[str, ..
     )
 
 
-def _report(state: State, against: str, tolerance: float, found: list[Difference]) -> None:
+def _report(state: CommandState, against: str, tolerance: float, found: list[Difference]) -> None:
     worst = max((each.relative for each in found), default=0.0)
     if state.json:
         write_json(

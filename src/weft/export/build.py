@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weft.errors import UserError
-from weft.export.toolkit import Build, Toolkit
+from weft.export.toolkit import Toolkit, ToolkitBuild
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.runtime.measure import compiler_named, measure
 
@@ -31,7 +31,7 @@ def built(toolkit: Toolkit, compiler: Compiler | str | None = None) -> Toolkit:
         )
         flags = flags if any(flag.startswith("-O") for flag in flags) else ("-O2", *flags)
         flags = (*flags, *(each for each in toolkit.flags if not _chosen(flags)))
-        build = Build(shlex.join(found.command), _archiver(found), flags)
+        build = ToolkitBuild(shlex.join(found.command), _archiver(found), flags)
         return _measured(replace(toolkit, build=build), found, flags)
     if toolkit.target != "host" or toolkit.report.weight_bytes > _MOST_WEIGHTS:
         return toolkit

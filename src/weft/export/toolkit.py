@@ -38,7 +38,7 @@ MARKER = "toolkit.json"
 
 
 @dataclass(frozen=True)
-class Build:
+class ToolkitBuild:
     """How a toolkit is built.
 
     Attributes:
@@ -80,7 +80,7 @@ class Toolkit(Shown):
     model: str
     target: str
     flags: Sequence[str] = ()
-    build: Build = Build()
+    build: ToolkitBuild = ToolkitBuild()
     also: Sequence[str] = ()
     parameters: tuple[np.ndarray, ...] = ()
 

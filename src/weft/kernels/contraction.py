@@ -25,7 +25,7 @@ MAX_STATIC_TAPS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlidingWindow:
     """A dimension of an image that is read at ``stride * out + dilation * tap - before``.
 
     Attributes:
@@ -65,7 +65,7 @@ class Window:
 
 def _window(
     part: Expr, size: int, step: int, taps: Mapping[str, Axis], outs: Mapping[str, Axis]
-) -> Window | None:
+) -> SlidingWindow | None:
     """The window that an index moves, with or without a tap."""
     form = affine(part)
     factors = {atom.name: count for atom, count in form.terms.items() if isinstance(atom, Var)}
@@ -77,7 +77,7 @@ def _window(
     tap = taps[inside[0]] if inside else None
     dilation = factors[inside[0]] if inside else 1
     out = outs[along[0]]
-    return Window(size, step, out, tap, factors[out.var], dilation, -form.const)
+    return SlidingWindow(size, step, out, tap, factors[out.var], dilation, -form.const)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Contraction:
                 return None
 
     @cached_property
-    def windows(self) -> tuple[Window | None, ...]:
+    def windows(self) -> tuple[SlidingWindow | None, ...]:
         """For each dimension of the image how outputs move along it, where that is by a window."""
         if self.image is None or self.reduce is None:
             return ()
@@ -139,7 +139,7 @@ class Contraction:
             if isinstance(part, Var) and part.name in taps
         ]
 
-    def guarded_by_borders(self, windows: Sequence[Window]) -> bool:
+    def guarded_by_borders(self, windows: Sequence[SlidingWindow]) -> bool:
         """Whether all guards hold exactly where windows lie on the image.
 
         Args:

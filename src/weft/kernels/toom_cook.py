@@ -137,7 +137,7 @@ def _padded(values: Sequence[Fraction], size: int) -> tuple[Fraction, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class TransformSum:
     """``sum(coefficient * value)``; values are numbered, inputs before earlier sums."""
 
     terms: tuple[tuple[int, Fraction], ...]
@@ -154,8 +154,8 @@ class TransformProgram:
     """
 
     inputs: int
-    shared: tuple[Sum, ...]
-    outputs: tuple[Sum, ...]
+    shared: tuple[TransformSum, ...]
+    outputs: tuple[TransformSum, ...]
 
     @property
     def operations(self) -> int:
@@ -168,7 +168,7 @@ def straight_line(matrix: Matrix) -> TransformProgram:
     """The product with a matrix, pairs of terms that several rows share computed once."""
     inputs = len(matrix[0])
     rows = [{place: value for place, value in enumerate(row) if value} for row in matrix]
-    shared: list[Sum] = []
+    shared: list[TransformSum] = []
     while True:
         counts = Counter(pair for row in rows for pair in _pairs(row))
         best = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
@@ -176,12 +176,12 @@ def straight_line(matrix: Matrix) -> TransformProgram:
             break
         first, second, ratio = best
         fresh = inputs + len(shared)
-        shared.append(Sum(((first, Fraction(1)), (second, ratio))))
+        shared.append(TransformSum(((first, Fraction(1)), (second, ratio))))
         for row in rows:
             if best in _pairs(row):
                 row[fresh] = row.pop(first)
                 del row[second]
-    outputs = tuple(Sum(tuple(sorted(row.items(), key=_leading))) for row in rows)
+    outputs = tuple(TransformSum(tuple(sorted(row.items(), key=_leading))) for row in rows)
     return TransformProgram(inputs, tuple(shared), outputs)
 
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal
 
 from weft.dtypes import DType
-from weft.kernels.contraction import Contraction, Window, contraction_of
+from weft.kernels.contraction import Contraction, SlidingWindow, contraction_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, Load, Reduce, Var
@@ -102,7 +102,7 @@ class Recognized:
         return Blocking(self.seen, self.axes, self.asked.filter, tuple(order), tuple(blocks))
 
 
-_NOTHING = Window(1, 0, Axis("", 1), None, 1, 1, 0)
+_NOTHING = SlidingWindow(1, 0, Axis("", 1), None, 1, 1, 0)
 
 
 def recognize(task: Task) -> Recognized | Refusal:
@@ -196,7 +196,7 @@ def _tensor(dims: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
 
 def _sides(
     parts: Contraction, source: Buffer
-) -> tuple[Axis, int, Window, tuple[Window, ...]] | Refusal:
+) -> tuple[Axis, int, SlidingWindow, tuple[SlidingWindow, ...]] | Refusal:
     """The axis of channels and its step, the batch, and rows and columns."""
     channels = parts.channels()
     places = {place for place, _ in channels}
@@ -221,7 +221,7 @@ def _sides(
 
 
 def _filter_axes(
-    parts: Contraction, channel: Axis, sides: Sequence[Window]
+    parts: Contraction, channel: Axis, sides: Sequence[SlidingWindow]
 ) -> tuple[int, ...] | None:
     """The filter's dimensions for output channels, input channels, rows and columns."""
     assert parts.lanes is not None

@@ -13,7 +13,7 @@ from weft.errors import UserError
 from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import NeedsValue, Request
 from weft.frontends.onnx.tensors import ONNX_TYPES
-from weft.frontends.onnx.values import KnownTensor, KnownValue, Unknown, Value, known
+from weft.frontends.onnx.values import KnownTensor, KnownValue, UnknownValue, Value, known
 from weft.ir.types import Symbol
 
 UNROLLED = 4
@@ -44,8 +44,8 @@ def if_(request: Request, importer: Importer) -> tuple[Value, ...]:
         importer.inline(_graph(request, name), request, (), f"{request.name}/{name}/")
         for name in ("then_branch", "else_branch")
     ]
-    if any(isinstance(value, Unknown) for branch in branches for value in branch):
-        return (Unknown(),) * len(request.outputs)
+    if any(isinstance(value, UnknownValue) for branch in branches for value in branch):
+        return (UnknownValue(),) * len(request.outputs)
     shape = known(np.zeros(0, np.int64), "shape")
     scalar = importer.lowering.call(request, "Reshape", (condition, shape))[0]
     found: list[Value] = []
@@ -135,8 +135,8 @@ def _unrolled(
         found = importer.inline(
             body, request, (number, condition, *state), f"{request.name}/{place}/"
         )
-        if any(isinstance(value, Unknown) for value in found):
-            return (Unknown(),) * len(request.outputs)
+        if any(isinstance(value, UnknownValue) for value in found):
+            return (UnknownValue(),) * len(request.outputs)
         changed = any(
             isinstance(before, KnownTensor | KnownValue) and not _alike(before, after)
             for before, after in zip(state, found[1 : 1 + count], strict=True)
@@ -197,8 +197,8 @@ def _scanned_loop(
     if any(each.needs for each in importer.refusals[refused:]):
         del importer.refusals[refused:]
         return None
-    if any(isinstance(value, Unknown) for value in found):
-        return (Unknown(),) * len(request.outputs)
+    if any(isinstance(value, UnknownValue) for value in found):
+        return (UnknownValue(),) * len(request.outputs)
     goes_on = found[0]
     always = _true(goes_on) and _true(condition)
     inside = importer.within(inside, inner)
@@ -259,8 +259,8 @@ def scan(request: Request, importer: Importer) -> tuple[Value, ...]:
             type = importer.row_type(request, type)
         arguments.append(KnownTensor(frame.builder.input(body.input[place].name, type), type))
     results = importer.run_body(body, inner, arguments)
-    if any(isinstance(value, Unknown) for value in results):
-        return (Unknown(),) * len(request.outputs)
+    if any(isinstance(value, UnknownValue) for value in results):
+        return (UnknownValue(),) * len(request.outputs)
     wishes = list(request.outputs) + [""] * (len(results) - len(request.outputs))
     plain = not any(out_axes)
     made = list(
@@ -340,8 +340,8 @@ def _scan_8(request: Request, importer: Importer) -> tuple[Value, ...]:
             **({"scan_input_directions": directions} if directions else {}),
         )
         rows.append(scan(importer.renamed(replace(changed, version=9), f"_{place}"), importer))
-    if any(isinstance(value, Unknown) for row in rows for value in row):
-        return (Unknown(),) * len(request.outputs)
+    if any(isinstance(value, UnknownValue) for row in rows for value in row):
+        return (UnknownValue(),) * len(request.outputs)
     return tuple(
         _stacked(request, importer, [row[place] for row in rows], wish)
         for place, wish in enumerate(request.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.frontends.onnx.importer import Importer
 from weft.frontends.onnx.request import Request
-from weft.frontends.onnx.values import KnownTensor, Unknown, Value
+from weft.frontends.onnx.values import KnownTensor, UnknownValue, Value
 from weft.train.reverse import gradients
 
 
@@ -16,8 +16,8 @@ def gradient(request: Request, importer: Importer) -> tuple[Value, ...]:
         # Anywhere else the part of the graph between them would have to be run again.
         raise request.error("the inputs must be the values that xs and zs name")
     y = request.scope.find(request.get("y") or "")
-    if isinstance(y, Unknown):
-        return (Unknown(),) * len(request.outputs)
+    if isinstance(y, UnknownValue):
+        return (UnknownValue(),) * len(request.outputs)
     by = [importer.lowering.name_of(request, value) for value in named[: len(xs)]]
     if not isinstance(y, KnownTensor) or not y.type.dtype.is_float or not y.type.is_static:
         raise request.error("y must be a computed value of floating-point type and known shape")

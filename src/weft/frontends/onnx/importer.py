@@ -1,6 +1,6 @@
 """The import of one model: graphs, subgraphs and functions, node by node.
 
-A node that cannot be imported is noted and its outputs become ``Unknown``; the import
+A node that cannot be imported is noted and its outputs become ``UnknownValue``; the import
 goes on, so that one refusal tells of every such node.
 """
 
@@ -25,7 +25,14 @@ from weft.frontends.onnx.request import NeedsValue, Request, check_states
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
 from weft.frontends.onnx.scope import Frame, NameScope
 from weft.frontends.onnx.tensors import ExternalData, array_of, check_text, dense_of
-from weft.frontends.onnx.values import KnownTensor, KnownValue, Nothing, Symbols, Unknown, Value
+from weft.frontends.onnx.values import (
+    KnownTensor,
+    KnownValue,
+    Nothing,
+    Symbols,
+    UnknownValue,
+    Value,
+)
 from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
@@ -42,7 +49,7 @@ class TooManyNodesError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ImportRefusal:
     """A node that cannot be imported, and why.
 
     Attributes:
@@ -85,7 +92,7 @@ class Importer:
         self.external = external
         self.symbols = symbols
         self.lowering = NodeLowering(ops, symbols)
-        self.refusals: list[Refusal] = []
+        self.refusals: list[ImportRefusal] = []
         self.functions: dict[tuple[str, str, str], FunctionProto] = {
             (domain_of(each.domain), each.name, each.overload): each for each in model.functions
         }
@@ -125,12 +132,12 @@ class Importer:
             scope.define(name, KnownValue((array,), scope.wish(name)))
 
     def initializer(self, tensor: TensorProto, wish: str, raw: np.ndarray | None) -> Value:
-        """The value of an initializer; ``Unknown`` if its element type is."""
+        """The value of an initializer; ``UnknownValue`` if its element type is."""
         try:
             return KnownValue((array_of(tensor, self.external, raw),), wish)
         except UserError as error:
-            self.refusals.append(Refusal(tensor.name, "initializer", _reason(error)))
-            return Unknown()
+            self.refusals.append(ImportRefusal(tensor.name, "initializer", _reason(error)))
+            return UnknownValue()
 
     def nodes(self, nodes: Sequence[NodeProto], scope: NameScope) -> None:
         """Import nodes into a scope."""
@@ -254,8 +261,8 @@ class Importer:
         except UserError as error:
             needs = error.value if isinstance(error, NeedsValue) else ""
             name = scope.sources[0] if scope.sources else label
-            self.refusals.append(Refusal(name, node.op_type, _reason(error), needs))
-            results = (Unknown(),) * len(node.output)
+            self.refusals.append(ImportRefusal(name, node.op_type, _reason(error), needs))
+            results = (UnknownValue(),) * len(node.output)
         for name, value in zip(node.output, results, strict=False):
             if name:
                 scope.define(name, value)
@@ -270,8 +277,8 @@ class Importer:
         if local is None:
             self._supported(node, domain, opset, rule, where)
         inputs = tuple(self._input(scope, name, where) for name in node.input)
-        if any(isinstance(value, Unknown) for value in inputs):
-            return (Unknown(),) * len(node.output)
+        if any(isinstance(value, UnknownValue) for value in inputs):
+            return (UnknownValue(),) * len(node.output)
         if local is not None:
             return self.function(node, local, scope, label, inputs)
         assert rule is not None

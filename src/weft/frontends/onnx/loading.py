@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.importer import NO_LARGE, Importer, Refusal, domain_of
+from weft.frontends.onnx.importer import NO_LARGE, Importer, ImportRefusal, domain_of
 from weft.frontends.onnx.inputs import (
     Given,
     Inputs,
@@ -25,7 +25,7 @@ from weft.frontends.onnx.schema import NEWEST
 from weft.frontends.onnx.scope import Frame, NameScope
 from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, check_text
-from weft.frontends.onnx.values import KnownTensor, KnownValue, Symbols, Unknown
+from weft.frontends.onnx.values import KnownTensor, KnownValue, Symbols, UnknownValue
 from weft.ir.graph import Graph
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
@@ -40,7 +40,7 @@ class RefusedError(UserError):
         needed: graph inputs whose values would have to be known, if that is the reason.
     """
 
-    def __init__(self, refusals: Sequence[Refusal], needed: Sequence[str]) -> None:
+    def __init__(self, refusals: Sequence[ImportRefusal], needed: Sequence[str]) -> None:
         self.refusals = tuple(refusals)
         self.needed = tuple(needed)
         lines = dict.fromkeys(f"{each.name} ({each.op}): {each.reason}" for each in refusals)
@@ -152,7 +152,7 @@ def _outputs(importer: Importer, scope: NameScope, names: Sequence[str]) -> list
     frame = scope.frame
     for name in names:
         value = importer.result(scope, name)
-        if isinstance(value, Unknown):
+        if isinstance(value, UnknownValue):
             continue
         for wish, part in flat_names(name, value):
             match part:
@@ -166,7 +166,7 @@ def _outputs(importer: Importer, scope: NameScope, names: Sequence[str]) -> list
     return found
 
 
-def _needed(refusals: Sequence[Refusal], builder: GraphBuilder) -> list[str]:
+def _needed(refusals: Sequence[ImportRefusal], builder: GraphBuilder) -> list[str]:
     """The graph inputs on which the values depend that had to be known."""
     makers = {name: node for node in builder.nodes for name in node.outputs}
     pending = [each.needs for each in refusals if each.needs]

@@ -81,11 +81,11 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownValue:
     """The output of a node that was refused."""
 
 
-Value: TypeAlias = KnownTensor | KnownValue | Listed | Nothing | Unknown
+Value: TypeAlias = KnownTensor | KnownValue | Listed | Nothing | UnknownValue
 
 
 def known(array: np.ndarray, name: str = "constant") -> KnownValue:
