@@ -138,7 +138,7 @@ def test_the_interpreter_ends_while_threads_wait() -> None:
         "from weft.plan import to_program, work\n"
         "from weft.targets.target import Costs\n"
         "one = Costs(part=1)\n"
-        "lower.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"
+        "to_program.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"
         "run = weft.load(sys.argv[1]).compile(threads=3)\n"
         "(type,) = run.net.inputs.values()\n"
         "run(numpy.zeros(type.dims, numpy.float32))\n"
