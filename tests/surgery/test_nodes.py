@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,16 @@ def test_delete_at_the_ends_keeps_the_outputs_names() -> None:
     whole = block().with_outputs(["t", "r"])
     for got, want in zip(run(net.graph, X), run(whole.graph, X), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_delete_under_an_output_that_is_given_twice() -> None:
+    net = block()  # files may name an output twice
+    net = net.with_graph(replace(net.graph, outputs=("y", "y"))).delete("tail")
+    check(net.graph)
+    assert net.graph.outputs == ("y", "y")
+    wanted = run(block().with_outputs(["t"]).graph, X)[0]
+    for got in run(net.graph, X):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_delete_everything_between_input_and_output() -> None:

@@ -246,7 +246,7 @@ def _output_renames(work: _Work, nodes: Sequence[Node]) -> dict[str, str]:
     """New names of values that take over the names of replaced graph outputs."""
     made = {value for node in nodes for value in node.outputs if value}
     renames: dict[str, str] = {}
-    for output in work.graph.outputs:
+    for output in dict.fromkeys(work.graph.outputs):
         if output not in work.aliases:
             continue
         root = work.resolve(output)
