@@ -127,9 +127,9 @@ def graphs(draw: st.DrawFn, max_nodes: int = 8, depth: int = 1, rich: bool = Tru
             makes[0] = ""
         op = draw(st.sampled_from(["Plain", "Add", "odd op", "Rich"] if rich else ["Plain", "Add"]))
         attributes = draw(rich_attributes(depth)) if op == "Rich" else NO_ATTRIBUTES
-        origin = Origin(
-            tuple(draw(st.lists(names, max_size=2))), tuple(draw(st.lists(names, max_size=2)))
-        )
+        # Edits that join origins name each source and rule once.
+        once = st.lists(names, max_size=2, unique=True)
+        origin = Origin(tuple(draw(once)), tuple(draw(once)))
         label = draw(st.sampled_from([next(v for v in makes if v), f"node{number}"]))
         nodes.append(Node(label, op, tuple(reads), tuple(makes), attributes, origin))
     outputs = tuple(draw(st.lists(st.sampled_from([*known]), max_size=3))) if known else ()
