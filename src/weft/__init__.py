@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft import layers
     from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
+    from weft.torch.module import optimize
     from weft.variants import compare
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "merge",
     "net",
     "ops",
+    "optimize",
     "parallel",
     "progress",
     "residual",
@@ -59,6 +61,7 @@ _later = deferred(
     {
         "campaign": "weft.campaigns",
         "compare": "weft.variants",
+        "optimize": "weft.torch.module",
         "parallel": "weft.layers",
         "residual": "weft.layers",
         "sequential": "weft.layers",

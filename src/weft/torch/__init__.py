@@ -1,0 +1,1 @@
+"""Weft inside PyTorch: modules made faster in place.  The only folder that imports torch."""

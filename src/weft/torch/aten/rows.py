@@ -1,0 +1,13 @@
+# pyright: basic
+"""All modules with rows; importing this one fills the table."""
+
+from weft.torch.aten import (  # noqa: F401
+    activation,
+    arithmetic,
+    convolution,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)

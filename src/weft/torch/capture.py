@@ -1,0 +1,164 @@
+# pyright: basic
+"""What a module computes: its ATen graph for one example, by ``torch.export``.
+
+The graph is taken before decomposition, so that batch normalization, attention and LSTMs are
+still whole.  It is made functional (no writes in place) only where the importer would need to
+follow an alias, because that costs as much again as the export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import fx
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from weft.errors import UserError
+from weft.torch.aliases import follows_aliases
+
+Kind: TypeAlias = Literal["parameter", "buffer", "constant", "input"]
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A placeholder of the graph.
+
+    Attributes:
+        node: the placeholder.
+        kind: what it stands for.
+        name: of a parameter or buffer, its path in the module; else the placeholder's name.
+        value: a weight's tensor, or what the example gave for an input.
+    """
+
+    node: fx.Node
+    kind: Kind
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An output of the graph.
+
+    Attributes:
+        value: a node, or a constant such as a number or ``None``.
+        target: the slot that it is written back to, where the module changes a buffer or an
+            input; such results come first and are not given to the caller.
+    """
+
+    value: Any
+    target: Slot | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A module's graph for inputs like the example's.
+
+    Attributes:
+        name: of the module's class.
+        graph: call_function nodes of ATen ops with ``meta["val"]``, all sizes known.
+        slots: by placeholder, in order.
+        results: what the graph gives, in order.
+        in_spec: how the arguments ``((args), {kwargs})`` are nested.
+        out_spec: how what the caller gets is nested.
+    """
+
+    name: str
+    graph: fx.Graph
+    slots: Mapping[fx.Node, Slot]
+    results: Sequence[Result]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+
+    @property
+    def inputs(self) -> list[Slot]:
+        """What a call gives, flattened, in order."""
+        return [slot for slot in self.slots.values() if slot.kind == "input"]
+
+    @property
+    def weights(self) -> list[Slot]:
+        """Parameters, buffers and constants, in order."""
+        return [slot for slot in self.slots.values() if slot.kind != "input"]
+
+
+_KINDS: dict[InputKind, Kind] = {
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+    InputKind.USER_INPUT: "input",
+}
+
+
+def capture(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+) -> Captured:
+    """Exports a module for one example.
+
+    Args:
+        module: in evaluation mode, or as it is to be run.
+        args: positional arguments; tensors decide shapes, everything else is a constant.
+        kwargs: arguments by name.
+
+    Raises:
+        UserError: PyTorch cannot export it; the error of PyTorch is the cause.
+    """
+    kwargs = dict(kwargs or {})
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(module, args, kwargs, strict=False)
+            if follows_aliases(exported):
+                exported = exported.run_decompositions({})
+    except Exception as error:
+        raise UserError(
+            f"torch.export cannot export {type(module).__name__}",
+            got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            fix='torch.compile(model, backend="weft") runs what it can of such modules.',
+        ) from error
+    return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
+
+
+def _captured(name: str, exported: Any, leaves: Sequence[Any]) -> Captured:
+    signature = exported.graph_signature
+    graph = exported.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    slots: dict[fx.Node, Slot] = {}
+    given = iter(leaves)
+    for node, spec in zip(placeholders, signature.input_specs, strict=True):
+        kind = _KINDS.get(spec.kind)
+        if kind is None:
+            raise UserError(f"torch.export gives an input of the kind {spec.kind.name}", got=name)
+        if kind == "input":
+            slots[node] = Slot(node, kind, node.name, next(given))
+        else:
+            known = exported.constants if spec.target in exported.constants else None
+            value = known[spec.target] if known is not None else exported.state_dict[spec.target]
+            slots[node] = Slot(node, kind, spec.target, value)
+    return Captured(
+        name,
+        graph,
+        slots,
+        _results(exported, slots),
+        exported.call_spec.in_spec,
+        exported.call_spec.out_spec,
+    )
+
+
+def _results(exported: Any, slots: Mapping[fx.Node, Slot]) -> list[Result]:
+    by_name = {slot.name: slot for slot in slots.values()}
+    by_node = {node.name: slot for node, slot in slots.items()}
+    (output,) = next(node for node in exported.graph.nodes if node.op == "output").args
+    found: list[Result] = []
+    for value, spec in zip(output, exported.graph_signature.output_specs, strict=True):
+        if spec.kind == OutputKind.USER_OUTPUT:
+            found.append(Result(value))
+        elif spec.kind == OutputKind.BUFFER_MUTATION:
+            found.append(Result(value, by_name[spec.target]))
+        elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+            found.append(Result(value, by_node[spec.target]))
+        else:
+            raise UserError(f"torch.export gives an output of the kind {spec.kind.name}")
+    return found

@@ -1,0 +1,55 @@
+# pyright: basic
+"""Tensors of PyTorch as arrays and types of Weft, over the same memory."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from weft.dtypes import DType
+from weft.errors import UserError
+from weft.ir.types import TensorType
+
+DTYPES: dict[torch.dtype, DType] = {
+    torch.float32: DType.F32,
+    torch.float64: DType.F64,
+    torch.float16: DType.F16,
+    torch.bfloat16: DType.BF16,
+    torch.bool: DType.BOOL,
+    torch.uint8: DType.U8,
+    torch.uint16: DType.U16,
+    torch.uint32: DType.U32,
+    torch.uint64: DType.U64,
+    torch.int8: DType.I8,
+    torch.int16: DType.I16,
+    torch.int32: DType.I32,
+    torch.int64: DType.I64,
+}
+"""Element types that Weft has."""
+TORCH_DTYPES = {own: other for other, own in DTYPES.items()}
+
+
+def dtype_of(dtype: torch.dtype) -> DType:
+    """Weft's element type.
+
+    Raises:
+        UserError: it has none (complex numbers, quantized types).
+    """
+    found = DTYPES.get(dtype)
+    if found is None:
+        raise UserError(f"{dtype} is not an element type of Weft")
+    return found
+
+
+def type_of(tensor: torch.Tensor) -> TensorType:
+    """Element type and shape of a tensor, real or fake, whose sizes are known."""
+    return TensorType(dtype_of(tensor.dtype), tuple(int(size) for size in tensor.shape))
+
+
+def as_array(tensor: torch.Tensor) -> np.ndarray:
+    """The elements of a tensor in main memory; shared, not copied."""
+    tensor = tensor.detach()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
