@@ -221,7 +221,7 @@ def _gives_several(node: fx.Node) -> bool:
 def _check(node: fx.Node, made: Any, results: Sequence[TensorType | None]) -> None:
     """Refuses what has another type than PyTorch infers, for outputs that somebody reads."""
     values = made if isinstance(made, list | tuple) else (made,)
-    read: set[Any] = {user.args[1] for user in node.users if user.target is operator.getitem}
+    places: Any = [user.args[1] for user in node.users if user.target is operator.getitem]
     for place, (value, type) in enumerate(zip(values, results, strict=False)):
         wanted = not _gives_several(node) or place in read
         if wanted and type is not None and (value is None or value.type != type):

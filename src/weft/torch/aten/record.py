@@ -53,7 +53,7 @@ class Tensor:
 
 
 Number: TypeAlias = bool | int | float
-Made: TypeAlias = "Tensor | None | Sequence[Tensor | None]"
+Made: TypeAlias = "Tensor | Sequence[Tensor | None] | None"
 Row: TypeAlias = Callable[..., Made]
 
 TABLE: dict[str, Row] = {}
