@@ -223,7 +223,7 @@ def _check(node: fx.Node, made: Any, results: Sequence[TensorType | None]) -> No
     values = made if isinstance(made, list | tuple) else (made,)
     places: Any = [user.args[1] for user in node.users if user.target is operator.getitem]
     for place, (value, type) in enumerate(zip(values, results, strict=False)):
-        wanted = not _gives_several(node) or place in read
+        wanted = not _gives_several(node) or place in places
         if wanted and type is not None and (value is None or value.type != type):
             got = str(value.type) if value is not None else "nothing"
             raise RefusalError(f"the row of {node.target} must give {type}", got=got)
