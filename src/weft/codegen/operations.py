@@ -13,6 +13,7 @@ from weft.codegen.value import KINDS, SUFFIXES, CValue, as_kind, converted, know
 from weft.codegen.wrapping import integer_binary, narrowed, wrapped_negative
 from weft.dtypes import DType
 from weft.errors import InternalError
+from weft.loops.nodes import Bits, Conversion
 from weft.loops.python_arithmetic import HALVES
 
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -160,6 +161,12 @@ def by_helper(op: str, lhs: CValue, rhs: CValue, dtype: DType) -> CValue:
     return CValue(call, kind, *dtype.limits)
 
 
+def conversion(expr: Conversion, x: CValue, source: DType) -> CValue:
+    """A conversion of a value."""
+    convert = _bits if isinstance(expr, Bits) else cast
+    return convert(expr.dtype, x, source)
+
+
 def cast(dtype: DType, x: CValue, source: DType) -> CValue:
     """C's conversion, defined everywhere."""
     if dtype is source:
@@ -177,7 +184,7 @@ def cast(dtype: DType, x: CValue, source: DType) -> CValue:
     return narrowed(x, dtype)
 
 
-def bits(dtype: DType, x: CValue, source: DType) -> CValue:
+def _bits(dtype: DType, x: CValue, source: DType) -> CValue:
     """The same bits as another type."""
     if not (dtype.is_float or source.is_float):
         return cast(dtype, x, source)

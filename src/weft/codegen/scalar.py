@@ -11,9 +11,8 @@ from weft.codegen.literals import float_number, integer_number
 from weft.codegen.operations import (
     BOOL_RANGE,
     RELATIONS,
-    bits,
     by_helper,
-    cast,
+    conversion,
     float_binary,
     float_unary,
     integer,
@@ -30,9 +29,9 @@ from weft.errors import InternalError
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
-    Bits,
     Cast,
     Const,
+    Conversion,
     Expr,
     Load,
     Reduce,
@@ -169,9 +168,8 @@ class Scalar:
                 return self.binary(expr)
             case Select():
                 return self.select(expr)
-            case Cast() | Bits():
-                convert = cast if isinstance(expr, Cast) else bits
-                return convert(expr.dtype, self.value(expr.x), dtype_of(expr.x))
+            case Conversion():
+                return conversion(expr, self.value(expr.x), dtype_of(expr.x))
             case Reduce():
                 raise InternalError("a reduction is left in a kernel")
             case _:

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.loops.nodes import COMPARISONS, Const
+from weft.loops.nodes import COMPARISONS, Bits, Const, Conversion
 
 HALVES = frozenset({DType.F16, DType.BF16})
 """Types that are computed in ``f32``."""
@@ -241,8 +241,14 @@ def binary_text(op: str, a: str, b: str, dtype: DType) -> str:
     return _INTEGER_FORMS[op].format(a=a, b=b, bits=8 * dtype.bytes)
 
 
-def cast_text(x: str, source: DType, target: DType) -> str:
-    """A conversion."""
+def conversion_text(expr: Conversion, x: str, source: DType) -> str:
+    """A conversion of an operand of a type."""
+    if isinstance(expr, Bits):
+        return f"bits_{source.value}_{expr.dtype.value}({x})"
+    return _cast_text(x, source, expr.dtype)
+
+
+def _cast_text(x: str, source: DType, target: DType) -> str:
     if source is target:
         return x
     if target is DType.BOOL:
@@ -253,11 +259,6 @@ def cast_text(x: str, source: DType, target: DType) -> str:
         return f"to_{target.value}({x})"
     low, high = target.limits
     return f"(({x}) - {low} & {high - low}) + {low}"
-
-
-def bits_text(x: str, source: DType, target: DType) -> str:
-    """The same bits as another type."""
-    return f"bits_{source.value}_{target.value}({x})"
 
 
 def _to_float(x: str, source: DType, target: DType) -> str:

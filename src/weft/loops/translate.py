@@ -12,10 +12,9 @@ from weft.loops.nodes import (
     COMPARISONS,
     Access,
     Binary,
-    Bits,
     Buffer,
-    Cast,
     Const,
+    Conversion,
     Expr,
     For,
     If,
@@ -32,8 +31,7 @@ from weft.loops.nodes import (
 from weft.loops.python_arithmetic import (
     WRAPPING,
     binary_text,
-    bits_text,
-    cast_text,
+    conversion_text,
     literal_text,
     unary_text,
 )
@@ -192,10 +190,9 @@ class _Values:
                 if op in WRAPPING and dtype_of(lhs).is_integer:
                     text = self._wrapped(text, expr)
                 return self._name(text)
-            case Cast(dtype, x):
-                return self._name(cast_text(self.of(x), dtype_of(x), dtype))
-            case Bits(dtype, x):
-                return self._name(bits_text(self.of(x), dtype_of(x), dtype))
+            case Conversion():
+                text = conversion_text(expr, self.of(expr.x), dtype_of(expr.x))
+                return self._name(text)
             case Select():
                 return self._select(expr)
             case Reduce():
