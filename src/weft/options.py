@@ -178,6 +178,8 @@ class Options:
         for name, planned in {**own, "tune": tune, "choices": None}.items():
             value = getattr(self, name)
             given = value.name if isinstance(value, Target) else value
+            if name == "parameters" and planned and given == ("runtime",):
+                given = planned  # Which those are is known where the network is.
             if value != getattr(_NOTHING, name) and given != planned:
                 raise UserError(
                     f"{name} is fixed by the given plan",

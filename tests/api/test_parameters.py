@@ -18,6 +18,7 @@ from tests.export.test_toolkit import make
 from tests.plan.nets import Net as Making
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.printer import attribute_text
 from weft.ir.unknown import is_known
 from weft.plan.interpret import run
 from weft.runtime import library as libraries
@@ -161,9 +162,13 @@ def test_values_of_parameters_cannot_reach_a_plan() -> None:
     net = network(1)
     plan = net.plan("host", parameters="runtime")
     assert not any(is_known(array) for array in plan.graph.constants.values())
-    assert 'parameters=("runtime",)' in str(plan)
+    names = plan.constraints.parameters
+    assert names
+    assert set(names) <= net.graph.constants.keys()
+    assert f"parameters={attribute_text(names)}" in str(plan)
     again = net.plan_from(str(plan))
     assert str(again) == str(plan)
+    assert str(net.plan("host", parameters="runtime", plan=str(plan))) == str(plan)
 
 
 def test_rules_that_look_at_values_are_refused_with_the_parameter() -> None:

@@ -190,6 +190,20 @@ def test_every_step_is_verified(net) -> None:
     assert all(each.largest < 1e-4 for each in found)
 
 
+def test_plans_say_what_is_handed_on(net) -> None:
+    held = net.with_state(STATES)
+    plan = held.plan("generic")
+    assert "\n  state %sound = %heard\n" in str(plan)
+    again = held.plan_from(str(plan))
+    assert str(again) == str(plan)
+    wide = weft.Options(target="generic", name="net")
+    assert held.source(options=wide, plan=str(plan)) == held.source(options=wide)
+    with pytest.raises(UserError, match="the states of a plan are those of the network; got h=hn"):
+        net.plan_from(str(plan))
+    with pytest.raises(UserError, match="a state stands once; got h, h, "):
+        held.plan_from(str(plan).replace("state %h = %hn\n", "state %h = %hn state %h = %cn\n"))
+
+
 def test_states_are_no_ports(net) -> None:
     program = net.with_state(STATES).program("generic")
     assert [port.name for port in program.inputs] == ["x"]

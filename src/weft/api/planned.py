@@ -19,7 +19,7 @@ from weft.api.network import (
     free_inputs,
     reference,
 )
-from weft.api.parameters import without_values
+from weft.api.parameters import parameter_names, without_values
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
@@ -111,7 +111,11 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         fuse=fuse,
         states=places(net),
     )
-    return replace(made, target=machine, constraints=options.constraints(tuned))
+    constraints = options.constraints(tuned)
+    if options.parameters:
+        names = parameter_names(net.graph, options.parameters)
+        constraints = replace(constraints, parameters=names)
+    return replace(made, target=machine, constraints=constraints)
 
 
 def plan_from(net: Network, source: PlanSource, target: Target | None = None) -> Plan:
@@ -130,7 +134,8 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     announce("simplifying")
     without = without_values(net, asked.parameters)
     graph = expanded(without, machine, exact=asked.exact, plain=asked.plain).graph
-    fits(text, graph)
+    states = places(net)
+    fits(text, graph, states)
     decisions = GivenDecisions(
         text.body,
         named_implementer(machine, threads=threads, exact=asked.exact, libraries=asked.libraries),
@@ -138,7 +143,7 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     )
     announce("planning")
     spread = bool(machine.caches)
-    made = planned(graph, OPS, decisions, threads, spread=spread, states=places(net))
+    made = planned(graph, OPS, decisions, threads, spread=spread, states=states)
     return replace(made, target=machine, constraints=asked)
 
 

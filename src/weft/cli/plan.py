@@ -10,7 +10,7 @@ import click
 from weft.api.given import text_of
 from weft.atomic import write_text
 from weft.cli.draw import svg_option
-from weft.cli.model import Model, model_options
+from weft.cli.model import Model, model_options, state_option, with_states
 from weft.cli.options import FILE, json_option, options, output_option, wide_option
 from weft.cli.output import CommandState, say, table, working, write_json, write_lines
 from weft.ir.short_names import names_of
@@ -74,6 +74,7 @@ def _at(place: MemoryPlace) -> str:
 @click.option(
     "--table", "tabular", is_flag=True, help="Print one row for each step, without reasons."
 )
+@state_option
 @svg_option("Draw the memory map to this file: steps across, addresses up.")
 @wide_option
 @json_option
@@ -85,6 +86,7 @@ def plan(
     against: Path | None,
     output: Path | None,
     tabular: bool,
+    states: tuple[str, ...],
     svg: Path | None,
 ) -> None:
     """Prints the plan of MODEL for a target, as text that can be edited and built.
@@ -97,7 +99,7 @@ def plan(
     with working("planning"):
         if options.plan is not None:
             options = options.of_plan(text_of(options.plan), "flavour", "ram", "flash")
-        made = model.net.plan(options=options)
+        made = with_states(model.net, states).plan(options=options)
         found = report(made)
         text = None if tabular else written(made, alternatives=against is None or bool(output))
     target = made.target.name if made.target else ""

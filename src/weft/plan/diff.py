@@ -51,6 +51,8 @@ def _header(old: PlanText, new: PlanText) -> Iterator[str]:
     for name in dict.fromkeys((*old.facts, *new.facts)):
         yield from _change(f"target {name}", old.facts.get(name), new.facts.get(name))
     yield from _change("threads", old.threads, new.threads)
+    for name in dict.fromkeys((*old.states, *new.states)):
+        yield from _change(f"state {name}", old.states.get(name), new.states.get(name))
     for each in fields(Constraints):
         before, after = (getattr(plan.constraints, each.name) for plan in (old, new))
         yield from _change(each.name, attribute_text(before), attribute_text(after))

@@ -32,14 +32,16 @@ Kernels: TypeAlias = Callable[[StepText], Implement]
 """Makes what a step's text names, or refuses."""
 
 
-def fits(text: PlanText, graph: Graph) -> None:
-    """Refuses a plan of another network.
+def fits(text: PlanText, graph: Graph, states: Mapping[str, int]) -> None:
+    """Refuses a plan of another network, or of the same one with other states.
 
     Args:
         text: of the plan.
         graph: as it is planned.
+        states: by input that is one, the place among the outputs of its next value.
     """
-    found = architecture(own_outputs(only_used(graph)))
+    graph = own_outputs(only_used(graph))
+    found = architecture(graph)
     if found != text.digest:
         raise refused(
             "it must be of this network, simplified by this version of Weft",
@@ -47,6 +49,18 @@ def fits(text: PlanText, graph: Graph) -> None:
             1,
             "Plan it again: weft plan MODEL -o FILE.",
         )
+    pairs = {value: graph.outputs[place] for value, place in states.items()}
+    if pairs != text.states:
+        raise refused(
+            "the states of a plan are those of the network",
+            f"{_pairs(text.states)} for {_pairs(pairs)}",
+            1,
+            "Declare them with `with_state`, or --state INPUT=OUTPUT.",
+        )
+
+
+def _pairs(states: Mapping[str, str]) -> str:
+    return ", ".join(f"{value}={output}" for value, output in states.items()) or "none"
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class _Builder(Transformer[Token, Any]):
         """What is no more than its parts."""
         return found
 
-    entry = arena = writes = values = kernel = scratch = parts
+    entry = arena = state = writes = values = kernel = scratch = parts
 
     # --- tokens ---------------------------------------------------------------------------
 
@@ -122,12 +122,15 @@ class _Builder(Transformer[Token, Any]):
 
     def start(self, found: list[Any]) -> PlanText:
         """The whole."""
-        version, name, digest, target, threads, constraints, body = found
+        version, name, digest, target, threads, constraints, *states, body = found
         if version != FORMAT:
             raise refused(f"the format must be {FORMAT}", str(version), 1, "Write it again.")
         where, facts = target or _NO_TARGET
         constraints = constraints or Constraints()
-        return PlanText(name, str(digest)[1:], where, facts, threads, constraints, body)
+        pairs = {str(value): str(output) for value, output in states}
+        if len(pairs) != len(states):
+            raise refused("a state stands once", ", ".join(str(each) for each, _ in states), 0)
+        return PlanText(name, str(digest)[1:], where, facts, threads, constraints, body, pairs)
 
     def target(self, found: list[Any]) -> tuple[str, Mapping[str, str]]:
         """The machine and its facts."""
@@ -203,8 +206,8 @@ class _Builder(Transformer[Token, Any]):
 
     def port(self, found: list[Token]) -> _Place:
         region = str(found[0])
-        if region not in ("input", "output", "weights"):
-            rule = "a value lies in input, output, weights, the arena, or in another value"
+        if region not in ("input", "output", "weights", "state"):
+            rule = "a value lies in input, output, weights, state, the arena, or in another value"
             raise refused(rule, region, found[0].line or 0)
         return _Place(region)
 

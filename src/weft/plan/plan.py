@@ -174,6 +174,7 @@ def written(plan: Plan, *, alternatives: bool = True) -> PlanText:
         plan.threads,
         plan.constraints,
         _body(plan, alternatives),
+        plan.states,
     )
 
 

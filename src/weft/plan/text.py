@@ -6,6 +6,7 @@
       target x86-avx512 {vector_bytes=64, registers=32, caches=(32768, 1048576), fused=true}
       threads 1
       constraints {exact=true}
+      state %h = %h_next
       values {
         %x: f32[1,1,8,8] input
         %y: f32[1,16,8,8] arena at 4096, 4096 bytes, strides (1024, 1, 128, 16)
@@ -41,8 +42,8 @@ from weft.plan.choice import Answer, Offered, Reason
 FORMAT = 1
 """The version of the format."""
 RESERVED = frozenset(
-    "weft plan of target threads constraints values steps arena at bytes in strides kernel place "
-    "scratch stage body refused cycles us sums declined least true false none".split()
+    "weft plan of target threads constraints state values steps arena at bytes in strides kernel "
+    "place scratch stage body refused cycles us sums declined least true false none".split()
 )
 """Words of the grammar: names that are one of them are quoted."""
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -60,7 +61,7 @@ class Constraints:
         flavour: of the C; the target's own if empty.
         ram: bytes that arena, stack, inputs and outputs must fit into; flash: bytes that code
             and constants must fit into; ``None`` where there is no limit.
-        parameters: constants that are given at run time; ``runtime`` for all weights.
+        parameters: constants that are given at run time, by name.
     """
 
     exact: bool = False
@@ -82,7 +83,7 @@ class ValueText:
 
     Attributes:
         name: of the value; type: as text.
-        region: ``input``, ``output``, ``weights`` or ``arena``; empty for a view.
+        region: ``input``, ``output``, ``weights``, ``state`` or ``arena``; empty for a view.
         within: the value whose memory a view shares.
         offset: bytes from the start of the arena, or of ``within``.
         bytes: that a value of the arena takes.
@@ -166,6 +167,7 @@ class PlanText:
         threads: that there is scratch memory for.
         constraints: that it was made under.
         body: the decisions.
+        states: by input that is a state, the output that takes its memory.
     """
 
     name: str
@@ -175,6 +177,7 @@ class PlanText:
     threads: int
     constraints: Constraints
     body: BodyText
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
         return "\n".join(_lines(self)) + "\n"
@@ -211,6 +214,8 @@ def _lines(plan: PlanText) -> Iterator[str]:
     constraints = show_attributes(plan.constraints)
     if constraints:
         yield f"{_INDENT}constraints {{{constraints}}}"
+    for value, output in plan.states.items():
+        yield f"{_INDENT}state {value_text(value)} = {value_text(output)}"
     yield from _body(plan.body, _INDENT)
     yield "}"
 
