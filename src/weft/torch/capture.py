@@ -8,6 +8,7 @@ follow an alias, because that costs as much again as the export.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -20,7 +21,7 @@ from torch.utils import _pytree as pytree
 from weft.errors import UserError
 from weft.torch.aliases import follows_aliases
 
-Kind: TypeAlias = Literal["parameter", "buffer", "constant", "input"]
+Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Slot:
 
     Attributes:
         node: the placeholder.
-        kind: what it stands for.
+        kind: what it stands for; a state is a buffer that the module changes.
         name: of a parameter or buffer, its path in the module; else the placeholder's name.
         value: a weight's tensor, or what the example gave for an input.
     """
@@ -81,7 +82,7 @@ class Captured:
 
     @property
     def weights(self) -> list[Slot]:
-        """Parameters, buffers and constants, in order."""
+        """Parameters, buffers, states and constants, in order."""
         return [slot for slot in self.slots.values() if slot.kind != "input"]
 
 
@@ -94,7 +95,11 @@ _KINDS: dict[InputKind, Kind] = {
 
 
 def capture(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    functional: bool = False,
 ) -> Captured:
     """Exports a module for one example.
 
@@ -102,15 +107,18 @@ def capture(
         module: in evaluation mode, or as it is to be run.
         args: positional arguments; tensors decide shapes, everything else is a constant.
         kwargs: arguments by name.
+        functional: without any writes in place.
 
     Raises:
         UserError: PyTorch cannot export it; the error of PyTorch is the cause.
     """
     kwargs = dict(kwargs or {})
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            # What PyTorch deprecates of its own use of itself.
+            warnings.simplefilter("ignore", FutureWarning)
             exported = torch.export.export(module, args, kwargs, strict=False)
-            if follows_aliases(exported):
+            if functional or follows_aliases(exported):
                 exported = exported.run_decompositions({})
     except Exception as error:
         raise UserError(
@@ -127,6 +135,9 @@ def _captured(name: str, exported: Any, leaves: Sequence[Any]) -> Captured:
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     slots: dict[fx.Node, Slot] = {}
     given = iter(leaves)
+    changed = {
+        spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
+    }
     for node, spec in zip(placeholders, signature.input_specs, strict=True):
         kind = _KINDS.get(spec.kind)
         if kind is None:
@@ -136,6 +147,7 @@ def _captured(name: str, exported: Any, leaves: Sequence[Any]) -> Captured:
         else:
             known = exported.constants if spec.target in exported.constants else None
             value = known[spec.target] if known is not None else exported.state_dict[spec.target]
+            kind = "state" if spec.target in changed else kind
             slots[node] = Slot(node, kind, spec.target, value)
     return Captured(
         name,

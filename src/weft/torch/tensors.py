@@ -6,6 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from weft.dtypes import DType
 from weft.errors import UserError
@@ -43,8 +44,16 @@ def dtype_of(dtype: torch.dtype) -> DType:
 
 
 def type_of(tensor: torch.Tensor) -> TensorType:
-    """Element type and shape of a tensor, real or fake, whose sizes are known."""
-    return TensorType(dtype_of(tensor.dtype), tuple(int(size) for size in tensor.shape))
+    """Element type and shape of a tensor, real or fake.
+
+    Raises:
+        UserError: Weft has no such element type, or a size depends on data.
+    """
+    try:
+        sizes = tuple(int(size) for size in tensor.shape)
+    except GuardOnDataDependentSymNode:
+        raise UserError("sizes that depend on data are not supported") from None
+    return TensorType(dtype_of(tensor.dtype), sizes)
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:

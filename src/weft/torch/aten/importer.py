@@ -111,7 +111,10 @@ class _Import:
     # --- values -------------------------------------------------------------------------------
 
     def _input(self, node: fx.Node) -> Tensor:
-        name = self.builder.input(node.name, type_of(node.meta["val"]))
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            raise RefusalError(f"its argument {node.name} is no tensor and known at run time only")
+        name = self.builder.input(node.name, type_of(value))
         self.inputs[node] = name
         self.values[node] = found = self.emit.of(name)
         return found
@@ -121,7 +124,7 @@ class _Import:
         if node in self.values:
             return self.values[node]
         slot = self.captured.slots.get(node)
-        if slot is None or slot.kind == "input":
+        if slot is None or slot.kind in ("input", "state"):
             if slot is not None and not isinstance(slot.value, torch.Tensor):
                 return slot.value
             # From outside of the part.
@@ -150,7 +153,7 @@ class _Import:
         row, arguments = row_of(node)
         self.emit.name = _name(node)
         self.emit.results = results_of(node)
-        self.builder.origin = _origin(node)
+        self.builder.origin = origin_of(node)
         count = len(self.builder.nodes)
         try:
             made = row(self.emit, **map_arg(arguments, self._value))
@@ -242,7 +245,7 @@ def _module_path(node: fx.Node) -> str:
     return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
 
 
-def _origin(node: fx.Node) -> Origin:
+def origin_of(node: fx.Node) -> Origin:
     """Where a node stands: the module's path, and the line of its source that is not PyTorch's."""
     sources = [_module_path(node)] if _module_path(node) else []
     lines = (node.meta.get("stack_trace") or "").splitlines()

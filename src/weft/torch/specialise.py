@@ -1,0 +1,277 @@
+# pyright: basic
+"""What a module runs for one signature of its arguments, and the bounded cache of these.
+
+A signature is how the arguments are nested, the element types, sizes and devices of the tensors
+among them, and the values of everything else.  Each is captured and compiled on its own, so that
+all sizes are known; calls beyond the bound run the module's own forward.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.errors import UserError
+from weft.options import Options
+from weft.torch.aten.importer import Imported
+from weft.torch.capture import Captured, capture
+from weft.torch.execution import CompiledPart
+from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
+
+SIGNATURES = 8
+"""So many signatures of a module are compiled unless another bound is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How modules are compiled.
+
+    Attributes:
+        threads: to run on; PyTorch's number, as it is when a signature is compiled, if ``None``.
+        exact: as for ``weft.Options``.
+        tune: measures alternatives of the layers.
+        strict: refuses what cannot be compiled whole.
+        signatures: bound of the cache; calls with further signatures run the module's own
+            forward.
+        background: compiles new signatures in a thread; the module's own forward runs meanwhile.
+    """
+
+    threads: int | None = None
+    exact: bool = False
+    tune: bool = False
+    strict: bool = False
+    signatures: int = SIGNATURES
+    background: bool = False
+
+    def options(self) -> Options:
+        """Of building."""
+        threads = self.threads or torch.get_num_threads()
+        return Options(threads=threads, exact=self.exact, tune=self.tune)
+
+
+class Runner:
+    """A module for one signature.
+
+    Attributes:
+        module: whose weights are used.
+        captured: its graph.
+        fallbacks: what PyTorch runs between the compiled parts.
+        parts: the compiled parts, in order.
+        part: the only one, where a call is nothing but its run: ``reads`` and ``gives`` say how.
+        reads: by input of ``part``, the place of its tensor among the call's leaves.
+        gives: by value that the caller gets, the place among the outputs of ``part``, or
+            ``None`` where ``constants`` has it.
+        constants: what the caller gets at these places.
+    """
+
+    def __init__(self, module: torch.nn.Module, captured: Captured, joined: Joined) -> None:
+        self.module = module
+        self.captured = captured
+        self.fallbacks: Sequence[Fallback] = joined.fallbacks
+        self.parts: Sequence[CompiledPart] = joined.parts
+        self._joined = joined
+        self._places = {slot.node: place for place, slot in enumerate(captured.inputs)}
+        self._targets = [
+            (place, result.target)
+            for place, result in enumerate(captured.results)
+            if result.target is not None
+        ]
+        self._weights: list[torch.Tensor] = [slot.value for slot in joined.weights]
+        self.constants = [
+            None if isinstance(result.value, torch.fx.Node) else result.value
+            for result in captured.results
+        ]
+        self.part: CompiledPart | None = None
+        self.reads: list[int] = []
+        self.gives: list[int | None] = []
+        self._find_part()
+
+    def _find_part(self) -> None:
+        """Whether a call is one run of one part and nothing else."""
+        if len(self.parts) != 1 or self.fallbacks or self._joined.weights or self._targets:
+            return
+        (part,) = self.parts
+        outputs = {node: place for place, node in enumerate(part.imported.outputs)}
+        values = [result.value for result in self.captured.results]
+        if all(value in outputs for value in values if isinstance(value, torch.fx.Node)):
+            self.part = part
+            self.reads = [self._places[node] for node in part.imported.inputs]
+            self.gives = [outputs.get(value) for value in values]
+
+    def flat(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs the module.
+
+        Args:
+            leaves: the arguments, flattened: one for each of ``captured.inputs``.
+
+        Returns:
+            What the caller gets, flattened, in the order of ``captured.results`` less those
+            that are written back, which is done.
+        """
+        made = self._joined.run(*leaves, *self._weights)
+        if not self._targets:
+            return list(made)
+        with torch.no_grad():
+            for place, slot in self._targets:
+                held = slot.kind != "input"
+                target = self._held(slot.name) if held else leaves[self._places[slot.node]]
+                target.copy_(made[place])
+        return list(made[len(self._targets) :])
+
+    def refresh(self) -> None:
+        """Prepares the weights anew, from what the module holds now."""
+        self._weights = [
+            slot.value if slot.kind == "constant" else self._held(slot.name)
+            for slot in self._joined.weights
+        ]
+        for part in self.parts:
+            part.refresh()
+
+    def _held(self, name: str) -> Any:
+        path, _, last = name.rpartition(".")
+        return getattr(self.module.get_submodule(path), last)
+
+
+def specialise(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> Runner:
+    """Compiles a module for the signature of these arguments.
+
+    Args:
+        module: the module.
+        args: positional arguments.
+        kwargs: and those by name.
+        settings: how.
+
+    Raises:
+        UserError: PyTorch cannot export it, or ``strict`` refuses a fallback.
+    """
+    settings = settings or Settings()
+    captured, imported = _captured(module, args, kwargs, settings.strict)
+    joined = join(captured, imported, settings.options(), strict=settings.strict)
+    return Runner(module, captured, joined)
+
+
+def _captured(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, strict: bool
+) -> tuple[Captured, Imported]:
+    """The graph of a module: functional where some of its nodes cannot be imported."""
+    captured = capture(module, args, kwargs)
+    imported = imported_whole(captured)
+    if not imported.refused:
+        return captured, imported
+    if strict:
+        raise strict_error(captured, imported.refused)
+    captured = capture(module, args, kwargs, functional=True)
+    return captured, imported_whole(captured)
+
+
+# --- signatures -----------------------------------------------------------------------------
+
+
+class Runners:
+    """What a module runs, by signature, within a bound.
+
+    A signature that is new when the cache is full, that cannot be compiled, or that is being
+    compiled in the background has no runner: the module's own forward runs, said once.
+
+    Args:
+        module: the module.
+        settings: how it is compiled.
+    """
+
+    def __init__(self, module: torch.nn.Module, settings: Settings) -> None:
+        self.module = module
+        self.settings = settings
+        self.known: dict[Hashable, Runner | None] = {}
+        self._lock = threading.Lock()
+        self._said: set[str] = set()
+        self._building: list[threading.Thread] = []
+
+    def add(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner:
+        """Compiles the signature of these arguments now.
+
+        Raises:
+            UserError: as ``specialise``.
+        """
+        runner = specialise(self.module, args, kwargs, self.settings)
+        self.known[signature(args, kwargs)[1]] = runner
+        return runner
+
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner | None:
+        """The runner of these arguments, compiled if it must be; ``None`` for the own forward."""
+        return self._found(signature(args, kwargs)[1], args, kwargs)
+
+    def wait(self) -> None:
+        """Returns when all that is being compiled in the background is compiled."""
+        while self._building:
+            self._building.pop().join()
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Calls the module."""
+        leaves, key = signature(args, kwargs)
+        runner = self._found(key, args, kwargs)
+        if runner is None:
+            return self.module(*args, **kwargs)
+        return pytree.tree_unflatten(runner.flat(leaves), runner.captured.out_spec)
+
+    def _found(
+        self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Runner | None:
+        if key in self.known:
+            return self.known[key]
+        with self._lock:
+            if key not in self.known:
+                self._new(key, args, kwargs)
+            return self.known.get(key)
+
+    def _new(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        bound = self.settings.signatures
+        if len(self.known) >= bound:
+            self._say(f"its cache of {bound} signatures is full")
+            return
+        self.known[key] = None
+        settings = self.settings
+        try:
+            captured, imported = _captured(self.module, args, kwargs, settings.strict)
+        except UserError as error:
+            self._say(f"a signature cannot be compiled: {error}")
+            return
+
+        def build() -> None:
+            joined = join(captured, imported, settings.options(), strict=settings.strict)
+            self.known[key] = Runner(self.module, captured, joined)
+
+        if settings.background:
+            thread = threading.Thread(target=build, daemon=True)
+            self._building.append(thread)
+            thread.start()
+        else:
+            build()
+
+    def _say(self, why: str) -> None:
+        if why not in self._said:
+            self._said.add(why)
+            name = type(self.module).__name__
+            warnings.warn(f"{name} runs its own forward: {why}", stacklevel=2)
+
+
+def signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Hashable]:
+    """The arguments, flattened, and what decides which compiled code can run the call."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    return leaves, (spec, *map(_kind, leaves))
+
+
+def _kind(leaf: Any) -> Hashable:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, leaf.device, leaf.shape
+    return type(leaf), leaf if isinstance(leaf, Hashable) else id(leaf)
