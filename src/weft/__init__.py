@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 try:
-    from weft import ops
     from weft.api import CompiledNet, Net, input, load, merge, net, trace
     from weft.deferred import deferred
     from weft.errors import InternalError, UserError, WeftError
-    from weft.ops.values import Value, constant
     from weft.options import Options
     from weft.reporting import Step, progress, verbose
 except KeyboardInterrupt:
@@ -22,9 +20,10 @@ except KeyboardInterrupt:
     raise
 
 if TYPE_CHECKING:
-    from weft import layers
+    from weft import layers, ops
     from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
+    from weft.ops.values import Value, constant
     from weft.torch.module import optimize
     from weft.variants import compare
 
@@ -59,8 +58,10 @@ __all__ = [
 _later = deferred(
     __name__,
     {
+        "Value": "weft.ops.values",
         "campaign": "weft.campaigns",
         "compare": "weft.variants",
+        "constant": "weft.ops.values",
         "optimize": "weft.torch.module",
         "parallel": "weft.layers",
         "residual": "weft.layers",
@@ -71,7 +72,7 @@ _later = deferred(
 
 def __getattr__(name: str) -> object:
     """Parts of the interface that are imported at their first use."""
-    return import_module("weft.layers") if name == "layers" else _later(name)
+    return import_module(f"weft.{name}") if name in ("layers", "ops") else _later(name)
 
 
 def __dir__() -> list[str]:

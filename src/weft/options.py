@@ -15,22 +15,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
 from weft.codegen.flavours import flavour_named
+from weft.deferred import later
 from weft.errors import UserError, above_zero, nearest
-from weft.kernels.generators import checked_libraries
-from weft.plan.plan import Plan
-from weft.plan.text import Constraints, PlanText
-from weft.plan.to_program import identifier
 from weft.runtime.compiler import Compiler
 from weft.runtime.threads import thread_count
-from weft.runtime.tune import TUNE_SECONDS
 from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
+if TYPE_CHECKING:
+    from weft.kernels.generators import checked_libraries
+    from weft.plan.plan import Plan
+    from weft.plan.text import Constraints, PlanText
+    from weft.plan.to_program import identifier
+else:
+    # What only plans need is imported when one is given; the hints of the records say ``Any``.
+    Plan = PlanText = Any
+    checked_libraries = later("weft.kernels.generators").checked_libraries
+    Constraints = later("weft.plan.text").Constraints
+    identifier = later("weft.plan.to_program").identifier
+
+TUNE_SECONDS = 15.0
+"""For how long networks run while they are tuned, if nobody says else."""
 PlanSource: TypeAlias = Plan | PlanText | str | Path
 """A plan, its text (a string of several lines), or the file of one."""
 Inputs: TypeAlias = Sequence[np.ndarray] | Mapping[str, np.ndarray]

@@ -8,7 +8,7 @@ import pytest
 from weft.codegen.emit import emit
 from weft.dtypes import DType
 from weft.errors import InternalError
-from weft.ops.record import Foreign
+from weft.ir.foreign import Foreign
 from weft.plan.program import (
     Address,
     CallStep,

@@ -280,7 +280,7 @@ def test_a_refusal_of_a_plugin_is_its_answer(install: Install) -> None:
 LIBRARY = """
 from weft.errors import UserError
 from weft.kernels.generator import Generator
-from weft.ops.record import Foreign
+from weft.ir.foreign import Foreign
 def library():
     if {absent}:
         raise UserError("libmine must be installed")

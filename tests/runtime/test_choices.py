@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from weft.errors import UserError
-from weft.runtime.choices import Choice, Choices, context_of, digest_of
+from weft.runtime.choices import Choice, Choices, context_of
 from weft.runtime.compiler import Compiler
+from weft.runtime.identity import digest_of
 
 CONV = Choice("conv", "tiled-6x4", 8.0, "tiled-14x2", 9.0, "Conv", "a processor", 1.0)
 DENSE = Choice("dense", "tiled-1x8", 2.0, "tiled-1x8", 2.0, "Gemm", "a processor", 2.0)

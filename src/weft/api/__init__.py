@@ -9,10 +9,15 @@
 ``weft.api.net`` says where what can be done with a ``Net`` is.
 """
 
-from weft.api.looked import MOST_SHOWN, Oracle
+from typing import TYPE_CHECKING
+
 from weft.api.net import CompiledNet, Net
 from weft.api.opening import input, load, merge, net, trace
 from weft.api.streams import Stream
+from weft.deferred import deferred
+
+if TYPE_CHECKING:
+    from weft.api.looked import MOST_SHOWN, Oracle
 
 __all__ = [
     "MOST_SHOWN",
@@ -26,3 +31,5 @@ __all__ = [
     "net",
     "trace",
 ]
+
+__getattr__ = deferred(__name__, {"MOST_SHOWN": "weft.api.looked", "Oracle": "weft.api.looked"})

@@ -5,28 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.api.given import machine_of, text_of
-from weft.api.network import Network, bound
-from weft.api.planned import lowered, made_plan
 from weft.codegen.flavours import Dialect, flavour_named
+from weft.deferred import later
 from weft.errors import UserError
-from weft.export.golden import sample_inputs
 from weft.options import Options
-from weft.plan.plan import Plan
-from weft.runtime.choices import Choices, context_of, digest_of
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
-from weft.runtime.identity import build_key
+from weft.runtime.identity import build_key, digest_of
 from weft.runtime.library import Library, build
-from weft.runtime.measure import compiler_named
 from weft.runtime.threads import thread_count
-from weft.runtime.tune import Setup, Tuning
-from weft.runtime.tune import tune as measure
 from weft.screen import several
 from weft.targets.find import host, runs_here
 from weft.targets.target import Target
+
+if TYPE_CHECKING:
+    from weft.api.given import machine_of, text_of
+    from weft.api.network import Network, bound
+    from weft.api.planned import lowered, made_plan
+    from weft.export.golden import sample_inputs
+    from weft.plan.plan import Plan
+    from weft.runtime.choices import Choices, context_of
+    from weft.runtime.measure import compiler_named
+    from weft.runtime.tune import Setup, Tuning
+    from weft.runtime.tune import tune as measure
+else:
+    # A start from the cache needs none of these.
+    machine_of, text_of = later("weft.api.given").machine_of, later("weft.api.given").text_of
+    bound = later("weft.api.network").bound
+    lowered, made_plan = later("weft.api.planned").lowered, later("weft.api.planned").made_plan
+    sample_inputs = later("weft.export.golden").sample_inputs
+    Choices, context_of = (
+        later("weft.runtime.choices").Choices,
+        later("weft.runtime.choices").context_of,
+    )
+    compiler_named = later("weft.runtime.measure").compiler_named
+    Setup, measure = later("weft.runtime.tune").Setup, later("weft.runtime.tune").tune
 
 
 @dataclass(frozen=True)

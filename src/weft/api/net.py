@@ -11,37 +11,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
 
-from weft.api import looked, network, planned
 from weft.api.building import build_here
 from weft.api.calls import Calls
 from weft.api.named import Outputs, named_outputs
 from weft.api.parameters import loaded, same_architecture, without_values
 from weft.api.source import Source, note_built, open_file
 from weft.api.streams import Stream, checked_states
+from weft.deferred import later
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
 from weft.ir.graph import Graph, counted, facts_of
 from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
-from weft.ops.resolve import resolved
-from weft.options import CompileKeywords, Inputs, Options, TuneKeywords, chosen
+from weft.options import (
+    TUNE_SECONDS,
+    CompileKeywords,
+    Inputs,
+    Options,
+    TuneKeywords,
+    chosen,
+)
 from weft.plan.choice import Measured
 from weft.plan.program import state_bytes
 from weft.reporting import announce
-from weft.rewrite.engine import Log
-from weft.rewrite.recipes import simplify
 from weft.runtime.cache import Cache, digest
-from weft.runtime.choices import Choices
 from weft.runtime.identity import digest_graph
 from weft.runtime.library import Library, recalled
 from weft.runtime.record import MadeFor, remember
-from weft.runtime.tune import TUNE_SECONDS, Tuning
 from weft.screen import Screen, Shown, several, some
-from weft.surgery import edits
+
+if TYPE_CHECKING:
+    from weft.api import looked, network, planned
+    from weft.ops.resolve import resolved
+    from weft.rewrite.engine import Log
+    from weft.rewrite.recipes import simplify
+    from weft.runtime.choices import Choices
+    from weft.runtime.tune import Tuning
+    from weft.surgery import edits
+else:
+    # A start from the cache needs none of these.
+    looked, network = later("weft.api.looked"), later("weft.api.network")
+    planned, edits = later("weft.api.planned"), later("weft.surgery.edits")
+    resolved = later("weft.ops.resolve").resolved
+    simplify = later("weft.rewrite.recipes").simplify
+    Choices = later("weft.runtime.choices").Choices
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.api.net import Net
 from weft.api.source import open_file
+from weft.deferred import later
 from weft.errors import UserError
-from weft.ir.compose import merge as merge_graphs
 from weft.ir.graph import Graph
 from weft.ir.naming import require_mapping
 from weft.ir.types import TensorType, parse_type
-from weft.ops.trace import graph_of
-from weft.ops.trace import trace as trace_graph
-from weft.ops.values import Value, input_value
+
+if TYPE_CHECKING:
+    from weft.ir.compose import merge as merge_graphs
+    from weft.ops.trace import graph_of
+    from weft.ops.trace import trace as trace_graph
+    from weft.ops.values import Value, input_value
+else:
+    merge_graphs = later("weft.ir.compose").merge
+    graph_of, trace_graph = later("weft.ops.trace").graph_of, later("weft.ops.trace").trace
+    input_value = later("weft.ops.values").input_value
 
 
 def load(

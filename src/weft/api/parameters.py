@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.api.network import N
 from weft.errors import UserError, nearest
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.graph import Graph
@@ -16,6 +16,9 @@ from weft.ir.unknown import as_array as without_elements
 from weft.options import Parameters
 from weft.plan.program import Port
 from weft.runtime.identity import digest_graph
+
+if TYPE_CHECKING:
+    from weft.api.network import N
 
 RUNTIME = "runtime"
 # Integer kernels are made for the scales that they are given.

@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.deferred import later
 from weft.errors import UserError
-from weft.frontends.source import alone, read
 from weft.ir.graph import Graph
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
 from weft.runtime.record import KNOWN, MadeFor, read_record, write_record
+
+if TYPE_CHECKING:
+    from weft.frontends.source import alone, read
+else:
+    alone, read = later("weft.frontends.source").alone, later("weft.frontends.source").read
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from rich.progress import BarColumn
 from weft.cli.model import Model, model_options
 from weft.cli.options import ALL_CORES, SECONDS, json_option, options, wide_option
 from weft.cli.output import CommandState, showing, table, write_json
-from weft.options import Options
+from weft.options import TUNE_SECONDS, Options
 from weft.reporting import progress as listening
 from weft.runtime.choices import Choice, Choices
 from weft.runtime.timing import microseconds
-from weft.runtime.tune import TUNE_SECONDS, LayerTuning, Report, Tuning
+from weft.runtime.tune import LayerTuning, Report, Tuning
 
 
 @contextmanager

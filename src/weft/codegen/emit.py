@@ -24,7 +24,7 @@ from weft.codegen.state import reset_function
 from weft.codegen.unit import Unit, units_of
 from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
-from weft.ops.record import NOTHING_FOREIGN, Foreign
+from weft.ir.foreign import NOTHING_FOREIGN, Foreign
 from weft.plan.program import Program, Region
 from weft.screen import Screen, Shown
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import PurePath
 
 from weft.codegen.calls import walk_calls
 from weft.errors import UserError
-from weft.ops.record import Foreign
+from weft.ir.foreign import Foreign
 from weft.plan.program import ExternFunction, Program
-
-C, CXX = (".c",), (".cc", ".cpp", ".cxx")
-OBJECTS = (".o", ".a")
 
 
 def foreign_of(program: Program, taken: Collection[str]) -> Foreign:
@@ -49,8 +45,3 @@ def preparations(program: Program) -> tuple[str, ...]:
         if isinstance(function, ExternFunction) and function.name in called and function.prepare
     ]
     return tuple(dict.fromkeys(found))
-
-
-def with_suffix(foreign: Foreign, suffixes: Collection[str]) -> list[str]:
-    """Names of the files that end so."""
-    return [name for name, _ in foreign.files if PurePath(name).suffix in suffixes]

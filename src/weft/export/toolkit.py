@@ -16,7 +16,6 @@ from weft.atomic import replacing_folder, write_files
 from weft.codegen.blob import Blob, pack
 from weft.codegen.emit import Files
 from weft.codegen.flavours import Dialect
-from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
 from weft.codegen.interface import run_parameters
 from weft.codegen.layout import standard_headers
 from weft.codegen.literals import array_lines, array_names, storage_of
@@ -25,8 +24,8 @@ from weft.codegen.stack import RED_ZONE, ROUND
 from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, TestVector
+from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.ir.short_names import short_names
-from weft.ops.record import Foreign
 from weft.pictures.memory import memory_map
 from weft.plan.plan import ALIGNMENT
 from weft.plan.report import LayerSpan, Report, Row, size, summary

@@ -19,9 +19,10 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.ir.foreign import Foreign
 from weft.ir.types import TensorType
 from weft.ops.ctext import C_TYPES
-from weft.ops.record import Call, Extern, ExternBody, Foreign, NoGrad, Op
+from weft.ops.record import Call, Extern, ExternBody, NoGrad, Op
 
 _FUNCTION = re.compile(r"\s*void\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*;?\s*")
 _POINTER = re.compile(r"(const\s+)?([a-z]\w*(?:\s+char)?)\s*\*\s*([A-Za-z_]\w*)")

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from weft.errors import UserError
+from weft.ir.foreign import NOTHING_FOREIGN, Foreign
 from weft.ir.graph import Attributes, Graph
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
@@ -132,25 +133,6 @@ class Expand:
     """
 
     function: Callable[[Call, Builder, tuple[str, ...]], tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """What a C body calls that Weft did not write: it is compiled and linked with it.
-
-    Attributes:
-        files: names and contents: sources in C (``.c``) and C++ (``.cc``, ``.cpp``, ``.cxx``),
-            headers, objects and static libraries (``.o``, ``.a``).
-        flags: for compiling the sources.
-        link: flags for linking.
-    """
-
-    files: tuple[tuple[str, bytes], ...] = ()
-    flags: tuple[str, ...] = ()
-    link: tuple[str, ...] = ()
-
-
-NOTHING_FOREIGN = Foreign()
 
 
 @dataclass(frozen=True, slots=True)

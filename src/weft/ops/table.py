@@ -45,7 +45,7 @@ from weft.ops import (
 from weft.ops.attention import OPS as ATTENTION
 from weft.ops.cast import OPS as CAST
 from weft.ops.guard import guarded
-from weft.ops.native import Native, native_op
+from weft.ops.native import Native, identity, native_op
 from weft.ops.record import Op
 from weft.ops.shape import OPS as SHAPE
 from weft.ops.softmax import OPS as SOFTMAX
@@ -152,3 +152,8 @@ KERNELS: Table[Native] = Table(Kind.KERNELS, {}, _accept_kernel)
 def native_name(kernel: Loaded[Native]) -> str:
     """The name of the op that a kernel in C or C++ computes."""
     return f"{kernel.part.op}_by_{re.sub(r'[^A-Za-z0-9]+', '_', kernel.plugin.name)}"
+
+
+def kernels_identity() -> list[str | bytes]:
+    """What the loaded kernels of plugins consist of: a file may lie outside of its package."""
+    return [part for kernel in KERNELS.loaded for part in identity(kernel.part)]

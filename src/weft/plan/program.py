@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.loops.nodes import Kernel
-from weft.ops.record import NOTHING_FOREIGN, Foreign
+from weft.ir.foreign import NOTHING_FOREIGN, Foreign
 from weft.screen import Screen, Shown, several
+
+if TYPE_CHECKING:
+    from weft.loops.nodes import Kernel
 
 
 class Region(Enum):
@@ -79,7 +81,7 @@ class ExternFunction:
     prepare: str = ""
 
 
-Function: TypeAlias = Kernel | ExternFunction
+Function: TypeAlias = "Kernel | ExternFunction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -219,8 +219,3 @@ def _own_schema() -> list[tuple[str]]:
 
 def _digest(row: Sequence[object]) -> str:
     return digest(map(repr, row))
-
-
-def digest_of(choices: Mapping[str, str]) -> str:
-    """A hash of names of alternatives by layer."""
-    return digest(part for pair in sorted(choices.items()) for part in pair)

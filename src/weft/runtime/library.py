@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.atomic import write_files
-from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import Dialect, flavour_named
-from weft.codegen.foreign import CXX, OBJECTS, C, with_suffix
+from weft.deferred import later
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike
-from weft.ops.record import Foreign
+from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
@@ -37,6 +37,11 @@ from weft.runtime.memory import RunMemory, content
 from weft.runtime.ports import Ports, refuse_overlaps
 from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
+
+if TYPE_CHECKING:
+    from weft.codegen.emit import Files, emit
+else:
+    emit = later("weft.codegen.emit").emit
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
 _JOBS = 2

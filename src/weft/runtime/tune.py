@@ -44,8 +44,6 @@ from weft.screen import Screen, Shown, several
 Report: TypeAlias = Callable[[float, str], None]
 """``report(done, what)``: what is done next, and how much is done, from 0 to 1."""
 
-TUNE_SECONDS = 15.0
-"""For how long networks run while they are tuned, if nobody says else."""
 KINDS = 4
 """Alternatives of different kinds that are measured for a layer, the usual one included."""
 SIBLINGS = 2
@@ -359,7 +357,7 @@ def tune(
     inputs: Sequence[np.ndarray],
     known: Mapping[str, str],
     *,
-    seconds: float = TUNE_SECONDS,
+    seconds: float,
     report: Report | None = None,
 ) -> Tuning:
     """Measures alternatives of the layers of a network.

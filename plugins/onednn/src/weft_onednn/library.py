@@ -20,8 +20,8 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 from weft.errors import UserError
+from weft.ir.foreign import Foreign
 from weft.kernels.refusal import Refusal
-from weft.ops.record import Foreign
 from weft_onednn.shape import After, Asked, Tensor
 
 VARIABLE = "WEFT_ONEDNN"
