@@ -37,8 +37,8 @@ from weft.runtime.library import build
 
 LANES = 4
 LIBM = frozenset(
-    "exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-    "pow".split()
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc pow".split()
 )
 FLOAT_ONLY_UNARY = LIBM - {"pow"} | frozenset("sqrt floor ceil round trunc isnan isinf".split())
 INTEGER_UNARY = ("neg", "abs", "sign", "not")

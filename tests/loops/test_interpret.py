@@ -154,6 +154,7 @@ UNARY = {
     "round": np.rint, "trunc": np.trunc, "sign": np.sign,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]), "expm1": np.expm1, "log1p": np.log1p,
+    "exp2": np.exp2, "log2": np.log2, "log10": np.log10,
 }  # fmt: skip
 
 

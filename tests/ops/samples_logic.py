@@ -57,6 +57,8 @@ SAMPLES = [
     Sample("BitShift", ("u16[2,3]", "u16[2,1]"), LEFT),
     Sample("IsNaN", (SPECIAL,), expected=([0, 0, 0, 0, 0, 1],)),
     Sample("IsNaN", ("f16[3]",)),
+    Sample("IsFinite", (SPECIAL,), expected=([0, 1, 1, 1, 0, 0],)),
+    Sample("IsFinite", ("f16[3]",)),
     Sample("IsInf", (SPECIAL,), IsInfAttributes(), expected=([1, 0, 0, 0, 1, 0],)),
     Sample("IsInf", (SPECIAL,), IsInfAttributes(1, 0), expected=([1, 0, 0, 0, 0, 0],)),
     Sample("IsInf", (SPECIAL,), IsInfAttributes(0, 1), expected=([0, 0, 0, 0, 1, 0],)),

@@ -34,7 +34,18 @@ def elu(x: np.ndarray) -> np.ndarray:
 
 FUNCTIONS: dict[str, tuple[Callable[[weft.Value], weft.Value], Real, float]] = {
     "exp": (weft.ops.exp, np.exp, 3 * ULP),
+    "exp2": (weft.ops.exp2, np.exp2, 3 * ULP),
+    "expm1": (weft.ops.expm1, np.expm1, 3 * ULP),
     "log": (weft.ops.log, np.log, 3 * ULP),
+    "log1p": (weft.ops.log1p, np.log1p, 3 * ULP),
+    "log2": (weft.ops.log2, np.log2, 3 * ULP),
+    "log10": (weft.ops.log10, np.log10, 3 * ULP),
+    "atan2": (
+        lambda x: weft.ops.atan2(x, x * x - 1.0),
+        lambda x: np.arctan2(x, (np.square(x.astype("f4")) - np.float32(1)).astype("f8")),
+        3 * ULP,
+    ),
+    "hypot": (lambda x: weft.ops.hypot(x, 0.75 * x), lambda x: 1.25 * np.abs(x), 3 * ULP),
     "tanh": (weft.ops.tanh, np.tanh, 3 * ULP),
     "asinh": (weft.ops.asinh, np.arcsinh, 3 * ULP),
     "erf": (weft.ops.erf, lambda x: np.array([math.erf(each) for each in x.tolist()]), 4 * ULP),

@@ -19,11 +19,13 @@ CACHE_LINE = 64
 # Mathematical functions by operation. C89 has them for ``double`` alone.
 _C89_FUNCTIONS = {
     op: op
-    for op in "sqrt exp log sin cos tan asin acos atan sinh cosh tanh floor ceil fmod pow".split()
+    for op in (
+        "sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh floor ceil fmod pow".split()
+    )
 } | {"abs": "fabs"}
 C99_FUNCTIONS = {
     **_C89_FUNCTIONS,
-    **{op: op for op in "asinh acosh atanh erf erfc expm1 log1p trunc".split()},
+    **{op: op for op in "asinh acosh atanh erf erfc exp2 expm1 log1p log2 trunc".split()},
     "round": "rint",
 }
 

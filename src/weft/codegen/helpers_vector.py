@@ -9,6 +9,7 @@ from __future__ import annotations
 from weft.codegen.helper_text import helper_text
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
+from weft.loops.nodes import FUNCTIONS
 from weft.loops.python_arithmetic import HALVES
 
 _MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
@@ -22,11 +23,47 @@ _EXTREME_CALLS = {
     "v2f64": "__builtin_ia32_{op}pd(rhs, lhs)",
 }
 
-LANE_CALLS = frozenset(
-    "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
-    "erfc floor ceil trunc".split()
-)
+LANE_CALLS = FUNCTIONS | frozenset("floor ceil trunc".split())
 """Functions of one operand that are computed lane by lane."""
+
+_TWO_PARTS = {"fraction": " - power * 2.12194440e-4f", "factor": "", "whole": " * 0.693359375f"}
+_KINDS: dict[str, tuple[str, dict[str, str]]] = {
+    "exp": (
+        "${exp}",
+        {
+            "base": "e",
+            "least": "-104.0f",
+            "most": "89.0f",
+            "doublings": " * 1.44269504f",
+            "rest": "(held - power * 0.693359375f) + power * 2.12194440e-4f",
+        },
+    ),
+    "exp2": (
+        "${exp}",
+        {
+            "base": "2",
+            "least": "-150.0f",
+            "most": "128.0f",
+            "doublings": "",
+            "rest": "(held - power) * 0.69314718f",
+        },
+    ),
+    "log": ("${log}", {"name": "natural", **_TWO_PARTS}),
+    "log1p": ("log1p", _TWO_PARTS),
+    "log2": ("${log}", {"name": "binary", "fraction": "", "factor": " * 1.44269504f", "whole": ""}),
+    "log10": (
+        "${log}",
+        {
+            "name": "decimal",
+            "fraction": " + power * 1.06034944e-5f",
+            "factor": " * 0.43429448f",
+            "whole": " * 0.301025390625f",
+        },
+    ),
+    "sin": ("${op}", {"word": "sine", "first": "0"}),
+    "cos": ("${op}", {"word": "cosine", "first": "1"}),
+}
+"""The text of a function that shares it with others, and what is its own in it."""
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
@@ -89,16 +126,15 @@ def vector_helper(name: str) -> str | None:
 
 def _function(op: str, lanes: int, words: dict[str, str]) -> str | None:
     """A function of ``f32`` vectors that is computed on all lanes at once."""
-    if op in ("sin", "cos"):
-        turns = (
-            {"word": "sine", "first": "0", "sign": f" ^ (({words['M']})x & minus)"}
-            if op == "sin"
-            else {"word": "cosine", "first": "1", "sign": ""}
-        )
-        return helper_text("math", "${op}_$V", **words, **turns)
+    kind, own = _KINDS.get(op, (op, {}))
+    words = {**words, **own}
     last = "_16" if lanes == 16 else ""
-    ends = {name: helper_text("math", f"{name}{last}", **words) for name in ("scaled", "raised")}
-    return helper_text("math", f"{op}_$V", **words, **ends)
+    parts = {"scaled": f"scaled{last}", "raised": f"raised{last}"}
+    if "fraction" in own:
+        parts["logarithm"] = "logarithm"
+    words |= {name: helper_text("math", text, **words) or "" for name, text in parts.items()}
+    words["sign"] = f" ^ (({words['M']})x & minus)" if op == "sin" else ""
+    return helper_text("math", f"{kind}_$V", **words)
 
 
 def _extreme(op: str, words: dict[str, str]) -> str | None:

@@ -24,6 +24,7 @@ from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.affine import affine
 from weft.loops.bounds import divides_safely, unproven
 from weft.loops.nodes import (
+    FUNCTIONS,
     Access,
     Axis,
     Binary,
@@ -51,10 +52,7 @@ from weft.loops.walk import (
     walk,
 )
 
-COSTLY = frozenset(
-    "div sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf erfc pow floordiv mod fmod".split()
-)
+COSTLY = FUNCTIONS | frozenset("div pow floordiv mod fmod".split())
 MOST_HELD = 16384
 """Bytes of a row that are held on the stack."""
 HELD = "held"

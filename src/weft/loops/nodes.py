@@ -44,10 +44,11 @@ from typing import TypeAlias
 
 from weft.dtypes import DType
 
-UNARY_OPS = frozenset(
-    "neg abs sign not sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh erf erfc floor ceil round trunc isnan isinf".split()
+FUNCTIONS = frozenset(
+    "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh erf erfc".split()
 )
+UNARY_OPS = FUNCTIONS | frozenset("neg abs sign not floor ceil round trunc isnan isinf".split())
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
 BINARY_OPS = (
     frozenset("add sub mul div floordiv mod fmod pow min max and or xor shl shr".split())

@@ -78,8 +78,11 @@ def _from_wide(convert: Callable[[Any], Any], wide: Callable[[int], Any]) -> Cal
 _UNARY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sqrt": np.sqrt,
     "exp": np.exp,
+    "exp2": np.exp2,
     "expm1": np.expm1,
     "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
     "log1p": np.log1p,
     "sin": np.sin,
     "cos": np.cos,

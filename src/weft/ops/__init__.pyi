@@ -99,6 +99,14 @@ def atan(
 ) -> Value:
     """The arc tangent of x."""
 
+def atan2(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The angle of the point (b, a), in radians."""
+
 def atanh(
     x: Input,
     *,
@@ -444,6 +452,14 @@ def conv_transpose_channels_last(
 ) -> Value:
     """ConvTranspose of images whose channels are the last axis; weights are as there."""
 
+def copysign(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The magnitude of a with the sign of b."""
+
 def cos(
     x: Input,
     *,
@@ -606,12 +622,26 @@ def erf(
 ) -> Value:
     """The error function of x."""
 
+def erfc(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """1 less the error function of x."""
+
 def exp(
     x: Input,
     *,
     name: str = "",
 ) -> Value:
     """e to the power of x."""
+
+def exp2(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """2 to the power of x."""
 
 def expand(
     x: Input,
@@ -620,6 +650,13 @@ def expand(
     name: str = "",
 ) -> Value:
     """Repeats dimensions of 1 up to a shape."""
+
+def expm1(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """e to the power of x, less 1."""
 
 def eye_like(
     x: Input,
@@ -644,6 +681,14 @@ def floor(
     name: str = "",
 ) -> Value:
     """x rounded down."""
+
+def floor_divide(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """a / b rounded down."""
 
 def gather(
     data: Input,
@@ -831,6 +876,14 @@ def hardmax(
 ) -> Value:
     """1 at the first largest element along an axis, 0 elsewhere."""
 
+def hypot(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The length of (a, b); no intermediate overflow."""
+
 def identity(
     x: Input,
     *,
@@ -857,6 +910,13 @@ def instance_normalization_channels_last(
     name: str = "",
 ) -> Value:
     """InstanceNormalization of images whose channels are the last axis; weights are as there."""
+
+def is_finite(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """Whether x is neither an infinity nor NaN."""
 
 def isinf(
     x: Input,
@@ -932,6 +992,27 @@ def log(
     name: str = "",
 ) -> Value:
     """The natural logarithm of x; NaN below zero."""
+
+def log10(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The logarithm of x to base 10."""
+
+def log1p(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The natural logarithm of 1 + x."""
+
+def log2(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The logarithm of x to base 2."""
 
 def log_softmax(
     x: Input,
@@ -1618,6 +1699,13 @@ def sin(
 ) -> Value:
     """The sine of x in radians."""
 
+def sinc(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """sin(pi x) / (pi x); 1 at 0."""
+
 def sinh(
     x: Input,
     *,
@@ -1859,6 +1947,13 @@ def trilu(
 ) -> Value:
     """The upper or lower triangle of matrices, the rest 0."""
 
+def trunc(
+    x: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """x rounded towards zero."""
+
 def unique(
     x: Input,
     axis: int | None = None,
@@ -1904,6 +1999,14 @@ def where(
     name: str = "",
 ) -> Value:
     """x where the condition holds, y elsewhere."""
+
+def x_log_y(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """a times the natural logarithm of b; 0 where a is 0."""
 
 def xor(
     a: Input,

@@ -25,9 +25,13 @@ from weft.ops.elementwise import (
     elementwise,
     erfc,
     fitted,
+    less,
     like,
     map_op,
+    over,
+    plus,
     same_dtypes,
+    times,
 )
 from weft.ops.expr import binary, select, unary
 from weft.ops.record import Call, Define, Op, Param
@@ -104,39 +108,23 @@ class SwishAttributes(Attributes):
     alpha: float = 1.0
 
 
-def _plus(lhs: Expr, rhs: Expr | float) -> Expr:
-    return binary("add", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
-
-
-def _times(lhs: Expr, rhs: Expr | float) -> Expr:
-    return binary("mul", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
-
-
-def _over(lhs: Expr | float, rhs: Expr) -> Expr:
-    return binary("div", like(rhs, lhs) if isinstance(lhs, int | float) else lhs, rhs)
-
-
-def _less(lhs: Expr, rhs: float) -> Expr:
-    return binary("lt", lhs, like(lhs, rhs))
-
-
 def _relu(x: Expr) -> Expr:
     return binary("max", x, like(x, 0))
 
 
 def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + exp(-x))``; ``exp`` may overflow to infinity, which gives 0."""
-    return _over(1.0, _sigmoid_divisor(x))
+    return over(1.0, _sigmoid_divisor(x))
 
 
 def _sigmoid_divisor(x: Expr) -> Expr:
-    return _plus(unary("exp", unary("neg", x)), 1.0)
+    return plus(unary("exp", unary("neg", x)), 1.0)
 
 
 def softplus(x: Expr) -> Expr:
     """``log(1 + exp(x))`` without overflow, and exact where it is small."""
     decay = unary("exp", unary("neg", unary("abs", x)))
-    return _plus(_relu(x), unary("log1p", decay))
+    return plus(_relu(x), unary("log1p", decay))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -144,7 +132,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _leaky_formula(attributes: LeakyReluAttributes, x: Expr) -> Expr:
-    return select(_less(x, 0), _times(x, attributes.alpha), x)
+    return select(less(x, 0), times(x, attributes.alpha), x)
 
 
 def _leaky(attributes: LeakyReluAttributes, x: np.ndarray) -> np.ndarray:
@@ -152,7 +140,7 @@ def _leaky(attributes: LeakyReluAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _elu_formula(attributes: EluAttributes, x: Expr) -> Expr:
-    return select(_less(x, 0), _times(unary("expm1", x), attributes.alpha), x)
+    return select(less(x, 0), times(unary("expm1", x), attributes.alpha), x)
 
 
 def _elu(attributes: EluAttributes, x: np.ndarray) -> np.ndarray:
@@ -160,8 +148,8 @@ def _elu(attributes: EluAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _selu_formula(attributes: SeluAttributes, x: Expr) -> Expr:
-    below = _times(unary("expm1", x), attributes.alpha)
-    return _times(select(_less(x, 0), below, x), attributes.gamma)
+    below = times(unary("expm1", x), attributes.alpha)
+    return times(select(less(x, 0), below, x), attributes.gamma)
 
 
 def _selu(attributes: SeluAttributes, x: np.ndarray) -> np.ndarray:
@@ -170,8 +158,8 @@ def _selu(attributes: SeluAttributes, x: np.ndarray) -> np.ndarray:
 
 
 def _celu_formula(attributes: CeluAttributes, x: Expr) -> Expr:
-    inner = unary("expm1", _over(x, like(x, attributes.alpha)))
-    return select(_less(x, 0), _times(inner, attributes.alpha), x)
+    inner = unary("expm1", over(x, like(x, attributes.alpha)))
+    return select(less(x, 0), times(inner, attributes.alpha), x)
 
 
 def _celu(attributes: CeluAttributes, x: np.ndarray) -> np.ndarray:
@@ -182,9 +170,9 @@ def _celu(attributes: CeluAttributes, x: np.ndarray) -> np.ndarray:
 def _gelu_formula(attributes: GeluAttributes, x: Expr) -> Expr:
     # 1 + tanh(u) is 2 / (1 + exp(-2 u)) and 1 + erf(u) is erfc(-u): exact where they are small.
     if attributes.approximate == "tanh":
-        cubic = _times(_times(_times(x, x), x), 0.044715)
-        return _over(x, _sigmoid_divisor(_times(_plus(x, cubic), math.sqrt(8 / math.pi))))
-    return _times(_times(x, 0.5), unary("erfc", _times(x, -math.sqrt(0.5))))
+        cubic = times(times(times(x, x), x), 0.044715)
+        return over(x, _sigmoid_divisor(times(plus(x, cubic), math.sqrt(8 / math.pi))))
+    return times(times(x, 0.5), unary("erfc", times(x, -math.sqrt(0.5))))
 
 
 def _gelu(attributes: GeluAttributes, x: np.ndarray) -> np.ndarray:
@@ -202,7 +190,7 @@ def _check_gelu(call: Call) -> None:
 
 
 def _hard(x: Expr, alpha: float, beta: float) -> Expr:
-    line = _plus(_times(x, alpha), beta)
+    line = plus(times(x, alpha), beta)
     return binary("min", binary("max", line, like(x, 0)), like(x, 1))
 
 
@@ -223,11 +211,11 @@ def _shrink_formula(attributes: ShrinkAttributes, x: Expr) -> Expr:
     # Bias and threshold are fractions: integers are computed with as f64.
     wider = dtype if dtype.is_float else DType.F64
     wide = fitted(wider, x, dtype)
-    below = _plus(wide, attributes.bias)
-    above = _plus(wide, -attributes.bias)
+    below = plus(wide, attributes.bias)
+    above = plus(wide, -attributes.bias)
     beyond = binary("gt", wide, like(wide, attributes.lambd))
     inner = select(beyond, above, like(wide, 0))
-    return fitted(dtype, select(_less(wide, -attributes.lambd), below, inner), wider)
+    return fitted(dtype, select(less(wide, -attributes.lambd), below, inner), wider)
 
 
 def _shrink(attributes: ShrinkAttributes, x: np.ndarray) -> np.ndarray:
@@ -254,7 +242,7 @@ def _prelu(call: Call, x: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, ..
 
 
 def _prelu_point(x: Expr, slope: Expr) -> Expr:
-    return select(_less(x, 0), binary("mul", x, slope), x)
+    return select(less(x, 0), binary("mul", x, slope), x)
 
 
 def _define_prelu(call: Call) -> tuple[Compute, ...]:
@@ -272,7 +260,7 @@ def _smooth(
 
 
 def _swiglu_formula(attributes: SwishAttributes, a: Expr, b: Expr) -> Expr:
-    return _times(_over(a, _sigmoid_divisor(_times(a, attributes.alpha))), b)
+    return times(over(a, _sigmoid_divisor(times(a, attributes.alpha))), b)
 
 
 def _swiglu(attributes: SwishAttributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -329,7 +317,7 @@ OPS: tuple[Op, ...] = (
     ),
     _smooth(
         "HardSwish",
-        lambda x: _times(x, _hard(x, 1 / 6, 0.5)),
+        lambda x: times(x, _hard(x, 1 / 6, 0.5)),
         lambda x: x * _hard_value(x, 1 / 6, 0.5),
         "x times the line x / 6 + 1 / 2 held within [0, 1].",
     ),
@@ -337,13 +325,13 @@ OPS: tuple[Op, ...] = (
     _smooth("Softplus", softplus, _softplus, "log(1 + exp(x))."),
     _smooth(
         "Softsign",
-        lambda x: _over(x, _plus(unary("abs", x), 1.0)),
+        lambda x: over(x, plus(unary("abs", x), 1.0)),
         lambda x: x / (1 + np.abs(x)),
         "x / (1 + |x|).",
     ),
     _smooth(
         "Mish",
-        lambda x: _times(x, unary("tanh", softplus(x))),
+        lambda x: times(x, unary("tanh", softplus(x))),
         lambda x: x * np.tanh(_softplus(x)),
         "x * tanh(log(1 + exp(x))).",
     ),
@@ -364,7 +352,7 @@ OPS: tuple[Op, ...] = (
     ),
     _smooth(
         "Swish",
-        lambda attributes, x: _over(x, _sigmoid_divisor(_times(x, attributes.alpha))),
+        lambda attributes, x: over(x, _sigmoid_divisor(times(x, attributes.alpha))),
         lambda attributes, x: x * _sigmoid(x * x.dtype.type(attributes.alpha)),
         "x times the sigmoid of alpha * x.",
         SwishAttributes,

@@ -19,7 +19,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Cast, Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
-from weft.ops.expr import axes, broadcast, const, variables
+from weft.ops.expr import axes, binary, broadcast, const, variables
 from weft.ops.record import WITH_AUTODIFF, Call, Define, Grad, NoGrad, Op, Param
 
 PIECEWISE_CONSTANT = NoGrad("the derivative is zero wherever there is one")
@@ -256,3 +256,23 @@ def erfc(x: np.ndarray) -> np.ndarray:
 def like(x: Expr, value: float) -> Expr:
     """A literal of the type of ``x``."""
     return const(value, dtype_of(x))
+
+
+def plus(lhs: Expr, rhs: Expr | float) -> Expr:
+    """The sum; a number is of the other's type, here and below."""
+    return binary("add", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
+
+
+def times(lhs: Expr, rhs: Expr | float) -> Expr:
+    """The product."""
+    return binary("mul", lhs, like(lhs, rhs) if isinstance(rhs, int | float) else rhs)
+
+
+def over(lhs: Expr | float, rhs: Expr) -> Expr:
+    """The quotient."""
+    return binary("div", like(rhs, lhs) if isinstance(lhs, int | float) else lhs, rhs)
+
+
+def less(lhs: Expr, rhs: float) -> Expr:
+    """Whether it is less than a number."""
+    return binary("lt", lhs, like(lhs, rhs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -182,6 +183,13 @@ OPS: tuple[Op, ...] = (
         lambda attributes, x: unary("isnan", x),
         lambda attributes, x: np.isnan(x),
         "Whether x is not a number.",
+    ),
+    _predicate(
+        "IsFinite",
+        Attributes,
+        lambda attributes, x: binary("lt", unary("abs", x), like(x, math.inf)),
+        lambda attributes, x: np.isfinite(x),
+        "Whether x is neither an infinity nor NaN.",
     ),
     _predicate(
         "IsInf",

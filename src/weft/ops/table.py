@@ -40,6 +40,7 @@ from weft.ops import (
     selection,
     signal,
     slicing,
+    special,
     suppression,
 )
 from weft.ops.attention import OPS as ATTENTION
@@ -86,6 +87,7 @@ FAMILIES: Mapping[str, tuple[Op, ...]] = {
     "signal": signal.OPS,
     "slicing": slicing.OPS,
     "softmax": SOFTMAX,
+    "special": special.OPS,
     "suppression": suppression.OPS,
 }
 """The ops by family, which is the file that they stand in."""

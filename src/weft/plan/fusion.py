@@ -22,7 +22,7 @@ from math import prod
 from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute, substitute_load
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
+from weft.loops.nodes import FUNCTIONS, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, reduces, walk
 from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
@@ -33,10 +33,7 @@ MAX_NODES = 240
 MAX_BUFFERS = 16
 MANY_SUMS = 16
 """Sums that a factor of each step must be used for to be multiplied into the weights."""
-_COSTLY = frozenset(
-    "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf erfc pow floordiv mod fmod".split()
-)
+_COSTLY = FUNCTIONS | frozenset("pow floordiv mod fmod".split())
 
 
 @dataclass(frozen=True)

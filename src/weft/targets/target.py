@@ -87,7 +87,8 @@ class Memory:
 OPERATIONS: tuple[tuple[str, float], ...] = (
     *((name, 0.4) for name in ("add", "sub", "mul", "min", "max", "neg", "abs")),
     *(("div", 4.0), ("sqrt", 4.0), ("mod", 8.0), ("floordiv", 8.0), ("fmod", 20.0)),
-    *(("pow", 40.0), ("exp", 15.0), ("expm1", 15.0), ("log", 15.0), ("log1p", 15.0)),
+    *((name, 15.0) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")),
+    ("pow", 40.0),
     *((name, 20.0) for name in ("erf", "erfc", "sin", "cos", "asin", "acos", "atan")),
     ("tan", 30.0),
     *((name, 25.0) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")),

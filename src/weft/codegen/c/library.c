@@ -1,5 +1,29 @@
 // Functions of <math.h> that C89 lacks.
 
+//@ exp2
+/* 2 to the power of x. */
+static double weft_exp2(double x)
+{
+    return pow(2.0, x);
+}
+
+//@ log2
+// As power of 2 and a fraction around 1: powers of 2 stay exact, and what is near 1 small.
+/* The logarithm of x to base 2. */
+static double weft_log2(double x)
+{
+    int power = 0;
+    double fraction = x;
+    if (x > 0.0 && x - x == 0.0) {
+        fraction = frexp(x, &power);
+        if (fraction < 0.70710678118654752440) {
+            fraction *= 2.0;
+            --power;
+        }
+    }
+    return log(fraction) * 1.44269504088896340736 + (double)power;
+}
+
 //@ log1p
 /* log(1 + x), accurate near 0. */
 static double weft_log1p(double x)

@@ -1,17 +1,17 @@
 // Functions of single-precision vectors, within three units in the last place.
 // Most are exponentials, by a polynomial fitted to e^r - 1 - r and by 2^n in the bits of a float.
 
-//@ exp_$V
+//@ ${exp}_$V
 // 2^n comes from the low bits of shifted, n + 254; half of the scaling at a time reaches
 // subnormals.  AVX-512 scales by a power in one instruction.
-/* e to the power of each lane. */
-static __attribute__((always_inline)) $V weft_exp_$V($V x)
+/* $base to the power of each lane. */
+static __attribute__((always_inline)) $V weft_${op}_$V($V x)
 {
-    const $V low = weft_max_$V(x, (-104.0f - ($V){0}));
-    const $V held = weft_min_$V(low, (89.0f - ($V){0}));
-    const $V shifted = held * 1.44269504f + 12583166.0f;
+    const $V low = weft_max_$V(x, ($least - ($V){0}));
+    const $V held = weft_min_$V(low, ($most - ($V){0}));
+    const $V shifted = held$doublings + 12583166.0f;
     const $V power = shifted - 12583166.0f;
-    const $V r = (held - power * 0.693359375f) + power * 2.12194440e-4f;
+    const $V r = $rest;
     $V y = r * 1.394644729e-3f + 8.366581984e-3f;
     y = y * r + 4.166628048e-2f;
     y = y * r + 1.666654348e-1f;
@@ -55,7 +55,7 @@ static __attribute__((always_inline)) $V weft_expm1_$V($V x)
     y = y * r + 0.5f;
     y = y * (r * r) + r;
     y = y * half + (half - 0.5f);
-    return y + y;
+    return ($V)(($M)(y + y) | (($M)x & ($M)(-($V){0}))); /* -0 for -0 */
 }
 
 //@ logistic_$V
@@ -175,11 +175,10 @@ $raised
     y = ($V)(($U)y + (($U)shifted << 23));
 #endif
 
-//@ log_$V
-// x = 2^n m with m around 1; subnormals are scaled up first.  What has no logarithm among the
-// real numbers is put in at the end.
-/* The natural logarithm of each lane. */
-static $V weft_log_$V($V x)
+//@ ${log}_$V
+// x = 2^n m with m around 1; subnormals are scaled up first.
+/* The $name logarithm of each lane. */
+static $V weft_${op}_$V($V x)
 {
     const $M low = ($M)(x < 1.17549435e-38f);
     const $V up = x * 8388608.0f;
@@ -190,19 +189,7 @@ static $V weft_log_$V($V x)
     const $M none = ($M)(x < 0.0f);
     const $M zero = ($M)(x == 0.0f);
     const $M finite = ($M)(x <= 3.402823466e+38f) & ~none & ~zero;
-    const $V square = r * r;
-    $V y = r * 7.0376836292e-2f - 1.1514610310e-1f;
-    y = y * r + 1.1676998740e-1f;
-    y = y * r - 1.2420140846e-1f;
-    y = y * r + 1.4249322787e-1f;
-    y = y * r - 1.6668057665e-1f;
-    y = y * r + 2.0000714765e-1f;
-    y = y * r - 2.4999993993e-1f;
-    y = y * r + 3.3333331174e-1f;
-    y = y * (r * square) - power * 2.12194440e-4f;
-    y = (r + (y - square * 0.5f)) + power * 0.693359375f;
-    return ($V)((($M)y & finite) | (zero & -8388608) | (none & 0x7fc00000)
-        | (($M)x & ~(finite | zero | none)));
+$logarithm
 }
 
 //@ log1p_$V
@@ -219,7 +206,11 @@ static $V weft_log1p_$V($V x)
     const $V power = __builtin_convertvector(n, $V);
     const $M none = ($M)(up < 0.0f);
     const $M zero = ($M)(up == 0.0f);
-    const $M finite = ($M)(up <= 3.402823466e+38f) & ~none & ~zero;
+    const $M finite = ($M)(up <= 3.402823466e+38f) & ($M)(x != 0.0f) & ~none & ~zero;
+$logarithm
+}
+
+//@ logarithm
     const $V square = r * r;
     $V y = r * 7.0376836292e-2f - 1.1514610310e-1f;
     y = y * r + 1.1676998740e-1f;
@@ -229,11 +220,11 @@ static $V weft_log1p_$V($V x)
     y = y * r + 2.0000714765e-1f;
     y = y * r - 2.4999993993e-1f;
     y = y * r + 3.3333331174e-1f;
-    y = y * (r * square) - power * 2.12194440e-4f;
-    y = (r + (y - square * 0.5f)) + power * 0.693359375f;
+    y = y * (r * square)$fraction;
+    y = (r + (y - square * 0.5f))$factor + power$whole;
+    /* What has no logarithm among the real numbers. */
     return ($V)((($M)y & finite) | (zero & -8388608) | (none & 0x7fc00000)
         | (($M)x & ~(finite | zero | none)));
-}
 
 //@ ${op}_$V
 // Quarter turns are taken off in four parts whose products are exact; past 8192 that is no
