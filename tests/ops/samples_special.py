@@ -13,7 +13,7 @@ NAN, INF = np.nan, np.inf
 EDGES = (-INF, -1e30, -1.0, -1e-30, -1e-40, -0.0, 0.0, 1e-40, 1e-30, 1.0, 3.0, 1e30, INF, NAN)
 LEFT, RIGHT = np.array(list(itertools.product(EDGES, EDGES)), np.float32).T.copy()
 ONE = "Exp2 Expm1 Log1p Log2 Log10 Erfc Trunc Sinc".split()
-TWO = "Copysign Atan2 Hypot XLogY".split()
+TWO = "Copysign Atan2 Hypot XLogY LogAddExp".split()
 
 
 def sample(name: str, text: str, tolerance: float) -> Sample:

@@ -1014,6 +1014,14 @@ def log2(
 ) -> Value:
     """The logarithm of x to base 2."""
 
+def log_add_exp(
+    a: Input,
+    b: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The logarithm of exp(a) + exp(b)."""
+
 def log_softmax(
     x: Input,
     axis: int = -1,

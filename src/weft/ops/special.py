@@ -95,6 +95,12 @@ def _xlogy_value(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where((x == 0) & ~np.isnan(y), x.dtype.type(0), x * np.log(y))
 
 
+def _log_add_exp(a: Expr, b: Expr) -> Expr:
+    apart = unary("neg", unary("abs", binary("sub", a, b)))
+    beside = select(_equal(a, b), like(a, math.log(2)), unary("log1p", unary("exp", apart)))
+    return plus(binary("max", a, b), beside)
+
+
 OPS: tuple[Op, ...] = (
     _of_one("Exp2", partial(unary, "exp2"), np.exp2, "2 to the power of x."),
     _of_one("Expm1", partial(unary, "expm1"), np.expm1, "e to the power of x, less 1."),
@@ -115,6 +121,7 @@ OPS: tuple[Op, ...] = (
     _of_two("Atan2", _atan2, np.arctan2, "The angle of the point (b, a), in radians."),
     _of_two("Hypot", _hypot, np.hypot, "The length of (a, b); no intermediate overflow."),
     _of_two("XLogY", _xlogy, _xlogy_value, "a times the natural logarithm of b; 0 where a is 0."),
+    _of_two("LogAddExp", _log_add_exp, np.logaddexp, "The logarithm of exp(a) + exp(b)."),
     broadcast_op(
         "FloorDivide",
         NUMBERS,
