@@ -71,7 +71,7 @@ class Sized(nn.Module):
 def _agrees(module: nn.Module, *args: torch.Tensor, runs: int = 1):
     module = module.eval()
     fresh = copy.deepcopy(module)
-    runner = specialise(module, args)
+    runner = specialise(module, args, settings=Settings(measure=False))
     with torch.no_grad():
         for _ in range(runs):
             got = runner.flat([each.clone() for each in args])

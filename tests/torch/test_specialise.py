@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from weft.torch.specialise import Runners, Settings
+from weft.torch.eager import Times
+from weft.torch.specialise import Runners, Settings, specialise
 
 
 class Scaled(nn.Module):
@@ -18,7 +19,7 @@ class Scaled(nn.Module):
 
 def test_each_signature_is_compiled_once_and_no_more_than_the_bound():
     module = Scaled().eval().requires_grad_(False)
-    runners = Runners(module, Settings(signatures=2))
+    runners = Runners(module, Settings(signatures=2, measure=False))
     calls = [((torch.randn(3, 6),), {}), ((torch.randn(3, 6),), {"factor": 2.0})]
     for args, kwargs in calls * 2:
         got, expected = runners.call(args, kwargs), module(*args, **kwargs)
@@ -33,9 +34,87 @@ def test_each_signature_is_compiled_once_and_no_more_than_the_bound():
 
 def test_in_the_background_the_own_forward_runs_until_a_signature_is_compiled():
     module = Scaled().eval().requires_grad_(False)
-    runners = Runners(module, Settings(background=True))
+    runners = Runners(module, Settings(background=True, measure=False))
     x = torch.randn(5, 6)
     torch.testing.assert_close(runners.call((x,), {}), module(x))
     runners.wait()
     assert runners.find((x,), {}) is not None
     torch.testing.assert_close(runners.call((x,), {}), module(x))
+
+
+# --- never slower ---------------------------------------------------------------------------
+
+
+class Image(nn.Module):
+    """A small network with convolutions; counts its own forwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.forwards = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.forwards += 1
+        return torch.relu(self.conv(x))
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        (Times(1.0, 2.0), None),
+        (Times(1.0, 1.0, 1.0, 1.0), None),
+        (Times(2.0, 1.0), "contiguous"),
+        (Times(2.0, 3.0, 1.0, 0.5), "channels-last"),
+        (Times(2.0, 1.0, 1.5, 0.5), "contiguous"),
+    ],
+)
+def test_the_fastest_that_can_run_is_kept(times, kept):
+    assert times.kept == kept
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels-last"])
+def test_the_own_forward_runs_where_it_is_faster(monkeypatch, layout):
+    module = Image().eval()
+    x = torch.randn(2, 3, 8, 8)
+    slow = Times(9.0, 1.0, 0.5 if layout == "channels-last" else 2.0)
+    monkeypatch.setattr("weft.torch.specialise.times", lambda *_: slow)
+    runner = specialise(module, (x,))
+    assert (runner.own, runner.part, runner.parts) == (layout, None, [])
+    before = module.forwards
+    (got,) = runner.flat([x])
+    assert module.forwards == before + 1
+    assert got.is_contiguous()
+    torch.testing.assert_close(got, module(x))
+
+
+def test_both_layouts_of_convolutions_are_measured():
+    module, x = Image().eval(), torch.randn(1, 3, 8, 8)
+    times = specialise(module, (x,)).times
+    assert times is not None
+    assert times.inputs_channels_last is not None
+    assert times.channels_last is not None
+    times = specialise(nn.Linear(3, 4).eval(), (torch.randn(2, 3),)).times
+    assert times is not None
+    assert times.inputs_channels_last is None
+
+
+def test_what_runs_change_is_not_measured():
+    class Counting(nn.Module):
+        calls: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(1)
+            return x * self.calls
+
+    module = Counting()
+    runner = specialise(module, (torch.ones(3),))
+    assert runner.times is None
+    assert module.calls == 0
+    torch.testing.assert_close(runner.flat([torch.ones(3)]), [torch.ones(3)])
+    torch.testing.assert_close(runner.flat([torch.ones(3)]), [torch.full((3,), 2.0)])
+    module.calls = torch.full((), 5.0)
+    torch.testing.assert_close(runner.flat([torch.ones(3)]), [torch.full((3,), 6.0)])

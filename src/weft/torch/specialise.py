@@ -20,7 +20,8 @@ from torch.utils import _pytree as pytree
 from weft.errors import UserError
 from weft.options import Options
 from weft.torch.aten.importer import Imported
-from weft.torch.capture import Captured, capture
+from weft.torch.capture import Captured, Slot, capture
+from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
 
@@ -39,6 +40,7 @@ class Settings:
         strict: refuses what cannot be compiled whole.
         signatures: bound of the cache; calls with further signatures run the module's own
             forward.
+        measure: compares with PyTorch's own forward after compiling, and keeps the faster.
         background: compiles new signatures in a thread; the module's own forward runs meanwhile.
     """
 
@@ -46,6 +48,7 @@ class Settings:
     exact: bool = False
     tune: bool = False
     strict: bool = False
+    measure: bool = True
     signatures: int = SIGNATURES
     background: bool = False
 
@@ -61,8 +64,11 @@ class Runner:
     Attributes:
         module: whose weights are used.
         captured: its graph.
+        imported: what was compiled of it, in order.
         fallbacks: what PyTorch runs between the compiled parts.
-        parts: the compiled parts, in order.
+        times: of compiled code and of PyTorch, where they were measured.
+        own: the layout of the module's own forward, where that is faster and therefore runs.
+        parts: the compiled parts that run, in order.
         part: the only one, where a call is nothing but its run: ``reads`` and ``gives`` say how.
         reads: by input of ``part``, the place of its tensor among the call's leaves.
         gives: by value that the caller gets, the place among the outputs of ``part``, or
@@ -73,28 +79,28 @@ class Runner:
     def __init__(self, module: torch.nn.Module, captured: Captured, joined: Joined) -> None:
         self.module = module
         self.captured = captured
+        self.imported = [part.imported for part in joined.parts]
         self.fallbacks: Sequence[Fallback] = joined.fallbacks
+        self.times: Times | None = None
+        self.own: Layout | None = None
         self.parts: Sequence[CompiledPart] = joined.parts
-        self._joined = joined
+        self._compiled = joined.run
+        self._slots: Sequence[Slot] = joined.weights
         self._places = {slot.node: place for place, slot in enumerate(captured.inputs)}
-        self._targets = [
-            (place, result.target)
-            for place, result in enumerate(captured.results)
-            if result.target is not None
-        ]
-        self._weights: list[torch.Tensor] = [slot.value for slot in joined.weights]
+        self._targets = [result.target for result in captured.results if result.target is not None]
+        self._own_forward = own_forward(module, captured, "contiguous")
+        self.part: CompiledPart | None = None
+        self.reads: list[int] = []
+        self.gives: list[int | None] = []
         self.constants = [
             None if isinstance(result.value, torch.fx.Node) else result.value
             for result in captured.results
         ]
-        self.part: CompiledPart | None = None
-        self.reads: list[int] = []
-        self.gives: list[int | None] = []
         self._find_part()
 
     def _find_part(self) -> None:
         """Whether a call is one run of one part and nothing else."""
-        if len(self.parts) != 1 or self.fallbacks or self._joined.weights or self._targets:
+        if len(self.parts) != 1 or self.fallbacks or self._slots or self._targets:
             return
         (part,) = self.parts
         outputs = {node: place for place, node in enumerate(part.imported.outputs)}
@@ -114,28 +120,41 @@ class Runner:
             What the caller gets, flattened, in the order of ``captured.results`` less those
             that are written back, which is done.
         """
-        made = self._joined.run(*leaves, *self._weights)
-        if not self._targets:
-            return list(made)
-        with torch.no_grad():
-            for place, slot in self._targets:
-                held = slot.kind != "input"
-                target = self._held(slot.name) if held else leaves[self._places[slot.node]]
-                target.copy_(made[place])
+        if self.own is not None:
+            return self._own_forward(leaves)
+        made = self._compiled(*leaves, *map(self._held, self._slots))
+        if self._targets:
+            with torch.no_grad():
+                for slot, value in zip(self._targets, made, strict=False):
+                    given = leaves[self._places[slot.node]] if slot.kind == "input" else None
+                    (self._held(slot) if given is None else given).copy_(value)
         return list(made[len(self._targets) :])
 
+    def measure(self, leaves: Sequence[Any]) -> None:
+        """Compares with the module's own forward, which runs from now on if it is faster.
+
+        Args:
+            leaves: arguments, flattened.
+        """
+        self.times = times(self.module, self.captured, self.flat, leaves)
+        if self.times is None or self.times.kept is None:
+            return
+        self.own = self.times.kept
+        self._own_forward = own_forward(self.module, self.captured, self.own)
+        # Prepared weights go.
+        self.part, self.parts = None, []
+        del self._compiled
+
     def refresh(self) -> None:
-        """Prepares the weights anew, from what the module holds now."""
-        self._weights = [
-            slot.value if slot.kind == "constant" else self._held(slot.name)
-            for slot in self._joined.weights
-        ]
+        """Prepares the weights of the parts anew; PyTorch's ops read what the module holds."""
         for part in self.parts:
             part.refresh()
 
-    def _held(self, name: str) -> Any:
-        path, _, last = name.rpartition(".")
-        return getattr(self.module.get_submodule(path), last)
+    def _held(self, slot: Slot) -> Any:
+        if slot.kind == "constant":
+            return slot.value
+        path, _, name = slot.name.rpartition(".")
+        return getattr(self.module.get_submodule(path), name)
 
 
 def specialise(
@@ -157,8 +176,23 @@ def specialise(
     """
     settings = settings or Settings()
     captured, imported = _captured(module, args, kwargs, settings.strict)
+    return _runner(
+        module, captured, imported, settings, pytree.tree_leaves((args, dict(kwargs or {})))
+    )
+
+
+def _runner(
+    module: torch.nn.Module,
+    captured: Captured,
+    imported: Imported,
+    settings: Settings,
+    leaves: Sequence[Any],
+) -> Runner:
     joined = join(captured, imported, settings.options(), strict=settings.strict)
-    return Runner(module, captured, joined)
+    runner = Runner(module, captured, joined)
+    if settings.measure:
+        runner.measure(leaves)
+    return runner
 
 
 def _captured(
@@ -235,7 +269,7 @@ class Runners:
             return self.known.get(key)
 
     def _new(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        bound = self.settings.signatures
+        leaves, bound = pytree.tree_leaves((args, kwargs)), self.settings.signatures
         if len(self.known) >= bound:
             self._say(f"its cache of {bound} signatures is full")
             return
@@ -248,8 +282,7 @@ class Runners:
             return
 
         def build() -> None:
-            joined = join(captured, imported, settings.options(), strict=settings.strict)
-            self.known[key] = Runner(self.module, captured, joined)
+            self.known[key] = _runner(self.module, captured, imported, settings, leaves)
 
         if settings.background:
             thread = threading.Thread(target=build, daemon=True)

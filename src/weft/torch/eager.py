@@ -1,0 +1,172 @@
+# pyright: basic
+"""PyTorch's own forward of a module, in both layouts, and its time beside compiled code's."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.torch.capture import Captured
+
+Layout: TypeAlias = Literal["contiguous", "channels-last"]
+
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+_SECONDS = 1.0
+_MOST_ROUNDS, _LEAST_ROUNDS = 15, 3
+_BATCH_SECONDS = 1e-3
+# A module with more bytes of weights than this is not copied to be measured in channels-last.
+_MOST_BYTES = 1 << 29
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds of one call, the fastest of several batches that ran alternately.
+
+    Attributes:
+        weft: by compiled code.
+        contiguous: by PyTorch.
+        inputs_channels_last: by PyTorch, the inputs converted to channels-last in every call;
+            ``None`` where that is no layout of the module, or fails.
+        channels_last: by PyTorch, inputs and weights in channels-last before; ``None`` likewise,
+            and where the module is too large to be copied.
+    """
+
+    weft: float
+    contiguous: float
+    inputs_channels_last: float | None = None
+    channels_last: float | None = None
+
+    @property
+    def kept(self) -> Layout | None:
+        """The layout of PyTorch's forward where it beats compiled code; else ``None``."""
+        other = self.inputs_channels_last
+        if other is not None and other < min(self.weft, self.contiguous):
+            return "channels-last"
+        return "contiguous" if self.contiguous < self.weft else None
+
+    @property
+    def eager(self) -> float:
+        """The best of PyTorch's."""
+        others = (self.inputs_channels_last, self.channels_last)
+        return min(self.contiguous, *(each for each in others if each is not None))
+
+
+def own_forward(
+    module: torch.nn.Module, captured: Captured, layout: Layout
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """The module's forward on flattened arguments, with flattened results.
+
+    Args:
+        module: the module.
+        captured: its graph for these arguments.
+        layout: that convolutions compute in.  Results have the strides that the module's own
+            have where it is ``contiguous``.
+    """
+
+    def contiguous(leaves: Sequence[Any]) -> list[Any]:
+        args, kwargs = pytree.tree_unflatten(leaves, captured.in_spec)
+        return pytree.tree_leaves(module(*args, **kwargs))
+
+    def channels_last(leaves: Sequence[Any]) -> list[Any]:
+        results = contiguous([_channels_last(each) for each in leaves])
+        return [each.contiguous() if isinstance(each, torch.Tensor) else each for each in results]
+
+    return contiguous if layout == "contiguous" else channels_last
+
+
+def times(
+    module: torch.nn.Module,
+    captured: Captured,
+    compiled: Callable[[Sequence[Any]], object],
+    leaves: Sequence[Any],
+) -> Times | None:
+    """Measures PyTorch and compiled code on the same arguments, for about a second at most.
+
+    Args:
+        module: the module.
+        captured: its graph.
+        compiled: what runs it.
+        leaves: the arguments, flattened.
+
+    Returns:
+        The times; ``None`` where runs change the module or its arguments.
+    """
+    if any(result.target is not None for result in captured.results):
+        return None
+    ways = {"weft": compiled, "contiguous": own_forward(module, captured, "contiguous")}
+    if _has_layouts(captured, leaves):
+        ways["inputs_channels_last"] = own_forward(module, captured, "channels-last")
+        converted = _converted(module, captured)
+        if converted is not None:
+            ways["channels_last"] = own_forward(converted, captured, "contiguous")
+    given = dict.fromkeys(ways, leaves)
+    given["channels_last"] = [_channels_last(each) for each in leaves]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return Times(**_least({name: _bound(ways[name], given[name]) for name in ways}))
+
+
+def _bound(run: Callable[[Sequence[Any]], object], leaves: Sequence[Any]) -> Callable[[], object]:
+    return lambda: run(leaves)
+
+
+def _least(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Microseconds of one run of each; what fails is left out."""
+    batches: dict[str, int] = {}
+    for name, run in runs.items():
+        try:
+            run()
+            batches[name] = max(1, ceil(_BATCH_SECONDS / _seconds(run, 1)))
+        except RuntimeError:
+            # Views of what lies in channels-last may be impossible.
+            if "channels_last" not in name:
+                raise
+    least = dict.fromkeys(batches, float("inf"))
+    end = time.perf_counter() + _SECONDS
+    for number in range(_MOST_ROUNDS):
+        if number >= _LEAST_ROUNDS and time.perf_counter() > end:
+            break
+        for name, batch in batches.items():
+            least[name] = min(least[name], _seconds(runs[name], batch) * 1e6)
+    return least
+
+
+def _seconds(run: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        run()
+    return (time.perf_counter() - start) / count
+
+
+# --- channels-last --------------------------------------------------------------------------
+
+
+def _has_layouts(captured: Captured, leaves: Sequence[Any]) -> bool:
+    """Whether a module takes images and has convolutions."""
+    images = any(isinstance(each, torch.Tensor) and each.dim() in _FORMATS for each in leaves)
+    return images and any(slot.value.dim() in _FORMATS for slot in captured.weights)
+
+
+def _channels_last(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor) and leaf.dim() in _FORMATS:
+        return leaf.contiguous(memory_format=_FORMATS[leaf.dim()])
+    return leaf
+
+
+def _converted(module: torch.nn.Module, captured: Captured) -> torch.nn.Module | None:
+    """A copy of a module with its weights in channels-last."""
+    if sum(slot.value.nbytes for slot in captured.weights) > _MOST_BYTES:
+        return None
+    try:
+        made = copy.deepcopy(module)
+        for parameter in made.parameters():
+            parameter.data = _channels_last(parameter.data)
+    except (RuntimeError, TypeError, AttributeError, NotImplementedError):
+        return None
+    return made
