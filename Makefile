@@ -39,6 +39,9 @@ $(VENV)/.weft-%: pyproject.toml scripts/bootstrap.py $(wildcard plugins/*/pyproj
 demo: $(VENV)/.weft-demo
 	@$(PY) examples/digits/demo.py
 
+# Many tests start Python; without bytecode each of them would compile every module of Weft.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 # `make test ARGS=-x` stops at the first failure.
 test: $(VENV)/.weft-test
 	$(PYTEST) -n $(JOBS) --durations=15 -m 'not thorough and not slow and not zoo' $(ARGS)

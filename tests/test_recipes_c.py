@@ -12,6 +12,7 @@ import pytest
 
 from tests.plan.nets import Net as HandMade
 from tests.rewrite.checks import graph_of
+from tests.turns import in_turn
 from weft.api import Net
 from weft.errors import UserError
 from weft.ir.compose import merge
@@ -127,24 +128,27 @@ def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "BEAM_BUDGET", 2000)
 
 
-@pytest.mark.parametrize(("name", "least"), list(zip(NETWORKS, (17, 11, 8, 7), strict=True)))
-def test_recipes(name, least):
+@pytest.mark.parametrize(
+    ("name", "least", "kernels"),
+    in_turn(zip(NETWORKS, (17, 11, 8, 7), strict=True), ["plain", "fast"]),
+)
+def test_recipes(name, least, kernels):
     net, graph = NETWORKS[name]()
     (x,) = net.arrays.values()
     made = variants(graph)
     assert len(made) >= least, list(made)
     together = Net(merge("together", {key: each for key, (each, _) in made.items()}, {}))
     expected = Net(graph).reference(x)
-    for plain in (False, True):
-        outputs = together.compile(plain=plain)(*[x] * len(made))
-        count = len(expected)
-        rows = [outputs[start : start + count] for start in range(0, len(outputs), count)]
-        for (key, (_, promise)), found in zip(made.items(), rows, strict=True):
-            for value, whole, array in zip(found, rows[0], expected, strict=True):
-                span = max(1.0, float(np.abs(array).max()))
-                np.testing.assert_allclose(value / span, array / span, atol=2e-5, err_msg=key)
-                if plain and promise is Exactness.BIT_EXACT:
-                    np.testing.assert_array_equal(value, whole, err_msg=key)
+    plain = kernels == "plain"
+    outputs = together.compile(plain=plain)(*[x] * len(made))
+    count = len(expected)
+    rows = [outputs[start : start + count] for start in range(0, len(outputs), count)]
+    for (key, (_, promise)), found in zip(made.items(), rows, strict=True):
+        for value, whole, array in zip(found, rows[0], expected, strict=True):
+            span = max(1.0, float(np.abs(array).max()))
+            np.testing.assert_allclose(value / span, array / span, atol=2e-5, err_msg=key)
+            if plain and promise is Exactness.BIT_EXACT:
+                np.testing.assert_array_equal(value, whole, err_msg=key)
 
 
 def test_integers_have_equal_bits_in_fast_kernels():

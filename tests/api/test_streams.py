@@ -96,10 +96,11 @@ def assert_held(state: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray
         np.testing.assert_allclose(state[name], array, rtol=0, atol=1e-5)
 
 
-def test_ten_thousand_calls_are_those_of_the_reference(net, fast) -> None:
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_many_calls_are_those_of_the_reference(net, fast, count: int) -> None:
     fast.reset()
     reference = Reference(net)
-    windows = sound(10_000)
+    windows = sound(count)
     found = np.stack([fast(window) for window in windows])
     wanted = np.stack([reference(window) for window in windows])
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)

@@ -125,7 +125,10 @@ def together(programs: Sequence[Program]) -> tuple[Program, list[Place]]:
 
 
 def run(
-    device: Device, programs: Sequence[Program], inputs: Sequence[Mapping[str, np.ndarray]]
+    device: Device,
+    programs: Sequence[Program],
+    inputs: Sequence[Mapping[str, np.ndarray]],
+    optimized: bool = True,
 ) -> list[dict[str, np.ndarray]]:
     """The outputs of programs on a device.
 
@@ -133,6 +136,7 @@ def run(
         device: with doubles.
         programs: of kernels.
         inputs: of each, by name.
+        optimized: whether the device's compiler optimizes, which takes most of the time.
     """
     whole, places = together(programs)
     data = np.zeros(max(1, *(port.shape[0] for port in whole.inputs)), np.uint8)
@@ -142,7 +146,7 @@ def run(
                 piece = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
                 first = place.offsets[Region.INPUT, name]
                 data[first : first + piece.size] = piece
-    result = _launched(device, whole, data)
+    result = _launched(device, whole, data, optimized)
     found: list[dict[str, np.ndarray]] = []
     for place in places:
         outputs: dict[str, np.ndarray] = {}
@@ -154,11 +158,13 @@ def run(
     return found
 
 
-def _launched(device: Device, program: Program, data: np.ndarray) -> np.ndarray:
+def _launched(device: Device, program: Program, data: np.ndarray, optimized: bool) -> np.ndarray:
     """The bytes of the only output."""
     cl, context = device.cl, device.context
     made = device_program(program, OPENCL)
     options = [f"-cl-std={OPENCL.standard}", "-cl-fp32-correctly-rounded-divide-sqrt"]
+    if not optimized:
+        options.append("-cl-opt-disable")
     kernel = cl.Kernel(cl.Program(context, made.source).build(options), made.kernel)
     weights = np.frombuffer(made.weights.tobytes() or b"\0", np.uint8)
     result = np.zeros(max(1, program.outputs[0].shape[0]), np.uint8)

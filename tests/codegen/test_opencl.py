@@ -24,7 +24,9 @@ from weft.targets.find import target
 
 ITEMS = 8
 _OF = 4
-"""Without the thorough tests, one sample in so many is run."""
+"""Without the thorough tests, one sample in so many is run, ..."""
+OPTIMIZED = {"linear", "reduction"}
+"""... and the device's compiler optimizes these families only."""
 # Work-items cost next to nothing: every parallel loop becomes work-items.
 _GENERIC = target("generic")
 MACHINE = replace(_GENERIC, costs=replace(_GENERIC.costs, part=1.0))
@@ -53,7 +55,8 @@ def test_samples(name: str, device: opencl.Device) -> None:
     samples = FAMILIES[name][:: 1 if thorough() else _OF]
     drawn = [graph_of(sample) for sample in samples]
     programs = [program_of(graph) for graph, _ in drawn]
-    results = opencl.run(device, programs, [inputs for _, inputs in drawn])
+    optimized = thorough() or name in OPTIMIZED
+    results = opencl.run(device, programs, [inputs for _, inputs in drawn], optimized)
     for sample, (graph, inputs), found in zip(samples, drawn, results, strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(graph, inputs, OPS)

@@ -11,7 +11,10 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [8, pytest.param(20, marks=pytest.mark.thorough), pytest.param(1000, marks=pytest.mark.slow)],
+)
 def test_damages(count: int) -> None:
     command = [sys.executable, "-m", "tests.fuzz.damage", "--count", str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

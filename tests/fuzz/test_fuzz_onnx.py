@@ -17,7 +17,13 @@ def models() -> list[tuple[str, bytes]]:
     return list(seed_models())
 
 
-@pytest.mark.parametrize("start", range(0, 800, 100))
+STARTS = range(0, 800, 100)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [pytest.param(n, marks=pytest.mark.thorough if n >= 400 else ()) for n in STARTS],
+)
 def test_damaged_files(models: list[tuple[str, bytes]], tmp_path: Path, start: int) -> None:
     path = tmp_path / "model.onnx"
     outcomes: set[str] = set()

@@ -16,6 +16,7 @@ import weft
 from tests.models import networks
 from tests.plan import nets
 from tests.plan.test_chain import SMALL, inverted
+from tests.turns import in_turn
 from weft.api import Net
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError
@@ -52,9 +53,8 @@ def assert_same(net: Net, plan: Plan) -> None:
     assert sources(again) == sources(plan)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("threads", "target"), in_turn([(1,), (2,)], TARGETS))
 @pytest.mark.parametrize("name", networks.every())
-@pytest.mark.parametrize("threads", [1, 2])
 def test_networks(name: str, target: str, threads: int) -> None:
     net = weft.load(networks.path_of(name)).bound()
     assert_same(net, net.plan(target, threads=threads))

@@ -11,6 +11,7 @@ import pytest
 
 from bench.folders import zoo_folder
 from tests.models import networks
+from tests.turns import thorough
 
 _SCRIPT = """
 import hashlib, sys
@@ -24,7 +25,7 @@ if files.blob is not None:
     state.update(files.blob.tobytes())
 print(state.hexdigest())
 """
-SEEDS = ("0", "1", "4242")
+SEEDS = ("0", "1", "4242") if thorough() else ("0", "4242")
 
 
 def hashes(path: Path, target: str, flavour: str, weights: str) -> set[str]:

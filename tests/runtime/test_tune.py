@@ -31,11 +31,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def setup_of(threads: int = 1, *, exact: bool = False) -> tuple[Setup, list[np.ndarray]]:
-    """Convolutions of which two are one layer."""
+def setup_of(
+    threads: int = 1, *, exact: bool = False, count: int = 3
+) -> tuple[Setup, list[np.ndarray]]:
+    """Convolutions; of three, two are one layer."""
     net = Net()
     x = net.input(1, 16, 12, 12)
-    for _ in range(3):
+    for _ in range(count):
         x = net.op("Relu", net.conv(x, 48, 1))
     graph = own_outputs(expand(net.graph(x), OPS))
     machine, flavour = host(), flavour_named("gnu")
@@ -142,7 +144,7 @@ def test_what_is_known_is_not_measured_again() -> None:
 
 
 def test_what_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup, inputs = setup_of()
+    setup, inputs = setup_of(count=1)
     monkeypatch.setattr(tuning, "TOLERANCE", -1.0)
     monkeypatch.setattr(tuning, "fastest", last_measured)
     with pytest.raises(InternalError, match="tuned kernels compute something else"):
@@ -154,7 +156,7 @@ def test_a_slower_network_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, slowe
     def whole(variant: tuning._Variant, tick: float) -> float:
         return 2.0 if bool(variant.choices) == slower else 1.0
 
-    setup, inputs = setup_of()
+    setup, inputs = setup_of(count=1)
     monkeypatch.setattr(tuning, "fastest", last_measured)
     monkeypatch.setattr(tuning._Variant, "whole", whole)
     found = tune(setup, inputs, {}, seconds=0.01)
@@ -164,7 +166,7 @@ def test_a_slower_network_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, slowe
 
 
 def test_entries_are_for_the_database(tmp_path) -> None:
-    setup, inputs = setup_of()
+    setup, inputs = setup_of(count=1)
     found = tune(setup, inputs, {}, seconds=0.01)
     Choices(tmp_path).keep("context", found.entries(setup.compiler))
     assert Choices(tmp_path).known("context") == found.choices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -74,6 +74,7 @@ class Shapes:
         self._modes: dict[int, Mode] = {}
         self._forms: dict[int, LoopForm] = {}
         self._expanded: dict[int, tuple[Stmt, ...]] = {}
+        self._loads: dict[int, dict[str, list[tuple[Expr, ...]]]] = {}
         self._visit(body, frozenset(), None)
 
     def mode(self, loop: For) -> Mode:
@@ -182,10 +183,9 @@ class Shapes:
     ) -> list[_Access]:
         found: list[_Access] = []
         for stmt in body:
-            for expr in own_exprs(stmt):
-                for load in loads(expr):
-                    if load.buffer == buffer.name:
-                        found.append(_Access(load.index, known, lane))
+            found += [
+                _Access(each, known, lane) for each in self._loaded(stmt).get(buffer.name, ())
+            ]
             match stmt:
                 case For():
                     inner = self._enter(stmt, known, lane)
@@ -199,6 +199,15 @@ class Shapes:
                     pass
                 case _:
                     found += self._accesses(buffer, self._loops_of(stmt), known, lane)
+        return found
+
+    def _loaded(self, stmt: Stmt) -> Mapping[str, Sequence[tuple[Expr, ...]]]:
+        """Where a statement itself loads, by buffer; kept, for every local around it asks."""
+        found = self._loads.get(id(stmt))
+        if found is None:
+            found = self._loads[id(stmt)] = {}
+            for load in (load for expr in own_exprs(stmt) for load in loads(expr)):
+                found.setdefault(load.buffer, []).append(load.index)
         return found
 
     def _loops_of(self, stmt: Leaf) -> tuple[Stmt, ...]:

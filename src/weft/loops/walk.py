@@ -70,14 +70,14 @@ def dtype_of(expr: Expr) -> DType:
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands, in order of evaluation."""
     match expr:
+        case Binary():
+            return (expr.lhs, expr.rhs)
         case Const() | Var():
             return ()
-        case Load(_, position, _):
-            return position
+        case Load():
+            return expr.index
         case Unary() | Conversion():
             return (expr.x,)
-        case Binary(_, lhs, rhs):
-            return (lhs, rhs)
         case Select(condition, then, otherwise):
             return (condition, then, otherwise)
         case Reduce(_, _, value):
