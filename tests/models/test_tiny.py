@@ -46,7 +46,9 @@ def by_onnxruntime(name: str, kind: str) -> np.ndarray:
         tiny.model(name, kind), options, providers=["CPUExecutionProvider"]
     )
     port = session.get_inputs()[0].name
-    return np.stack([session.run(None, {port: x})[0] for x in tiny.golden(name, kind)[0]])
+    return np.stack(
+        [np.asarray(session.run(None, {port: x})[0]) for x in tiny.golden(name, kind)[0]]
+    )
 
 
 @pytest.mark.parametrize("name", WITH_GOLDEN)

@@ -22,6 +22,7 @@ from weft.codegen.emit import Files, emit
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.kernels.key import layer_key
+from weft.kernels.selection import TaskChoice
 from weft.plan.choice import Measured, Reason
 from weft.plan.diff import diff
 from weft.plan.parse import GRAMMAR, parse
@@ -60,7 +61,11 @@ def test_networks(name: str, target: str, threads: int) -> None:
     assert_same(net, net.plan(target, threads=threads))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(nets.nets(), st.sampled_from(TARGETS), st.sampled_from([1, 2]))
 def test_random_networks(made: tuple[Graph, object], target: str, threads: int) -> None:
     net = Net(made[0])
@@ -113,6 +118,7 @@ def test_measured_choices_and_their_times() -> None:
     net = chain()
     plan = net.plan("x86-avx512")
     choice = next(s.implementation.choice for s in plan.steps if s.implementation)
+    assert isinstance(choice, TaskChoice)
     key = layer_key(choice.task)
     measured = Measured({key: choice.name}, {key: {choice.name: 12.5}})
     plan = net.plan("x86-avx512", choices=measured)
@@ -243,7 +249,11 @@ def test_a_step_before_what_it_reads(net: Net, text: str) -> None:
     assert "Move the step" in str(error.value)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(data=st.data())
 def test_text_that_is_cut_short_or_damaged_is_refused(
     net: Net, text: str, data: st.DataObject
