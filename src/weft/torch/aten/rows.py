@@ -4,10 +4,14 @@
 from weft.torch.aten import (  # noqa: F401
     activation,
     arithmetic,
+    attention,
     convolution,
+    embedding,
+    functions,
     linear,
     normalization,
     pooling,
+    recurrent,
     reduction,
     shape,
 )

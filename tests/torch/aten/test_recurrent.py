@@ -1,0 +1,49 @@
+"""Rows of recurrent layers."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.torch.aten.checking import check, refusals
+
+X = torch.randn(4, 3, 5)
+START = torch.randn(2, 3, 6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layers(compiled: bool):
+    cases = {
+        "lstm": (lambda x, h, c, of=nn.LSTM(5, 6, 2): of(x, (h, c)), X, START, START + 1),
+        "gru": (nn.GRU(5, 6, 2, bias=False), X, START),
+        "tanh": (nn.RNN(5, 6, bidirectional=True), X, START),
+        "relu": (nn.RNN(5, 6, bidirectional=True, nonlinearity="relu"), X, START),
+        "lstm_both": (
+            lambda x, h, of=nn.LSTM(5, 3, 1, bidirectional=True, batch_first=True): of(x, (h, h)),
+            X,
+            torch.randn(2, 4, 3),
+        ),
+        "gru_deep": (
+            nn.GRU(5, 2, 3, bidirectional=True, batch_first=True, dropout=0.5).eval(),
+            X,
+            torch.randn(6, 4, 2),
+        ),
+    }
+    check(cases, compiled=compiled)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cells(compiled: bool):
+    h = torch.randn(3, 6)
+    cases = {
+        "lstm": (lambda x, h, of=nn.LSTMCell(5, 6): of(x, (h, h + 1)), X[0], h),
+        "gru": (nn.GRUCell(5, 6), X[0], h),
+        "tanh": (nn.RNNCell(5, 6, bias=False), X[0], h),
+        "relu": (nn.RNNCell(5, 6, nonlinearity="relu"), X[0], h),
+    }
+    check(cases, compiled=compiled)
+
+
+def test_projections_are_refused():
+    layer = nn.LSTM(5, 6, proj_size=2)
+    (why,) = refusals(lambda x, h, c: layer(x, (h, c)), X, START[:1, :, :2], START[:1])
+    assert "projections" in why
