@@ -115,8 +115,8 @@ def capture(
     kwargs = dict(kwargs or {})
     try:
         with torch.no_grad(), warnings.catch_warnings():
-            # What PyTorch deprecates of its own use of itself.
-            warnings.simplefilter("ignore", FutureWarning)
+            # What PyTorch says of its own use of itself and of weights under two names.
+            warnings.simplefilter("ignore")
             exported = torch.export.export(module, args, kwargs, strict=False)
             if functional or follows_aliases(exported):
                 exported = exported.run_decompositions({})

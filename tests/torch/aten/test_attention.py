@@ -41,20 +41,50 @@ def test_attention(compiled: bool):
     check(cases, compiled=compiled)
 
 
+def fast_layer(layer: nn.TransformerEncoderLayer, **mask: object):
+    """A layer by the op that PyTorch runs it with in inference."""
+    attend = layer.self_attn
+
+    def function(x: torch.Tensor, *hidden: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._transformer_encoder_layer_fwd(
+            x,
+            attend.embed_dim,
+            attend.num_heads,
+            *(attend.in_proj_weight, attend.in_proj_bias),
+            *(attend.out_proj.weight, attend.out_proj.bias),
+            *(layer.activation_relu_or_gelu == 2, layer.norm_first, layer.norm1.eps),
+            *(layer.norm1.weight, layer.norm1.bias, layer.norm2.weight, layer.norm2.bias),
+            *(layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias),
+            *hidden,
+            *mask.values(),
+        )
+
+    return function
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_ops_of_fast_paths(compiled: bool):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     first = nn.TransformerEncoderLayer(
         8, 2, 16, batch_first=True, norm_first=True, activation="gelu"
     ).eval()
-    attend = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    own = nn.MultiheadAttention(8, 2, batch_first=True).eval()
     x = torch.randn(2, 5, 8)
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+
+    def attend(x: torch.Tensor, *hidden: torch.Tensor) -> torch.Tensor:
+        weights = (own.in_proj_weight, own.in_proj_bias, own.out_proj.weight, own.out_proj.bias)
+        options = {"mask": hidden[0], "mask_type": 1} if hidden else {}
+        return torch.ops.aten._native_multi_head_attention(
+            *(x, x, x, 8, 2, *weights), need_weights=False, **options
+        )[0]
+
     cases = {
-        "layer": (layer, x),
-        "first": (first, x),
-        "padded": (lambda x, hidden: layer(x, src_key_padding_mask=hidden), x, hidden),
-        "attend": (lambda x: attend(x, x, x, need_weights=False)[0], x),
+        "layer": (fast_layer(layer), x),
+        "first": (fast_layer(first), x),
+        "padded": (fast_layer(layer, mask_type=1), x, hidden),
+        "attend": (attend, x),
+        "attend_padded": (attend, x, hidden),
         "cpu": (
             lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0],
             *(Q, K, torch.randn(2, 4, 6, 8)),

@@ -12,16 +12,13 @@ START = torch.randn(2, 3, 6)
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_layers(compiled: bool):
+    lstm, both = nn.LSTM(5, 6, 2), nn.LSTM(5, 3, 1, bidirectional=True, batch_first=True)
     cases = {
-        "lstm": (lambda x, h, c, of=nn.LSTM(5, 6, 2): of(x, (h, c)), X, START, START + 1),
+        "lstm": (lambda x, h, c: lstm(x, (h, c)), X, START, START + 1),
         "gru": (nn.GRU(5, 6, 2, bias=False), X, START),
         "tanh": (nn.RNN(5, 6, bidirectional=True), X, START),
         "relu": (nn.RNN(5, 6, bidirectional=True, nonlinearity="relu"), X, START),
-        "lstm_both": (
-            lambda x, h, of=nn.LSTM(5, 3, 1, bidirectional=True, batch_first=True): of(x, (h, h)),
-            X,
-            torch.randn(2, 4, 3),
-        ),
+        "lstm_both": (lambda x, h: both(x, (h, h)), X, torch.randn(2, 4, 3)),
         "gru_deep": (
             nn.GRU(5, 2, 3, bidirectional=True, batch_first=True, dropout=0.5).eval(),
             X,
@@ -33,9 +30,9 @@ def test_layers(compiled: bool):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_cells(compiled: bool):
-    h = torch.randn(3, 6)
+    h, lstm = torch.randn(3, 6), nn.LSTMCell(5, 6)
     cases = {
-        "lstm": (lambda x, h, of=nn.LSTMCell(5, 6): of(x, (h, h + 1)), X[0], h),
+        "lstm": (lambda x, h: lstm(x, (h, h + 1)), X[0], h),
         "gru": (nn.GRUCell(5, 6), X[0], h),
         "tanh": (nn.RNNCell(5, 6, bias=False), X[0], h),
         "relu": (nn.RNNCell(5, 6, nonlinearity="relu"), X[0], h),

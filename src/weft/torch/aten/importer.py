@@ -224,7 +224,8 @@ def _gives_several(node: fx.Node) -> bool:
 def _check(node: fx.Node, made: Any, results: Sequence[TensorType | None]) -> None:
     """Refuses what has another type than PyTorch infers, for outputs that somebody reads."""
     values = made if isinstance(made, list | tuple) else (made,)
-    places: Any = [user.args[1] for user in node.users if user.target is operator.getitem]
+    taken = [user for user in node.users if user.target is operator.getitem and user.users]
+    places: Any = [user.args[1] for user in taken]
     for place, (value, type) in enumerate(zip(values, results, strict=False)):
         wanted = not _gives_several(node) or place in places
         if wanted and type is not None and (value is None or value.type != type):

@@ -57,7 +57,7 @@ def addmm(
         added = self if beta != 0 else None
         return g("Gemm", left, right, added, alpha=float(alpha), beta=float(beta))
     made = scaled(g, g("MatMul", left, right), alpha)
-    if made.rank > g.result.rank:
+    if made.rank > len(g.result.shape):
         made = g("ReduceSum", made, axes=(0,), keepdims=0)
     return made if beta == 0 else g("Add", made, scaled(g, self, beta))
 
