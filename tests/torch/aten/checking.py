@@ -1,3 +1,4 @@
+# pyright: basic
 """Functions of PyTorch against what their imports give."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +50,7 @@ def check(
     slots = {slot.node: slot.value for slot in captured.inputs}
     arrays = [as_array(slots[node].contiguous()) for node in imported.inputs]
     net = Net(imported.graph)
-    found = net.compile(exact=True)(*arrays) if compiled else net.reference(*arrays)
+    found: Any = net.compile(exact=True)(*arrays) if compiled else net.reference(*arrays)
     found = [found] if len(imported.outputs) == 1 and compiled else list(found)
     made = dict(zip(imported.outputs, found, strict=True))
     with torch.no_grad():

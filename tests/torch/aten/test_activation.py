@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of activation functions."""
 
 import pytest

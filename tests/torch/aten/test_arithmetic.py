@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of functions of two and more elements."""
 
 import pytest

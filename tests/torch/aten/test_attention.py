@@ -1,4 +1,7 @@
+# pyright: basic
 """Rows of attention."""
+
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +15,10 @@ SEEN = torch.rand(2, 1, 5, 6) > 0.3
 ADDED = torch.randn(5, 6)
 
 
-def attention(**options: object):
-    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor):
-        return functional.scaled_dot_product_attention(q, k, v, *mask, **options)
+def attention(**options: Any):
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *masks: torch.Tensor):
+        mask = masks[0] if masks else None
+        return functional.scaled_dot_product_attention(q, k, v, mask, **options)
 
     return function
 

@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of tables that are looked up."""
 
 import pytest

@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of mathematical functions of one element."""
 
 import pytest

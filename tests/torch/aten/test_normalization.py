@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of normalizations."""
 
 from typing import Any
@@ -30,8 +31,8 @@ def test_normalizations(compiled: bool):
         "batch_image": (trained(nn.BatchNorm2d(6, eps=1e-3)), IMAGE),
         "batch_cube": (trained(nn.BatchNorm3d(6)), CUBE),
         "layer": (trained(nn.LayerNorm(5)), LINE),
-        "layer_plain": (nn.LayerNorm((4, 3), elementwise_affine=False), IMAGE),
-        "layer_biasless": (trained(nn.LayerNorm((6, 4, 3), bias=False)), IMAGE),
+        "layer_plain": (nn.LayerNorm([4, 3], elementwise_affine=False), IMAGE),
+        "layer_biasless": (trained(nn.LayerNorm([6, 4, 3], bias=False)), IMAGE),
         "native_layer": (lambda x: native.native_layer_norm(x, [5], None, None, 1e-5), LINE),
         "group": (trained(nn.GroupNorm(3, 6)), IMAGE),
         "group_plain": (nn.GroupNorm(2, 6, affine=False), LINE),

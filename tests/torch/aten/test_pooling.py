@@ -1,3 +1,4 @@
+# pyright: basic
 """Rows of pools."""
 
 import pytest

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Tensor:
 Number: TypeAlias = bool | int | float
 Made: TypeAlias = "Tensor | Sequence[Tensor | None] | None"
 Row: TypeAlias = Callable[..., Made]
+R = TypeVar("R", bound=Row)
 
 TABLE: dict[str, Row] = {}
 """Rows by the name of the ATen op with its overload: ``conv2d.default``."""
@@ -65,10 +66,10 @@ IGNORED = frozenset(
 """Arguments that say nothing about values in inference; the element type is the result's."""
 
 
-def aten(*names: str) -> Callable[[Row], Row]:
+def aten(*names: str) -> Callable[[R], R]:
     """Enters a row into the table under names of ATen ops with their overloads."""
 
-    def enter(row: Row) -> Row:
+    def enter(row: R) -> R:
         for name in names:
             assert name not in TABLE, name
             TABLE[name] = row
