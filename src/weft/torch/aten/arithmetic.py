@@ -80,28 +80,13 @@ def lerp(g: Emit, self: Tensor, end: Tensor, weight: Operand) -> Tensor:
 
 def truncated(g: Emit, x: Tensor) -> Tensor:
     """Rounded towards zero."""
-    if x.dtype.is_integer:
-        return x
-    negative = g("Less", x, g.number(0, x.dtype))
-    return g("Where", negative, g("Ceil", x), g("Floor", x))
-
-
-def floor_quotient(g: Emit, left: Tensor, right: Tensor) -> Tensor:
-    """Rounded down, as if from the exact quotient.
-
-    What is left without the remainder is a multiple of the divisor, up to one rounding.
-    """
-    whole = g("Div", g("Sub", left, g("Mod", left, right)), right)
-    if right.dtype.is_integer:
-        return whole
-    by_zero = g("Equal", right, g.number(0, right.dtype))
-    return g("Where", by_zero, g("Div", left, right), g("Round", whole))
+    return x if x.dtype.is_integer else g("Trunc", x)
 
 
 def _divide(g: Emit, self: Operand, other: Operand, rounding_mode: str | None = None) -> Tensor:
     left, right = _operands(g, self, other)
     if rounding_mode == "floor":
-        return floor_quotient(g, left, right)
+        return g("FloorDivide", left, right)
     quotient = g("Div", left, right)
     return truncated(g, quotient) if rounding_mode == "trunc" else quotient
 
@@ -110,16 +95,6 @@ for _name in ("div", "divide"):
     for _overload in ("Tensor", "Scalar", "Tensor_mode", "Scalar_mode"):
         aten(f"{_name}.{_overload}")(_divide)
 aten("true_divide.Tensor", "true_divide.Scalar")(_divide)
-
-
-@aten("floor_divide.default", "floor_divide.Scalar")
-def floor_divide(g: Emit, self: Operand, other: Operand) -> Tensor:
-    return floor_quotient(g, *_operands(g, self, other))
-
-
-@aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
-def remainder(g: Emit, self: Operand, other: Operand) -> Tensor:
-    return g("Mod", *_operands(g, self, other))
 
 
 @aten("fmod.Tensor", "fmod.Scalar")
@@ -136,46 +111,23 @@ def power(g: Emit, self: Operand, exponent: Operand) -> Tensor:
     return g("Pow", *_operands(g, self, exponent))
 
 
-@aten("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", "special_xlogy.default")
-def xlogy(g: Emit, self: Operand, other: Operand) -> Tensor:
-    left, right = _operands(g, self, other)
-    nothing = g("And", g("Equal", left, g.number(0, g.dtype)), g("Not", g("IsNaN", right)))
-    return g("Where", nothing, g.number(0, g.dtype), g("Mul", left, g("Log", right)))
+def _of_two(op: str) -> Row:
+    def row(g: Emit, self: Operand, other: Operand) -> Tensor:
+        return g(op, *_operands(g, self, other))
+
+    return row
 
 
-@aten("logaddexp.default")
-def logaddexp(g: Emit, self: Tensor, other: Tensor) -> Tensor:
-    left, right = _operands(g, self, other)
-    larger = g("Max", left, right)
-    apart = g("Abs", g("Sub", left, right))
-    # The distance of an infinity from itself is NaN.
-    same = g("Equal", left, right)
-    apart = g("Where", same, g.number(0, g.dtype), apart)
-    return g("Add", larger, g("Softplus", g("Neg", apart)))
-
-
-@aten("hypot.default")
-def hypot(g: Emit, self: Tensor, other: Tensor) -> Tensor:
-    left, right = _operands(g, self, other)
-    return g("Sqrt", g("Add", g("Mul", left, left), g("Mul", right, right)))
-
-
-@aten("atan2.default", "arctan2.default")
-def atan2(g: Emit, self: Tensor, other: Tensor) -> Tensor:
-    y, x = _operands(g, self, other)
-    zero, half = g.number(0, g.dtype), g.number(math.pi, g.dtype)
-    ratio = g("Atan", g("Div", y, x))
-    turned = g("Where", g("Less", y, zero), g("Sub", ratio, half), g("Add", ratio, half))
-    found = g("Where", g("Less", x, zero), turned, ratio)
-    both = g("And", g("Equal", y, zero), g("Equal", x, zero))
-    return g("Where", both, zero, found)
-
-
-@aten("copysign.Tensor", "copysign.Scalar")
-def copysign(g: Emit, self: Operand, other: Operand) -> Tensor:
-    size, sign = _operands(g, self, other)
-    size = g("Abs", size)
-    return g("Where", g("Less", sign, g.number(0, g.dtype)), g("Neg", size), size)
+for _names, _op in {
+    "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self special_xlogy.default": "XLogY",
+    "logaddexp.default": "LogAddExp",
+    "hypot.default": "Hypot",
+    "atan2.default arctan2.default": "Atan2",
+    "copysign.Tensor copysign.Scalar": "Copysign",
+    "floor_divide.default floor_divide.Scalar": "FloorDivide",
+    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor": "Mod",
+}.items():
+    aten(*_names.split())(_of_two(_op))
 
 
 # --- the smaller and the larger ---------------------------------------------------------------

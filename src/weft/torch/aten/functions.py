@@ -7,7 +7,6 @@ import math
 
 import ml_dtypes
 
-from weft.torch.aten.arithmetic import truncated
 from weft.torch.aten.record import Emit, Row, Tensor, aten
 
 PLAIN = {
@@ -22,19 +21,27 @@ PLAIN = {
     "cos": "Cos",
     "cosh": "Cosh",
     "erf": "Erf",
+    "erfc": "Erfc",
     "exp": "Exp",
+    "exp2": "Exp2",
+    "expm1": "Expm1",
     "floor": "Floor",
     "log": "Log",
+    "log10": "Log10",
+    "log1p": "Log1p",
+    "log2": "Log2",
     "neg": "Neg",
     "reciprocal": "Reciprocal",
     "relu": "Relu",
     "round": "Round",
     "sigmoid": "Sigmoid",
     "sin": "Sin",
+    "sinc": "Sinc",
     "sinh": "Sinh",
     "sqrt": "Sqrt",
     "tan": "Tan",
     "tanh": "Tanh",
+    "trunc": "Trunc",
 }
 """Functions that are ops of Weft."""
 ALIASES = {
@@ -45,16 +52,22 @@ ALIASES = {
     "arcsinh": "asinh",
     "arctan": "atan",
     "arctanh": "atanh",
+    "fix": "trunc",
     "negative": "neg",
     "special_erf": "erf",
+    "special_erfc": "erfc",
+    "special_exp2": "exp2",
     "special_expit": "sigmoid",
+    "special_expm1": "expm1",
+    "special_log1p": "log1p",
     "special_round": "round",
+    "special_sinc": "sinc",
 }
 
 
 def _plain(op: str) -> Row:
     def row(g: Emit, self: Tensor) -> Tensor:
-        whole = op in ("Ceil", "Floor", "Round") and not self.dtype.is_float
+        whole = op in ("Ceil", "Floor", "Round", "Trunc") and not self.dtype.is_float
         return self if whole else g(op, g.cast(self, g.dtype))
 
     return row
@@ -80,14 +93,9 @@ def sign(g: Emit, self: Tensor) -> Tensor:
     return g("Where", g("IsNaN", self), g.number(0, self.dtype), g("Sign", self))
 
 
-@aten("trunc.default", "fix.default")
-def trunc(g: Emit, self: Tensor) -> Tensor:
-    return truncated(g, self)
-
-
 @aten("frac.default")
 def frac(g: Emit, self: Tensor) -> Tensor:
-    return g("Sub", self, truncated(g, self))
+    return g("Sub", self, g("Trunc", self))
 
 
 @aten("round.decimals")
@@ -105,54 +113,6 @@ def square(g: Emit, self: Tensor) -> Tensor:
 @aten("rsqrt.default")
 def rsqrt(g: Emit, self: Tensor) -> Tensor:
     return g("Reciprocal", g("Sqrt", g.cast(self, g.dtype)))
-
-
-def _logarithm(base: float) -> Row:
-    def row(g: Emit, self: Tensor) -> Tensor:
-        return g("Mul", g("Log", g.cast(self, g.dtype)), g.number(1 / math.log(base), g.dtype))
-
-    return row
-
-
-aten("log2.default")(_logarithm(2))
-aten("log10.default")(_logarithm(10))
-
-
-@aten("exp2.default", "special_exp2.default")
-def exp2(g: Emit, self: Tensor) -> Tensor:
-    return g("Pow", g.number(2, g.dtype), g.cast(self, g.dtype))
-
-
-@aten("expm1.default", "special_expm1.default")
-def expm1(g: Emit, self: Tensor) -> Tensor:
-    x = g.cast(self, g.dtype)
-    # Below zero the exponential linear unit is this function; above, exp(x) - 1 is
-    # (1 - exp(-x)) exp(x), in which nothing cancels.
-    below = g("Elu", g("Neg", g("Abs", x)))
-    above = g("Mul", g("Neg", below), g("Exp", x))
-    return g("Where", g("Less", x, g.number(0, g.dtype)), below, above)
-
-
-@aten("log1p.default", "special_log1p.default")
-def log1p(g: Emit, self: Tensor) -> Tensor:
-    x = g.cast(self, g.dtype)
-    one, two = g.number(1, g.dtype), g.number(2, g.dtype)
-    # Near zero 1 + x loses what x is; 2 atanh(x / (2 + x)) is the same.
-    near = g("Mul", two, g("Atanh", g("Div", x, g("Add", x, two))))
-    far = g("Log", g("Add", x, one))
-    return g("Where", g("Less", g("Abs", x), g.number(0.5, g.dtype)), near, far)
-
-
-@aten("erfc.default", "special_erfc.default")
-def erfc(g: Emit, self: Tensor) -> Tensor:
-    return g("Sub", g.number(1, g.dtype), g("Erf", g.cast(self, g.dtype)))
-
-
-@aten("sinc.default", "special_sinc.default")
-def sinc(g: Emit, self: Tensor) -> Tensor:
-    turned = g("Mul", g.cast(self, g.dtype), g.number(math.pi, g.dtype))
-    zero = g("Equal", turned, g.number(0, g.dtype))
-    return g("Where", zero, g.number(1, g.dtype), g("Div", g("Sin", turned), turned))
 
 
 def _factor(value: float) -> Row:
