@@ -4,7 +4,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 from tests.torch.aten.checking import check, refusals
 
