@@ -8,6 +8,7 @@ the graph to be made functional by PyTorch.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,22 @@ def writes(node: fx.Node) -> Iterator[fx.Node]:
 def is_view(node: fx.Node) -> bool:
     """Whether what a node gives may share memory with an argument that it does not write."""
     return any(not alias.is_write for _, _, alias in _aliased(node))
+
+
+def views(node: fx.Node) -> tuple[fx.Node, tuple[fx.Node, ...]]:
+    """What a node is a view of, itself if of nothing, and the views on the way, in order."""
+    chain: list[fx.Node] = []
+    while True:
+        sources: list[Any]
+        if node.target is operator.getitem:
+            sources = list(filter(is_view, node.all_input_nodes))
+        else:
+            sources = [value for _, value, alias in _aliased(node) if not alias.is_write]
+        # What reads further values is no view that can be taken later.
+        if len(sources) != 1 or node.all_input_nodes != sources:
+            return node, tuple(reversed(chain))
+        chain.append(node)
+        (node,) = sources
 
 
 def _aliased(node: fx.Node) -> Iterator[tuple[str, Any, Any]]:

@@ -8,8 +8,10 @@ their order allows: what a part gives goes to PyTorch's ops, what those give to 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from torch import fx
 from weft.codegen.naming import identifier
 from weft.errors import UserError, WeftError
 from weft.options import Options
-from weft.torch.aliases import is_view
+from weft.torch.aliases import is_view, views
 from weft.torch.aten.importer import Imported, import_nodes, origin_of
 from weft.torch.capture import Captured, Slot
 from weft.torch.execution import CompiledPart
@@ -107,13 +109,10 @@ def join(
 
 def imported_whole(captured: Captured) -> Imported:
     """All nodes that results depend on; ``refused`` tells which of them PyTorch must run."""
-    values = (result.value for result in captured.results)
-    outputs = dict.fromkeys(
-        value for value in values if isinstance(value, fx.Node) and value.op == "call_function"
-    )
+    outputs = [node for node in wanted(captured) if node.op == "call_function"]
     nodes = live(captured)
     try:
-        return import_nodes(captured, nodes, list(outputs))
+        return import_nodes(captured, nodes, outputs)
     except UserError:
         # A result that a refused node gives is no tensor of Weft.
         return import_nodes(captured, nodes, ())
@@ -132,16 +131,41 @@ def strict_error(captured: Captured, refused: Mapping[fx.Node, str]) -> UserErro
 # --- what runs where ------------------------------------------------------------------------
 
 
+def views_given(captured: Captured) -> dict[fx.Node, tuple[fx.Node, tuple[fx.Node, ...]]]:
+    """Results that share memory with an input, a weight or another result.
+
+    A caller who writes into one sees it in the other, so that PyTorch takes these views.
+
+    Returns:
+        By result what it is a view of, and the views on the way.
+    """
+    given = {result.value for result in captured.results if result.target is None}
+    found = {node: views(node) for node in given if isinstance(node, fx.Node)}
+    roots = Counter(root for root, _ in found.values())
+    return {
+        node: (root, chain)
+        for node, (root, chain) in found.items()
+        if chain and (root.op == "placeholder" or roots[root] > 1)
+    }
+
+
+def wanted(captured: Captured) -> list[fx.Node]:
+    """The nodes whose values the results are, or views of."""
+    taken = views_given(captured)
+    values = [each.value for each in captured.results if isinstance(each.value, fx.Node)]
+    return list(dict.fromkeys(taken[node][0] if node in taken else node for node in values))
+
+
 def live(captured: Captured) -> list[fx.Node]:
     """The nodes that results or effects depend on, in order."""
-    wanted = {result.value for result in captured.results}
+    read = set(wanted(captured))
     found: list[fx.Node] = []
     for node in reversed(captured.graph.nodes):
         if node.op != "call_function" or node.target in _CHECKED:
             continue
-        if node in wanted or node.is_impure():
+        if node in read or node.is_impure():
             found.append(node)
-            wanted.update(node.all_input_nodes)
+            read.update(node.all_input_nodes)
     return found[::-1]
 
 
@@ -231,7 +255,7 @@ class _PartError(Exception):
 def _compiled(
     captured: Captured, regions: Sequence[Region], options: Options, whole: Imported | None
 ) -> dict[Region, CompiledPart]:
-    results = {result.value for result in captured.results if isinstance(result.value, fx.Node)}
+    results = set(wanted(captured))
     parts: dict[Region, CompiledPart] = {}
     for region in regions:
         if region.compiled:
@@ -256,8 +280,7 @@ def _joined(
     parts: Mapping[Region, CompiledPart],
     refused: Mapping[fx.Node, str],
 ) -> Joined:
-    values = [result.value for result in captured.results]
-    read = {value for value in values if isinstance(value, fx.Node)}
+    read = set(wanted(captured))
     for region in regions:
         part = parts.get(region)
         read.update(part.imported.inputs if part else _arguments(region))
@@ -282,10 +305,24 @@ def _joined(
         else:
             for node in region.nodes:
                 made[node] = graph.node_copy(node, lambda each: made[each])
+    for node, (source, chain) in views_given(captured).items():
+        made[node] = _taken(graph, made[source], chain)
+    values = [result.value for result in captured.results]
     graph.output(tuple(made[each] if isinstance(each, fx.Node) else each for each in values))
     told = _fallbacks(refused)
     module = fx.GraphModule(root, graph, captured.name)
     return Joined(module, weights, list(parts.values()), told)
+
+
+def _taken(graph: fx.Graph, value: fx.Node, chain: Sequence[fx.Node]) -> fx.Node:
+    """A view of a view of a value."""
+    for node in chain:
+        value = graph.node_copy(node, partial(_always, value))
+    return value
+
+
+def _always(value: fx.Node, _: fx.Node) -> fx.Node:
+    return value
 
 
 def _arguments(region: Region) -> set[fx.Node]:

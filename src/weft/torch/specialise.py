@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.errors import UserError
+from weft.errors import named
 from weft.options import Options
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot, capture
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
+
+T = TypeVar("T")
 
 SIGNATURES = 8
 """So many signatures of a module are compiled unless another bound is given."""
@@ -269,27 +271,35 @@ class Runners:
             return self.known.get(key)
 
     def _new(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        leaves, bound = pytree.tree_leaves((args, kwargs)), self.settings.signatures
+        bound = self.settings.signatures
         if len(self.known) >= bound:
             self._say(f"its cache of {bound} signatures is full")
             return
         self.known[key] = None
-        settings = self.settings
-        try:
-            captured, imported = _captured(self.module, args, kwargs, settings.strict)
-        except UserError as error:
-            self._say(f"a signature cannot be compiled: {error}")
+        made = self._attempt(lambda: _captured(self.module, args, kwargs, self.settings.strict))
+        if made is None:
             return
+        leaves = pytree.tree_leaves((args, kwargs))
 
         def build() -> None:
-            self.known[key] = _runner(self.module, captured, imported, settings, leaves)
+            self.known[key] = self._attempt(
+                lambda: _runner(self.module, *made, self.settings, leaves)
+            )
 
-        if settings.background:
+        if self.settings.background:
             thread = threading.Thread(target=build, daemon=True)
             self._building.append(thread)
             thread.start()
         else:
             build()
+
+    def _attempt(self, make: Callable[[], T]) -> T | None:
+        """What a function makes; ``None``, which is said, where it fails."""
+        try:
+            return make()
+        except Exception as error:  # noqa: BLE001 (the module runs all the same)
+            self._say(f"a signature cannot be compiled: {named(error)}")
+            return None
 
     def _say(self, why: str) -> None:
         if why not in self._said:
