@@ -1,15 +1,19 @@
 # pyright: basic
 """Writes in place in graphs that are not functional: which of them are plain.
 
-``relu_(x)`` is plain where nothing but ``x`` names its memory: readers of ``x`` that come later
-read the result.  A write into a view, into something that views share, or into an input needs
+``relu_(x)`` is plain where whoever reads the memory of ``x`` afterwards reads it as ``x`` or as
+what ``relu_`` returns: then later readers take the new value, and nothing else changes.  A write
+into an input or a weight, or into memory that a view made earlier is read through later, needs
 the graph to be made functional by PyTorch.
+
+Which values share memory is known from the fake tensors of the export: their storages are shared
+as those of the real tensors are.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -55,14 +59,77 @@ def _aliased(node: fx.Node) -> Iterator[tuple[str, Any, Any]]:
             yield argument.name, value, argument.alias_info
 
 
-def follows_aliases(exported: Any) -> bool:
-    """Whether a graph has writes that are not plain."""
-    views: set[fx.Node] = set()
-    for node in exported.graph.nodes:
-        for value in writes(node):
-            shared = value.op == "placeholder" or value in views
-            if shared or any(is_view(user) for user in value.users):
-                return True
-        if is_view(node) or (not isinstance(node.target, torch._ops.OpOverload) and node.args):
-            views.add(node)
-    return any(spec.kind.name != "USER_OUTPUT" for spec in exported.graph_signature.output_specs)
+# --- who shares memory ------------------------------------------------------------------------
+
+
+def storages(graph: fx.Graph) -> dict[fx.Node, frozenset[int]]:
+    """By node, the storages that its value lies in; equal numbers are one storage."""
+    return {node: frozenset(_storages_of(node.meta.get("val"))) for node in graph.nodes}
+
+
+def _storages_of(value: Any) -> Iterator[int]:
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, torch.Tensor):
+            yield each.untyped_storage()._cdata
+
+
+def identity(node: fx.Node) -> fx.Node:
+    """The node whose very tensor an in-place op returns: of ``relu_(x)`` that is ``x``."""
+    while written := next(writes(node), None):
+        if _returns_written(node):
+            node = written
+        else:
+            break
+    return node
+
+
+def _returns_written(node: fx.Node) -> bool:
+    target: Any = node.target
+    returns = target._schema.returns
+    return len(returns) == 1 and returns[0].alias_info is not None
+
+
+# --- which writes are plain -------------------------------------------------------------------
+
+
+def follows_aliases(graph: fx.Graph, known: Collection[fx.Node] = ()) -> bool:
+    """Whether a graph has writes that are not plain.
+
+    Args:
+        graph: the graph.
+        known: nodes that are evaluated once and for all; their own writes do not count.
+    """
+    writing = [node for node in graph.nodes if node not in known and any(writes(node))]
+    if not writing:
+        return False
+    order = {node: place for place, node in enumerate(graph.nodes)}
+    lies_in = storages(graph)
+    sharing: dict[int, list[fx.Node]] = {}
+    for node, numbers in lies_in.items():
+        for number in numbers:
+            sharing.setdefault(number, []).append(node)
+    return any(
+        not _is_plain(node, written, lies_in, sharing, order)
+        for node in writing
+        for written in writes(node)
+    )
+
+
+def _is_plain(
+    node: fx.Node,
+    written: fx.Node,
+    lies_in: Mapping[fx.Node, frozenset[int]],
+    sharing: Mapping[int, list[fx.Node]],
+    order: Mapping[fx.Node, int],
+) -> bool:
+    if not lies_in[written]:
+        return False
+    same = identity(written)
+    for other in (other for number in lies_in[written] for other in sharing[number]):
+        if other.op in ("placeholder", "get_attr"):
+            return False
+        # Views made later are made from the new value.
+        stale = order[other] < order[node] and identity(other) is not same
+        if stale and any(order[user] > order[node] for user in other.users):
+            return False
+    return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
 from weft.torch.aliases import follows_aliases
+from weft.torch.folding import fold, known_nodes, simplify
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 
@@ -66,6 +67,7 @@ class Captured:
         results: what the graph gives, in order.
         in_spec: how the arguments ``((args), {kwargs})`` are nested.
         out_spec: how what the caller gets is nested.
+        baked: weights whose values decided nodes that are not in the graph any more.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Captured:
     results: Sequence[Result]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    baked: Sequence[Slot] = ()
 
     @property
     def inputs(self) -> list[Slot]:
@@ -106,11 +109,12 @@ def capture(
     Args:
         module: in evaluation mode, or as it is to be run.
         args: positional arguments; tensors decide shapes, everything else is a constant.
-        kwargs: arguments by name.
+        kwargs: arguments by name, in any order.
         functional: without any writes in place.
 
     Raises:
-        UserError: PyTorch cannot export it; the error of PyTorch is the cause.
+        UserError: PyTorch cannot export it, with PyTorch's error as the cause, or it computes
+            under autocast.
     """
     kwargs = dict(kwargs or {})
     try:
@@ -118,8 +122,12 @@ def capture(
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
             exported = torch.export.export(module, args, kwargs, strict=False)
-            if functional or follows_aliases(exported):
+            simplify(exported)
+            if functional or _needs_functions(exported):
                 exported = exported.run_decompositions({})
+                simplify(exported)
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(
             f"torch.export cannot export {type(module).__name__}",
@@ -129,38 +137,64 @@ def capture(
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
 
 
+def _needs_functions(exported: Any) -> bool:
+    if any(spec.kind != OutputKind.USER_OUTPUT for spec in exported.graph_signature.output_specs):
+        return True
+    known = known_nodes(exported.graph, _constants(_slots(exported)))
+    return follows_aliases(exported.graph, known)
+
+
 def _captured(name: str, exported: Any, leaves: Sequence[Any]) -> Captured:
-    signature = exported.graph_signature
+    slots = _slots(exported, leaves)
+    results = _results(exported, slots)
     graph = exported.graph
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    slots: dict[fx.Node, Slot] = {}
-    given = iter(leaves)
+    constants = _constants(slots)
+    known = known_nodes(graph, constants)
+    read = {each for node in known for each in node.all_input_nodes}
+    baked = [slot for node, slot in slots.items() if node in read and node in constants]
+    for node, value in fold(graph, known, constants).items():
+        slots[node] = Slot(node, "constant", node.name, value)
+    (output,) = next(node for node in graph.nodes if node.op == "output").args
+    results = [replace(old, value=value) for old, value in zip(results, output, strict=True)]
+    spec = exported.call_spec
+    return Captured(name, graph, slots, results, spec.in_spec, spec.out_spec, baked)
+
+
+def _slots(exported: Any, leaves: Sequence[Any] | None = None) -> dict[fx.Node, Slot]:
+    """What the placeholders stand for; without the values of inputs if not given."""
+    signature = exported.graph_signature
+    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
     changed = {
         spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
     }
+    given = iter(leaves or ())
+    slots: dict[fx.Node, Slot] = {}
     for node, spec in zip(placeholders, signature.input_specs, strict=True):
         kind = _KINDS.get(spec.kind)
         if kind is None:
-            raise UserError(f"torch.export gives an input of the kind {spec.kind.name}", got=name)
+            raise UserError(f"torch.export gives an input of the kind {spec.kind.name}")
         if kind == "input":
-            slots[node] = Slot(node, kind, node.name, next(given))
+            slots[node] = Slot(node, kind, node.name, None if leaves is None else next(given))
         else:
             known = exported.constants if spec.target in exported.constants else None
             value = known[spec.target] if known is not None else exported.state_dict[spec.target]
             kind = "state" if spec.target in changed else kind
             slots[node] = Slot(node, kind, spec.target, value)
-    return Captured(
-        name,
-        graph,
-        slots,
-        _results(exported, slots),
-        exported.call_spec.in_spec,
-        exported.call_spec.out_spec,
-    )
+    return slots
+
+
+def _constants(slots: Mapping[fx.Node, Slot]) -> dict[fx.Node, torch.Tensor]:
+    """Weights whose values the code may depend on: integers and tensors that are no parameters."""
+    return {
+        node: slot.value
+        for node, slot in slots.items()
+        if slot.kind == "constant"
+        or (slot.kind in ("parameter", "buffer") and not slot.value.is_floating_point())
+    }
 
 
 def _results(exported: Any, slots: Mapping[fx.Node, Slot]) -> list[Result]:
-    by_name = {slot.name: slot for slot in slots.values()}
+    by_name = {slot.name: slot for slot in slots.values() if slot.kind != "input"}
     by_node = {node.name: slot for node, slot in slots.items()}
     (output,) = next(node for node in exported.graph.nodes if node.op == "output").args
     found: list[Result] = []

@@ -20,15 +20,19 @@ from torch.fx.node import map_arg
 
 import weft.torch.aten.rows  # noqa: F401
 from weft.codegen.naming import identifier
+from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
-from weft.torch.aliases import writes
+from weft.torch.aliases import identity, writes
 from weft.torch.aten.record import IGNORED, TABLE, Emit, RefusalError, Row, Tensor
 from weft.torch.capture import Captured, Slot
 from weft.torch.tensors import as_array, type_of
+
+_UNIFORM = 4096
+"""Constants with more elements, all of one value, become an op that makes them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +133,27 @@ class _Import:
                 return slot.value
             # From outside of the part.
             return self._several(node) if _gives_several(node) else self._input(node)
-        name = self.builder.constant(as_array(slot.value), slot.name)
-        self.weights[name] = slot
-        self.values[node] = found = self.emit.of(name)
+        self.values[node] = found = self._weight(slot)
         return found
+
+    def _weight(self, slot: Slot) -> Tensor:
+        for name, other in self.weights.items():
+            # Tied weights are one.
+            if other.value is slot.value:
+                return self.emit.of(name)
+        array = as_array(slot.value)
+        if slot.kind == "constant" and array.size > _UNIFORM and (array == array.flat[0]).all():
+            filled = {
+                "shape": array.shape,
+                "value": array.flat[0].item(),
+                "dtype": DType.of(array.dtype),
+            }
+            return self.emit("ConstantOfShape", **filled)
+        name = self.builder.constant(array, slot.name)
+        self.weights[name] = slot
+        if slot.kind == "constant" or not slot.value.is_floating_point():
+            self.emit.arrays[name] = array
+        return self.emit.of(name)
 
     def _several(self, node: fx.Node) -> Any:
         raise RefusalError(f"{node.name}, from outside of the part, gives several values")
@@ -150,6 +171,9 @@ class _Import:
             return
         if not isinstance(node.target, torch._ops.OpOverload):
             raise RefusalError(f"{node.target} is no ATen op")
+        if isinstance(node.meta.get("val"), bool | int | float):
+            self.values[node] = node.meta["val"]
+            return
         row, arguments = row_of(node)
         self.emit.name = _name(node)
         self.emit.results = results_of(node)
@@ -163,7 +187,10 @@ class _Import:
             raise
         self.values[node] = made
         for written in writes(node):
+            same = identity(written)
             self.values[written] = made
+            for other in [each for each in self.values if identity(each) is same]:
+                self.values[other] = made
 
 
 def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:

@@ -90,11 +90,13 @@ class Emit:
         builder: of the graph.
         name: wished for the nodes: the module's path and the op.
         results: types of what the node gives, as PyTorch infers them; ``None`` for no tensor.
+        arrays: values of the constants that the code may depend on, by name.
     """
 
     builder: GraphBuilder
     name: str = ""
     results: tuple[TensorType | None, ...] = ()
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
     _numbers: dict[tuple[DType, Any], Tensor] = field(default_factory=dict)
 
     @property
@@ -141,7 +143,13 @@ class Emit:
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Tensor:
         """A constant."""
-        return self.of(self.builder.constant(array, name))
+        name = self.builder.constant(array, name)
+        self.arrays[name] = array
+        return self.of(name)
+
+    def array(self, x: Tensor) -> np.ndarray | None:
+        """The elements of a constant that is not a parameter."""
+        return self.arrays.get(x.name)
 
     def number(self, value: Number, dtype: DType) -> Tensor:
         """A constant of rank 0."""
