@@ -281,7 +281,7 @@ def vary_constants(module: nn.Module) -> None:
             nn.init.uniform_(parameter, 0.6, 1.4)
 
 
-def settle_batch_norms(module: nn.Module, inputs: Callable[[int], torch.Tensor]) -> None:
+def settle_batch_norms(module: nn.Module, run: Callable[[], object], batches: int = 3) -> None:
     """Runs random batches in training mode so that running statistics are the data's."""
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -290,8 +290,8 @@ def settle_batch_norms(module: nn.Module, inputs: Callable[[int], torch.Tensor])
     for norm in norms:
         norm.momentum = None  # a plain average over the batches
     module.train()
-    for _ in range(3):
-        module(inputs(8))
+    for _ in range(batches):
+        run()
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
 
@@ -303,7 +303,7 @@ def build(name: str) -> tuple[nn.Module, Entry]:
     what = entry(name)
     module = what.build()
     vary_constants(module)
-    settle_batch_norms(module, what.inputs)
+    settle_batch_norms(module, lambda: module(what.inputs(8)))
     return module.eval().requires_grad_(False), what
 
 

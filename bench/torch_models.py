@@ -1,0 +1,356 @@
+"""Runs a catalog of PyTorch models through Weft, and writes the table of what comes of it.
+
+    python -m bench.torch_models                     models without a result of this version of Weft
+    python -m bench.torch_models resnet18 'timm_*'   these, again
+    python -m bench.torch_models --import-only       imports graphs and compiles nothing
+    python -m bench.torch_models --failed            those with errors or fallbacks, again
+    python -m bench.torch_models --table FILE        writes the table (Markdown), runs nothing
+    python -m bench.torch_models --list              every name
+
+Each model runs in a process of its own with limits of time and memory, through ``weft.optimize``
+and through ``torch.compile(backend="weft")``.  Results are lines of JSON in `$WEFT_TORCH_RESULTS`,
+by default `~/.cache/weft/torch-models.jsonl`; the last of a model and a way counts.  Times are
+the least of alternating runs on one thread, beside PyTorch's own in both layouts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+WAYS = ("optimize", "compile")
+SECONDS, GIGABYTES, TIMED = 400.0, 14, 1.5
+"""Limits of a way, and for how long it is timed."""
+
+
+def results_file() -> Path:
+    """Where results are kept."""
+    default = Path.home() / ".cache" / "weft" / "torch-models.jsonl"
+    return Path(os.environ.get("WEFT_TORCH_RESULTS") or default)
+
+
+def version() -> str:
+    """The state of the sources: git's name of the folder, or nothing."""
+    command = ["git", "rev-parse", "--short=12", "HEAD:src/weft"]
+    top = Path(__file__).resolve().parents[1]
+    done = subprocess.run(command, cwd=top, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+# --- the process of one model -----------------------------------------------------------------
+
+
+def work(name: str, ways: Sequence[str]) -> None:
+    """Runs a model in several ways; prints a line of JSON before and after each."""
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+
+    from bench.torch_catalog import built  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    module, example = built(name, settled=ways != ["import"])
+    for way in ways:
+        print(json.dumps({"started": way}), flush=True)
+        start = time.monotonic()
+        try:
+            with torch.no_grad():
+                found = {"status": "ok", **_WAYS[way](module, example)}
+        except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
+            traceback.print_exc(file=sys.stderr)
+            told = str(error).strip().splitlines()
+            text = f"{type(error).__name__}: {told[0][:300] if told else ''}"
+            found = {"status": "error", "error": text}
+        found["seconds"] = round(time.monotonic() - start, 1)
+        print(json.dumps({"way": way, **found}), flush=True)
+
+
+def _by_import(module: Any, example: Any) -> dict[str, Any]:
+    from weft.torch.aten.importer import import_all  # noqa: PLC0415
+    from weft.torch.capture import capture  # noqa: PLC0415
+
+    imported = import_all(capture(module, *example))
+    refused = Counter(f"{node.target}: {why}" for node, why in imported.refused.items())
+    return {"fallbacks": dict(refused), "nodes": len(imported.graph.nodes)}
+
+
+def _by_optimize(module: Any, example: Any) -> dict[str, Any]:
+    import weft  # noqa: PLC0415
+
+    args, kwargs = example
+    start = time.monotonic()
+    fast = weft.optimize(module, *args, kwargs=kwargs)
+    built = round(time.monotonic() - start, 1)
+    return {"built": built, **_compared(module, fast, example)}
+
+
+def _by_compile(module: Any, example: Any) -> dict[str, Any]:
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+
+    args, kwargs = example
+    start = time.monotonic()
+    fast = torch.compile(module, backend="weft")
+    fast(*args, **kwargs)
+    built = round(time.monotonic() - start, 1)
+    return {"built": built, **_compared(module, fast, example)}
+
+
+_WAYS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "import": _by_import,
+    "optimize": _by_optimize,
+    "compile": _by_compile,
+}
+
+
+def _compared(module: Any, fast: Any, example: Any) -> dict[str, Any]:
+    """Difference of the results relative to their range, and times."""
+    args, kwargs = example
+    got = fast(*args, **kwargs)
+    other = _by_pytorch(lambda: fast(*args, **kwargs))
+    difference = _difference(got, module(*args, **kwargs))
+    times = _times(module, fast, example)
+    eager = min(value for key, value in times.items() if key != "weft")
+    return {
+        "fallbacks": other,
+        "difference": difference,
+        "times": {key: round(value * 1e3, 4) for key, value in times.items()},
+        "ratio": round(eager / times["weft"], 3),
+    }
+
+
+def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
+    """The ATen ops that PyTorch computes in a call; views and allocations are none."""
+    from torch.autograd.profiler import profile  # noqa: PLC0415 # pyright: ignore
+
+    free = ("empty", "view", "detach", "alias", "as_strided", "reshape", "expand", "set_", "to")
+    with profile() as recorded:
+        run()
+    found: Counter[str] = Counter()
+    for event in recorded.function_events:
+        parent = event.cpu_parent
+        whole = parent is None or not parent.name.startswith("aten::")
+        name = event.name.removeprefix("aten::")
+        if whole and name != event.name and not name.startswith(free):
+            found[name] += 1
+    return dict(found)
+
+
+def _difference(got: Any, wanted: Any) -> float | None:
+    """The largest difference of an output relative to its range; nothing where types differ."""
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
+
+    ours, theirs = pytree.tree_leaves(got), pytree.tree_leaves(wanted)
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} results in place of {len(theirs)}")
+    worst = 0.0
+    for one, other in zip(ours, theirs, strict=True):
+        if not isinstance(other, torch.Tensor):
+            continue
+        if one.shape != other.shape or one.dtype != other.dtype:
+            raise ValueError(f"{one.dtype}{list(one.shape)} for {other.dtype}{list(other.shape)}")
+        if not other.numel():
+            continue
+        a, b = one.double(), other.double()
+        same = torch.equal(a.isnan(), b.isnan())
+        a, b = a.nan_to_num(), b.nan_to_num()
+        spread = float(b.max() - b.min()) or float(b.abs().max()) or 1.0
+        worst = max(worst, float((a - b).abs().max()) / spread if same else float("inf"))
+    return worst
+
+
+def _times(module: Any, fast: Any, example: Any) -> dict[str, float]:
+    """Seconds of a call: the least of alternating runs."""
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
+
+    def last(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5):
+            return x
+        form = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+        return x.contiguous(memory_format=form)
+
+    runs: dict[str, Callable[[], Any]] = {
+        "weft": lambda: fast(*example[0], **example[1]),
+        "eager": lambda: module(*example[0], **example[1]),
+    }
+    if any(p.dim() == 4 for p in module.parameters()):
+        other = _copied(module, last)
+        given = pytree.tree_map(last, example)
+        runs["channels-last"] = lambda: other(*given[0], **given[1])
+    best = dict.fromkeys(runs, float("inf"))
+    end = time.monotonic() + TIMED * len(runs)
+    rounds = 0
+    while rounds < 3 or (time.monotonic() < end and rounds < 200):
+        for key, run in runs.items():
+            start = time.perf_counter()
+            run()
+            best[key] = min(best[key], time.perf_counter() - start)
+        rounds += 1
+    return best
+
+
+def _copied(module: Any, change: Callable[[Any], Any]) -> Any:
+    """The module again with changed parameters."""
+    import copy  # noqa: PLC0415
+
+    other = copy.deepcopy(module)
+    for each in (*other.parameters(), *other.buffers()):
+        each.data = change(each.data)
+    return other
+
+
+# --- the processes ----------------------------------------------------------------------------
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
+
+
+def run(name: str, ways: Sequence[str], file: Path) -> None:
+    """Runs a model in a process; what ends it early is the result of the way it was in."""
+    left = list(ways)
+    while left:
+        lines, ended = _process(name, left)
+        running = ""
+        for line in lines:
+            if "started" in line:
+                running = line["started"]
+                continue
+            _keep(file, {"model": name, **line})
+            left.remove(line["way"])
+            running = ""
+        if left:
+            way = running or left[0]
+            _keep(file, {"model": name, "way": way, "status": "error", "error": ended})
+            left.remove(way)
+
+
+def _process(name: str, ways: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
+    """What the worker printed, and how it ended."""
+    command = [sys.executable, "-W", "ignore", "-m", "bench.torch_models", "--worker", name, *ways]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=err, start_new_session=True, preexec_fn=_limited
+        )
+        try:
+            code = process.wait(SECONDS * len(ways))
+            ended = f"exit status {code}"
+        except subprocess.TimeoutExpired:
+            ended = f"took more than {SECONDS * len(ways):.0f} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        told = err.read().strip().splitlines()
+        if os.environ.get("WEFT_TORCH_VERBOSE") and told:
+            print(*told, sep="\n", file=sys.stderr)
+        if ended.startswith("exit") and told:
+            ended += f": {told[-1][:300]}"
+        lines = [json.loads(line) for line in out.read().splitlines() if line.startswith("{")]
+        return lines, ended
+
+
+def _keep(file: Path, record: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as out:
+        out.write(json.dumps({**record, "version": version()}) + "\n")
+    print(_shown(record), flush=True)
+
+
+def _shown(record: dict[str, Any]) -> str:
+    head = f"{record['model']:36} {record['way']:9}"
+    if record["status"] != "ok":
+        return f"{head} {record['error']}"
+    other = "; ".join(f"{count} {name}" for name, count in record["fallbacks"].items())
+    if "ratio" not in record:
+        return f"{head} {record['nodes']} nodes, {other or 'all imported'}"
+    return (
+        f"{head} {record['difference']:.1e} off, {record['ratio']:.2f} times, "
+        f"built in {record['built']} s{', by PyTorch: ' if other else ''}{other}"
+    )
+
+
+def kept(file: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The last result of each model and way."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    records = [json.loads(line) for line in lines]
+    return {(each["model"], each["way"]): each for each in records}
+
+
+# --- command line -----------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("names", nargs="*", help="models, with `*`")
+    parser.add_argument("--import-only", action="store_true", help="imports; compiles nothing")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--failed", action="store_true", help="what did not go well, again")
+    parser.add_argument("--any-version", action="store_true", help="keep results of older sources")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after")
+    parser.add_argument("--table", type=Path, help="write the table there")
+    parser.add_argument("--list", action="store_true", help="print every name and stop")
+    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(arguments.worker[0], arguments.worker[1:])
+        return
+    if arguments.table:
+        from bench.torch_table import table  # noqa: PLC0415
+
+        arguments.table.write_text(table(kept(results_file())))
+        return
+    from bench.torch_catalog import CATALOG  # noqa: PLC0415
+
+    if arguments.list:
+        print(*CATALOG, sep="\n")
+        return
+    file = results_file()
+    ways = ["import"] if arguments.import_only else arguments.ways
+    chosen = [
+        name
+        for name in CATALOG
+        if not arguments.names or any(fnmatch.fnmatch(name, each) for each in arguments.names)
+    ]
+    if not chosen:
+        parser.error(f"no such model: {', '.join(arguments.names)} (see --list)")
+    end = time.monotonic() + arguments.seconds
+    for name in chosen:
+        known = kept(file)
+        wanted = [way for way in ways if _wanted(known.get((name, way)), arguments)]
+        if wanted and time.monotonic() < end:
+            run(name, wanted, file)
+
+
+def _wanted(record: dict[str, Any] | None, arguments: argparse.Namespace) -> bool:
+    """Whether a result is missing, too old, or asked for."""
+    if arguments.failed:
+        return record is None or not well(record)
+    if arguments.names or record is None:
+        return True
+    return not arguments.any_version and record["version"] != version()
+
+
+def well(record: dict[str, Any]) -> bool:
+    """Whether a model ran whole, and right."""
+    close = record.get("difference", 0.0) <= 1e-4
+    return record["status"] == "ok" and not record["fallbacks"] and close
+
+
+if __name__ == "__main__":
+    main()
