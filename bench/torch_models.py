@@ -135,10 +135,11 @@ def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
     from torch.autograd.profiler import profile  # noqa: PLC0415 # pyright: ignore
 
     free = ("empty", "view", "detach", "alias", "as_strided", "reshape", "expand", "set_", "to")
-    with profile() as recorded:
+    recorder: Any = profile()
+    with recorder:
         run()
     found: Counter[str] = Counter()
-    for event in recorded.function_events:
+    for event in recorder.function_events:
         parent = event.cpu_parent
         whole = parent is None or not parent.name.startswith("aten::")
         name = event.name.removeprefix("aten::")

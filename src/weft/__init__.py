@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.ops.values import Value, constant
+    from weft.torch.deploy import deploy
     from weft.torch.module import optimize
     from weft.variants import compare
 
@@ -39,6 +40,7 @@ __all__ = [
     "campaign",
     "compare",
     "constant",
+    "deploy",
     "input",
     "layers",
     "load",
@@ -62,6 +64,7 @@ _later = deferred(
         "campaign": "weft.campaigns",
         "compare": "weft.variants",
         "constant": "weft.ops.values",
+        "deploy": "weft.torch.deploy",
         "optimize": "weft.torch.module",
         "parallel": "weft.layers",
         "residual": "weft.layers",

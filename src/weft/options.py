@@ -272,6 +272,16 @@ class ToolkitKeywords(SourceKeywords, total=False):
     compiler: Compiler | str | None
 
 
+class DeployKeywords(PlanKeywords, total=False):
+    """Options of C libraries."""
+
+    name: str
+    inputs: Inputs | None
+    model: str
+    batch: int
+    compiler: Compiler | str | None
+
+
 def chosen(
     kind: type[Any], options: Options | None, keywords: Mapping[str, Any], **given: Any
 ) -> Options:

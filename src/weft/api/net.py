@@ -45,7 +45,7 @@ from weft.runtime.record import MadeFor, remember
 from weft.screen import Screen, Shown, several, some
 
 if TYPE_CHECKING:
-    from weft.api import looked, network, planned
+    from weft.api import looked, network, packaged, planned
     from weft.ops.resolve import resolved
     from weft.rewrite.engine import Log
     from weft.rewrite.recipes import simplify
@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 else:
     # A start from the cache needs none of these.
     looked, network = later("weft.api.looked"), later("weft.api.network")
-    planned, edits = later("weft.api.planned"), later("weft.surgery.edits")
+    packaged, planned = later("weft.api.packaged"), later("weft.api.planned")
+    edits = later("weft.surgery.edits")
     resolved = later("weft.ops.resolve").resolved
     simplify = later("weft.rewrite.recipes").simplify
     Choices = later("weft.runtime.choices").Choices
@@ -229,6 +230,7 @@ class Net(Shown):
     toolkit = planned.toolkit
     golden = planned.golden
     export = planned.export
+    deploy = packaged.deploy
 
     def compile(
         self, *, options: Options | None = None, **keywords: Unpack[CompileKeywords]

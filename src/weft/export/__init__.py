@@ -11,13 +11,25 @@ if TYPE_CHECKING:
     from weft.export.build import built
     from weft.export.exports import export_named
     from weft.export.limits import check_room, ram_needed
+    from weft.export.package import CLibrary, write_library
     from weft.export.toolkit import Toolkit, check_folder, write
 
-__all__ = ["Toolkit", "built", "check_folder", "check_room", "export_named", "ram_needed", "write"]
+__all__ = [
+    "CLibrary",
+    "Toolkit",
+    "built",
+    "check_folder",
+    "check_room",
+    "export_named",
+    "ram_needed",
+    "write",
+    "write_library",
+]
 
 __getattr__ = deferred(
     __name__,
     {
+        "CLibrary": "weft.export.package",
         "Toolkit": "weft.export.toolkit",
         "built": "weft.export.build",
         "check_folder": "weft.export.toolkit",
@@ -25,5 +37,6 @@ __getattr__ = deferred(
         "export_named": "weft.export.exports",
         "ram_needed": "weft.export.limits",
         "write": "weft.export.toolkit",
+        "write_library": "weft.export.package",
     },
 )

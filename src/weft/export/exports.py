@@ -59,6 +59,13 @@ _ENVIRONMENT = jinja2.Environment(
     autoescape=False,
 )
 
+
+def rendered(template: str, facts: Mapping[str, Any]) -> str:
+    """One of Weft's own templates, filled in."""
+    text = (_TEMPLATES / template).read_text(encoding="utf-8")
+    return _ENVIRONMENT.from_string(text).render(facts)
+
+
 TOOLKIT = "toolkit"
 EXPORTS: Table[Export] = Table(
     Kind.EXPORTS,

@@ -113,8 +113,13 @@ def write(toolkit: Toolkit, folder: Path) -> list[str]:
         return _fill(toolkit, fresh)
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, marker: str = MARKER, noun: str = "toolkit") -> None:
     """Refuses a folder that a toolkit may not replace.
+
+    Args:
+        folder: the folder.
+        marker: the file that an earlier one has.
+        noun: what that is called.
 
     Raises:
         UserError: it has other files than a toolkit's, or is in use as the current folder.
@@ -128,9 +133,9 @@ def check_folder(folder: Path) -> None:
                 got=str(folder),
                 fix="Use a subfolder, such as `toolkit`, or another folder.",
             )
-        if any(folder.iterdir()) and not (folder / MARKER).is_file():
+        if any(folder.iterdir()) and not (folder / marker).is_file():
             raise UserError(
-                "the output folder must be empty or contain an earlier toolkit",
+                f"the output folder must be empty or contain an earlier {noun}",
                 got=str(folder),
                 fix="Name another folder.",
             )

@@ -285,6 +285,14 @@ def link_library(
     _run(compiler, arguments, objects[0])
 
 
+def archive_library(compiler: Compiler, objects: Sequence[Path], target: Path) -> None:
+    """Puts objects into a static library."""
+    zig = compiler.kind == "zig"
+    command = (*compiler.command[:-1], "ar") if zig else ("ar",)
+    archiver = Compiler(command, "other", "")
+    _run(archiver, ["rcs", str(target), *map(str, objects)], objects[0])
+
+
 def link_foreign(
     compiler: Compiler, objects: Sequence[Path], target: Path, flags: Sequence[str]
 ) -> None:

@@ -304,6 +304,12 @@ class Library:
         # One assignment: a call that runs meanwhile keeps the memory that it began with.
         self._fixed = fixed
 
+    @property
+    def prepared(self) -> memoryview:
+        """The weights that ``load`` made, which runs read; nothing if they are constants."""
+        memory = self._fixed.memory
+        return memory.view() if memory is not None else memoryview(b"")
+
     def __reduce__(self) -> tuple[object, ...]:
         raise UserError(
             "loaded code cannot be copied or pickled",
