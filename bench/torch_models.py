@@ -67,7 +67,7 @@ def work(name: str, ways: Sequence[str]) -> None:
         start = time.monotonic()
         try:
             with torch.no_grad():
-                found = {"status": "ok", **_WAYS[way](module, example)}
+                found: dict[str, Any] = {"status": "ok", **_WAYS[way](module, example)}
         except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
             traceback.print_exc(file=sys.stderr)
             told = str(error).strip().splitlines()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Protocol, Self, Unpack
 
 import numpy as np
 
-from weft.api.network import arranged_inputs, bound
+from weft.api.network import Network, arranged_inputs, bound
 from weft.api.planned import lowered, made_plan
 from weft.codegen.emit import emit
 from weft.codegen.flavours import Dialect, flavour_named
@@ -17,18 +17,34 @@ from weft.errors import UserError
 from weft.export.golden import sample_inputs
 from weft.export.package import MARKER, CLibrary, WeightsPlace, write_library
 from weft.export.toolkit import check_folder
+from weft.ir.graph import Graph
 from weft.options import DeployKeywords, Options, chosen
 from weft.plan.program import Program
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
+from weft.runtime.library import Library
 from weft.runtime.measure import compiler_named
 from weft.targets.target import Target
 
-if TYPE_CHECKING:
-    from weft.api.net import Net
+
+class _Compiled(Protocol):
+    @property
+    def library(self) -> Library: ...
+
+
+class Compilable(Network, Protocol):
+    """A network that can be built for this machine."""
+
+    def with_graph(self, graph: Graph) -> Self:
+        """The same of another graph."""
+        ...
+
+    def compile(self, *, options: Options | None = None) -> _Compiled:
+        """Builds it."""
+        ...
 
 
 def deploy(
-    net: Net,
+    net: Compilable,
     folder: str | Path,
     target: str | Target = "",
     *,
@@ -63,7 +79,7 @@ def deploy(
     return made
 
 
-def made_library(net: Net, options: Options, *, inside: bool, version: str) -> CLibrary:
+def made_library(net: Compilable, options: Options, *, inside: bool, version: str) -> CLibrary:
     """The library that the options give."""
     name = options.name or identifier(net.graph.name).lower()
     net = bound(net, options.batch)
@@ -98,11 +114,11 @@ class _Made:
     outputs: tuple[np.ndarray, ...] = ()
 
 
-def _program(net: Net, options: Options) -> Program:
+def _program(net: Compilable, options: Options) -> Program:
     return lowered(made_plan(net, options), options.name)
 
 
-def _here(net: Net, options: Options, compiler: Compiler) -> _Made:
+def _here(net: Compilable, options: Options, compiler: Compiler) -> _Made:
     """Built and run on this machine; weights given at run time are prepared."""
     compiled = net.compile(options=replace(options, compiler=options.compiler or compiler))
     inputs = arranged_inputs(net, options.inputs)
