@@ -396,6 +396,13 @@ class Library:
         state = [self._state.address] if self._state is not None else []
         return function, [*addresses, arena, *state, *self._fixed]
 
+    def binding(self) -> tuple[int, list[int]]:
+        """The address of the run function, and its last arguments: those after scratch memory.
+
+        The list keeps the weights that it names.
+        """
+        return ctypes.cast(self._function, ctypes.c_void_p).value or 0, self._fixed
+
     def _arena(self) -> int:
         """This thread's scratch memory; whole pages, so aligned for any purpose."""
         arenas = self._arenas

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,10 +36,30 @@ class CompiledPart:
         options = replace(options, parameters=tuple(self.parameters))
         self.compiled: CompiledNet = Net(imported.graph).compile(options=options)
 
-    def refresh(self) -> None:
-        """Prepares the weights anew, from what the parameters hold now."""
+    @property
+    def baked(self) -> list[Slot]:
+        """The weights whose elements the code depends on."""
+        weights = self.imported.weights
+        return [slot for name, slot in weights.items() if name not in self.parameters]
+
+    def refresh(self, held: Callable[[Slot], torch.Tensor]) -> None:
+        """Prepares the weights anew.
+
+        Args:
+            held: what a slot stands for now.
+        """
         if self.parameters:
-            self.compiled.load({n: as_array(slot.value) for n, slot in self.parameters.items()})
+            now = {name: held(slot).detach() for name, slot in self.parameters.items()}
+            self.compiled.load({name: as_array(each.contiguous()) for name, each in now.items()})
+
+    def takes(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether the code can read such inputs where they lie."""
+        return all(each.is_contiguous() for each in tensors)
+
+    def output(self, place: int) -> torch.Tensor:
+        """A new tensor for an output."""
+        port = self.compiled.library.built.outputs[place]
+        return torch.empty(port.shape, dtype=TORCH_DTYPES[port.dtype])
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the part.
@@ -50,10 +70,8 @@ class CompiledPart:
         Returns:
             The outputs, in order, in memory of PyTorch's allocator.
         """
-        built = self.compiled.library.built
-        outputs = [
-            torch.empty(port.shape, dtype=TORCH_DTYPES[port.dtype]) for port in built.outputs
-        ]
+        library = self.compiled.library
+        outputs = [self.output(place) for place in range(len(library.built.outputs))]
         given: Any = [as_array(each.contiguous()) for each in tensors]
-        self.compiled.library(*given, out=[as_array(each) for each in outputs])
+        library(*given, out=[as_array(each) for each in outputs])
         return outputs

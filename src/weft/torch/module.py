@@ -3,66 +3,332 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache, wraps
 from typing import Any
 
 import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
-from weft.options import Options
-from weft.torch.aten.importer import import_all
-from weft.torch.capture import Captured, capture
-from weft.torch.execution import CompiledPart
+from weft.torch.binding import Binding, callable_of
+from weft.torch.native import MISS, native
+from weft.torch.own import reason_of_call, reason_of_module
+from weft.torch.specialise import Runners, Settings
+from weft.torch.watch import HOOKS, Watch, held
+
+_MOST_CAPTURES = 8
+"""So often a module is captured anew because its attributes or submodules changed."""
 
 
 def optimize(
-    module: torch.nn.Module,
+    module: nn.Module,
     *example: Any,
     kwargs: Mapping[str, Any] | None = None,
     threads: int | None = None,
     exact: bool = False,
     tune: bool = False,
     strict: bool = False,
-) -> torch.nn.Module:
-    """A module with the same parameters whose ``forward`` is compiled code.
+    measure: bool = True,
+) -> nn.Module:
+    """A module whose ``forward`` is compiled code, and which is otherwise the one given.
+
+    Both share their attributes: parameters, buffers, submodules, hooks and mode are one, and so
+    are ``state_dict`` and what ``to`` or ``load_state_dict`` do.  The class is a subclass of the
+    module's.  Compiled code runs in evaluation mode where nothing needs gradients, on float32
+    tensors in main memory; all other calls run the module's own forward, which a warning says
+    once.
+
+    Weights that PyTorch writes, optimizers step, or attributes that are assigned are seen at
+    the next call.  After writes that PyTorch does not count (``p.data[0, 3] = 1``, NumPy) call
+    ``refresh``; see ``weft.torch.watch`` for what of them is seen.
 
     Args:
         module: any module.
-        example: arguments of a call.
+        example: arguments of a call; other shapes are compiled when they come.
         kwargs: and those by name.
-        threads: to run on; PyTorch's number if not given.
+        threads: to run on; PyTorch's number, also as it changes, if not given.
         exact: as for ``weft.Options``.
         tune: measures alternatives.
         strict: refuses what cannot be compiled whole.
+        measure: compares with the module's own forward after compiling, and keeps the faster.
+
+    Raises:
+        UserError: the module cannot be captured, or ``strict`` refuses.
     """
-    captured = capture(module, example, kwargs)
-    imported = import_all(captured)
-    if imported.refused:
-        told = "; ".join(f"{node.name}: {why}" for node, why in imported.refused.items())
-        raise UserError("only supported ops can be compiled", got=told)
-    options = Options(threads=threads or torch.get_num_threads(), exact=exact, tune=tune)
-    return Optimized(module, captured, CompiledPart(imported, options))
+    if isinstance(module, Optimized):
+        module = module._weft.module
+    settings = Settings(threads=threads, exact=exact, tune=tune, strict=strict, measure=measure)
+    fast = optimized(module, settings)
+    if example or kwargs:
+        fast._weft.compile(example, dict(kwargs or {}))
+    return fast
 
 
-class Optimized(torch.nn.Module):
-    """What ``optimize`` gives."""
+def optimized(module: nn.Module, settings: Settings) -> Optimized:
+    """The optimized module; nothing is compiled yet."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UserError(
+            "weft.optimize takes modules of Python",
+            got=type(module).__name__,
+            fix="Give it the module that was scripted or traced.",
+        )
+    kind = _class(type(module))
+    fast = kind.__new__(kind)
+    object.__setattr__(fast, "__dict__", module.__dict__)
+    object.__setattr__(fast, "_weft", Optimization(module, settings))
+    return fast
 
-    def __init__(self, module: torch.nn.Module, captured: Captured, part: CompiledPart) -> None:
-        super().__init__()
+
+class Optimized(nn.Module):
+    """What ``optimize`` gives: an instance of this and of the module's class."""
+
+    __slots__ = ("_weft",)
+    _weft: Optimization
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Optimized:
+        twin = optimized(copy.deepcopy(self._weft.module, memo), self._weft.settings)
+        memo[id(self)] = twin
+        return twin
+
+    def __copy__(self) -> Optimized:
+        return optimized(copy.copy(self._weft.module), self._weft.settings)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return optimized, (self._weft.module, self._weft.settings)
+
+
+@cache
+def _class(kind: type[nn.Module]) -> type[Optimized]:
+    """The class of a module's optimized twin.  It has the same name: it is saved in checkpoints."""
+
+    @wraps(kind.forward)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return kind.forward(self, *args, **kwargs)
+        try:
+            optimization = self._weft
+        except AttributeError:  # a replica, which PyTorch makes without its constructor
+            return kind.forward(self, *args, **kwargs)
+        result = optimization.named(args, kwargs) if kwargs else optimization.call(*args)
+        return optimization.slow(args, kwargs) if result is MISS else result
+
+    def refresh(self: Any) -> None:
+        """Prepares the weights anew, after writes that PyTorch does not count."""
+        self._weft.refresh()
+
+    space: dict[str, Any] = {
+        "__slots__": (),
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "forward": forward,
+    }
+    if not hasattr(kind, "refresh"):
+        space["refresh"] = refresh
+    metaclass: Any = type(kind)
+    return metaclass(kind.__name__, (Optimized, kind), space)
+
+
+def _miss(*_: Any) -> Any:
+    return MISS
+
+
+class Optimization:
+    """What an optimized module runs, and whether it still may.
+
+    Attributes:
+        module: as it was given.
+        settings: how it is compiled.
+        call: runs flat positional arguments, or gives ``MISS``.
+    """
+
+    def __init__(self, module: nn.Module, settings: Settings) -> None:
         self.module = module
-        self._captured = captured
-        self._part = part
+        self.settings = settings
+        self.call: Callable[..., Any] = _miss
+        self._runners = Runners(_without_hooks(module), settings)
+        self._bindings: dict[Hashable, Binding] = {}
+        # Callables in C by the names of arguments, or by how these are nested.
+        self._calls: dict[Hashable, Callable[..., Any]] = {}
+        self._groups: dict[Hashable, list[Binding]] = {}
+        self._watch: Watch | None = None
+        self._prepared = 0
+        self._stale = False
+        self._captures = 0
+        self._said: set[str] = set()
+        self._lock = threading.RLock()
+        _live.add(self)
+        _watch_optimizers()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module's own ``forward`` gives."""
-        flat = pytree.tree_leaves((args, kwargs))
-        places = {slot.node: place for place, slot in enumerate(self._captured.inputs)}
-        outputs = self._part([flat[places[node]] for node in self._part.imported.inputs])
-        made = dict(zip(self._part.imported.outputs, outputs, strict=True))
-        values = [
-            made[result.value] if isinstance(result.value, torch.fx.Node) else result.value
-            for result in self._captured.results
-            if result.target is None
-        ]
-        return pytree.tree_unflatten(values, self._captured.out_spec)
+    def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compiles the signature of these arguments, unless the module's own forward must run.
+
+        Raises:
+            UserError: it cannot be compiled.
+        """
+        with self._lock, torch.no_grad():
+            leaves = pytree.tree_leaves((args, kwargs))
+            why = reason_of_call(leaves) or reason_of_module(self.module)
+            if why is not None:
+                self._say(why)
+                return
+            self._look()
+            self._runners.add(args, kwargs)
+            self._bind(args, kwargs)
+
+    def refresh(self) -> None:
+        """Takes all weights for changed."""
+        with self._lock:
+            self._stale = True
+            self._withdraw()
+
+    def stepped(self, written: set[int]) -> None:
+        """Notes that an optimizer wrote tensors, given by their ``id``."""
+        if not self._stale and any(id(each) in written for _, each in held(self.module)):
+            self.refresh()
+
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``call`` with arguments by name."""
+        return self._calls.get(tuple(kwargs), _miss)(*args, *kwargs.values())
+
+    def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the module where ``call`` gave ``MISS``."""
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        nested = self._calls.get(spec)
+        result = MISS if nested is None else nested(*leaves)
+        if result is not MISS:
+            return result
+        why = reason_of_call(leaves) or reason_of_module(self.module)
+        if why is None:
+            with self._lock:
+                binding = self._binding(args, kwargs)
+            if binding is not None:
+                return binding.run(*leaves)
+        else:
+            self._say(why)
+        return self.module.forward(*args, **kwargs)
+
+    # --- what runs --------------------------------------------------------------------------
+
+    def _binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding | None:
+        """What is right for these arguments and for the module as it is now."""
+        self._look()
+        if self._captures > _MOST_CAPTURES:
+            self._say(f"its attributes or submodules changed {self._captures} times")
+            return None
+        return self._bind(args, kwargs)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding | None:
+        key = self._runners.key(args, kwargs)
+        runner = self._runners.find(args, kwargs)
+        if runner is None:
+            return None
+        binding = self._bindings.get(key)
+        if binding is None or binding.runner is not runner:
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            binding = Binding(runner, leaves, torch.get_num_threads())
+            flat = all(pytree.tree_is_leaf(each) for each in (*args, *kwargs.values()))
+            self._bindings[key] = binding
+            self._groups.setdefault(tuple(kwargs) if flat else spec, []).append(binding)
+            self._adopt(binding)
+        if binding.prepared != self._prepared:
+            runner.refresh()
+            binding.ready(self._prepared)
+        return binding
+
+    def _adopt(self, binding: Binding) -> None:
+        """Watches the constants of a new binding, too, and links it."""
+        before = self._watch
+        self._watch = Watch(self.module, self._constants())
+        if not self.settings.background and before is not None and before.same():
+            # What compiling has loaded is what there still is.
+            binding.ready(self._prepared)
+        self._link()
+
+    def _look(self) -> None:
+        """Takes notice of what has changed."""
+        watch = self._watch
+        if watch is not None and not self._stale and watch.same():
+            return
+        if watch is not None:
+            if not watch.holds() or self._baked() & watch.changed():
+                self._forget()
+            self._withdraw()
+        self._stale = False
+        # First: what changes while the weights are prepared is a change.
+        self._watch = Watch(self.module, self._constants())
+        self._link()
+
+    def _withdraw(self) -> None:
+        """No weights are prepared."""
+        self._prepared += 1
+        for each in self._bindings.values():
+            each.entry.ready = 0
+
+    def _forget(self) -> None:
+        """Nothing that was captured is right."""
+        self._captures += 1
+        self._runners = Runners(_without_hooks(self.module), self.settings)
+        self._bindings.clear()
+        self._groups.clear()
+
+    def _link(self) -> None:
+        library, watch = native(), self._watch
+        self._calls = {}
+        if library is not None and watch is not None and watch.table is not None:
+            for key, group in self._groups.items():
+                self._calls[key] = callable_of(
+                    library, group, watch.table, self.settings.threads, watch
+                )
+        self.call = self._calls.get((), _miss)
+
+    def _constants(self) -> list[torch.Tensor]:
+        """Tensors that graphs read which are no parameters or buffers."""
+        slots = (slot for each in self._bindings.values() for slot in each.runner.baked())
+        return [slot.value for slot in slots if slot.kind == "constant"]
+
+    def _baked(self) -> set[str]:
+        """The names of the weights whose elements code depends on."""
+        runners = [each.runner for each in self._bindings.values()]
+        names = {slot.name for each in runners for slot in each.baked()}
+        return names | {f"constant {n}" for n in range(len(self._constants()))}
+
+    def _say(self, why: str) -> None:
+        if why not in self._said:
+            self._said.add(why)
+            name = type(self.module).__name__
+            warnings.warn(f"{name} runs its own forward: {why}", stacklevel=4)
+
+
+def _without_hooks(module: nn.Module) -> nn.Module:
+    """The same module without the hooks on it, which are run around compiled code."""
+    if not any(module.__dict__[name] for name in HOOKS):
+        return module
+    bare = object.__new__(type(module))
+    empty = {name: type(module.__dict__[name])() for name in HOOKS}
+    object.__setattr__(bare, "__dict__", {**module.__dict__, **empty})
+    return bare
+
+
+# --- optimizers -----------------------------------------------------------------------------
+
+_live: weakref.WeakSet[Optimization] = weakref.WeakSet()
+
+
+@cache
+def _watch_optimizers() -> None:
+    """From now on steps of optimizers are seen: fused ones write without being counted."""
+    register_optimizer_step_post_hook(_stepped)
+
+
+def _stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    stepped = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    for optimization in list(_live):
+        optimization.stepped(stepped)

@@ -150,7 +150,11 @@ class Runner:
     def refresh(self) -> None:
         """Prepares the weights of the parts anew; PyTorch's ops read what the module holds."""
         for part in self.parts:
-            part.refresh()
+            part.refresh(self._held)
+
+    def baked(self) -> list[Slot]:
+        """The weights whose elements the code depends on."""
+        return [slot for part in self.parts for slot in part.baked]
 
     def _held(self, slot: Slot) -> Any:
         if slot.kind == "constant":
@@ -240,12 +244,16 @@ class Runners:
             UserError: as ``specialise``.
         """
         runner = specialise(self.module, args, kwargs, self.settings)
-        self.known[signature(args, kwargs)[1]] = runner
+        self.known[self.key(args, kwargs)] = runner
         return runner
 
     def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner | None:
         """The runner of these arguments, compiled if it must be; ``None`` for the own forward."""
-        return self._found(signature(args, kwargs)[1], args, kwargs)
+        return self._found(self.key(args, kwargs), args, kwargs)
+
+    def key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        """The signature of these arguments, with PyTorch's number of threads where that counts."""
+        return signature(args, kwargs)[1], self.settings.threads or torch.get_num_threads()
 
     def wait(self) -> None:
         """Returns when all that is being compiled in the background is compiled."""
@@ -254,8 +262,8 @@ class Runners:
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Calls the module."""
-        leaves, key = signature(args, kwargs)
-        runner = self._found(key, args, kwargs)
+        leaves = pytree.tree_leaves((args, kwargs))
+        runner = self.find(args, kwargs)
         if runner is None:
             return self.module(*args, **kwargs)
         return pytree.tree_unflatten(runner.flat(leaves), runner.captured.out_spec)

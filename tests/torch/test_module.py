@@ -1,0 +1,324 @@
+"""The optimized module is the module, but for its forward."""
+
+import copy
+import inspect
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+import weft
+from tests.torch.small import OWN, Small, agrees, image, small
+from weft.torch.module import Optimized
+
+
+@pytest.fixture(scope="module")
+def shared():
+    torch.manual_seed(0)
+    return small()
+
+
+def test_compiled_code_runs(shared):
+    agrees(*shared)
+
+
+def test_it_is_the_module(shared):
+    module, fast, _ = shared
+    assert isinstance(fast, Small)
+    assert type(fast).__name__ == "Small"
+    assert list(fast.state_dict()) == list(module.state_dict())
+    pairs = zip(fast.named_parameters(), module.named_parameters(), strict=True)
+    assert all(own == other and tensor is same for (own, tensor), (other, same) in pairs)
+    assert [name for name, _ in fast.named_modules()] == [n for n, _ in module.named_modules()]
+    assert fast.conv is module.conv
+    assert fast.scale == 2.0
+    assert str(inspect.signature(fast.forward)) == str(inspect.signature(module.forward))
+
+
+def test_results_are_new_tensors(shared):
+    _, fast, x = shared
+    with torch.no_grad():
+        first = fast(x)
+        kept = first.clone()
+        second = fast(-x)
+    assert first.data_ptr() != second.data_ptr()
+    assert torch.equal(first, kept)
+    assert first.untyped_storage().resizable()
+
+
+def test_inference_mode_gives_inference_tensors(shared):
+    _, fast, x = shared
+    with torch.inference_mode():
+        assert fast(x).is_inference()
+        assert fast(x.clone()).is_inference()
+    with torch.no_grad():
+        assert not fast(x).is_inference()
+
+
+def test_modes_are_shared_and_training_runs_the_own_forward():
+    module, fast, x = small()
+    fast.train()
+    assert module.training
+    assert module.norm.training
+    with pytest.warns(UserWarning, match="training mode"):
+        fast(x)
+    with torch.no_grad():
+        fast(x)  # said once
+    module.eval()
+    agrees(module, fast, x)
+
+
+def test_gradients_come_from_the_own_forward(shared):
+    module, fast, x = shared
+    with pytest.warns(UserWarning, match="require gradients"):
+        fast(x).sum().backward()
+    got = {name: each.grad for name, each in fast.named_parameters()}
+    module.zero_grad()
+    module(x).sum().backward()
+    for name, each in module.named_parameters():
+        torch.testing.assert_close(got[name], each.grad)
+    module.zero_grad()
+
+
+def test_without_parameters_that_need_gradients_compiled_code_runs_in_grad_mode():
+    module, fast, x = small()
+    module.requires_grad_(False)
+    OWN.clear()
+    fast(x)
+    fast(x)
+    assert not OWN
+    with pytest.warns(UserWarning, match="an input requires"):
+        assert fast(x.clone().requires_grad_()).requires_grad
+    module.head.requires_grad_()
+    with pytest.warns(UserWarning, match="parameters require"):
+        assert fast(x).requires_grad
+
+
+def _own(fast: Any, call: Any, why: str) -> Any:
+    """What a call gives that must run the module's own forward, and say why."""
+    fast._weft._said.clear()
+    OWN.clear()
+    with pytest.warns(UserWarning, match=why), torch.no_grad():
+        got = call(fast)
+    assert OWN
+    return got
+
+
+def test_autocast(shared):
+    module, fast, x = shared
+    with torch.autocast("cpu"), torch.no_grad():
+        expected = module(x)
+        got = _own(fast, lambda f: f(x), "autocast")
+    assert got.dtype == expected.dtype
+
+
+def test_vmap(shared):
+    module, fast, x = shared
+    many = torch.stack([x, -x])
+    got = _own(fast, lambda f: torch.vmap(f)(many), "vmap")
+    with torch.no_grad():
+        torch.testing.assert_close(got[1], module(-x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forward_mode_differentiation(shared):
+    _, fast, x = shared
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        fast._weft._said.clear()
+        with pytest.warns(UserWarning, match="forward-mode"):
+            got = fast(dual)
+        assert forward_ad.unpack_dual(got).tangent is not None
+
+
+def test_other_types(shared):
+    module, fast, x = shared
+    twin = copy.deepcopy(fast).double()
+    got = _own(twin, lambda f: f(x.double()), "float64")
+    with torch.no_grad():
+        torch.testing.assert_close(got, copy.deepcopy(module).double()(x.double()))
+
+
+def test_subclasses_of_tensors(shared):
+    _, fast, x = shared
+
+    class Mine(torch.Tensor):
+        pass
+
+    assert type(_own(fast, lambda f: f(x.as_subclass(Mine)), "Mine")) is Mine
+
+
+def test_fake_tensors(shared):
+    _, fast, x = shared
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        got = _own(fast, lambda f: f(mode.from_tensor(x)), "mode of PyTorch")
+    assert got.shape == (1, 5)
+
+
+def test_lazy_negations(shared):
+    module, fast, x = shared
+    negated = torch.ops.aten._neg_view(x)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            _own(fast, lambda f: f(negated), "negation"), module(-x), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_tracers_see_the_own_forward(shared):
+    module, fast, x = shared
+    with torch.no_grad():
+        expected = module(x)
+        fast._weft._said.clear()
+        with pytest.warns(UserWarning, match="mode of PyTorch"):
+            exported = torch.export.export(fast, (x,))
+        torch.testing.assert_close(exported.module()(x), expected)
+        compiled = torch.compile(fast, backend="eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x), expected)
+
+
+def test_symbolic_tracing(shared):
+    module, fast, x = shared
+    fast._weft._said.clear()
+    with pytest.warns(UserWarning, match="traced"):
+        traced = torch.fx.symbolic_trace(fast)
+    with torch.no_grad():
+        torch.testing.assert_close(traced(x), module(x))
+    assert any(node.op == "call_module" for node in traced.graph.nodes)
+
+
+def test_hooks_on_the_module_run_and_compiled_code_does():
+    module, fast, x = small()
+    seen: list[str] = []
+    before = fast.register_forward_pre_hook(lambda *_: seen.append("before"))
+    after = module.register_forward_hook(lambda *given: seen.append("after") or given[2] * 2)
+    OWN.clear()
+    with torch.no_grad():
+        got = fast(x)
+    assert not OWN
+    assert seen == ["before", "after"]
+    before.remove()
+    after.remove()
+    with torch.no_grad():
+        torch.testing.assert_close(got, 2 * module(x), rtol=1e-4, atol=1e-5)
+
+
+def test_hooks_on_the_module_are_not_compiled_in():
+    module: Any = Small().eval()
+    x = image()
+    module.register_forward_hook(lambda *given: given[2] + 1)
+    agrees(module, weft.optimize(module, x, measure=False), x)
+
+
+def test_hooks_inside_run_by_the_own_forward():
+    module, fast, x = small()
+    seen: list[torch.Tensor] = []
+    hook = module.conv.register_forward_hook(lambda *_: seen.append(_[2]))
+    _own(fast, lambda f: f(x), "conv has hooks")
+    assert len(seen) == 1
+    hook.remove()
+    agrees(module, fast, x)
+    everywhere = nn.modules.module.register_module_forward_hook(lambda *_: seen.append(_[2]))
+    _own(fast, lambda f: f(x), "hooks on all modules")
+    everywhere.remove()
+    agrees(module, fast, x)
+
+
+def test_a_forward_that_was_replaced_inside():
+    module, fast, x = small()
+    module.head.forward = lambda y: y.sum(1, keepdim=True)
+    _own(fast, lambda f: f(x), "forward of its own")
+    del module.head.forward
+    agrees(module, fast, x)
+    module.forward = lambda y: y + 1
+    with torch.no_grad():
+        assert torch.equal(fast(x), x + 1)
+
+
+def test_copies_are_optimized_modules_of_their_own():
+    module, fast, x = small()
+    twins: list[Any] = [copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))]
+    for twin in twins:
+        assert Optimized in type(twin).__mro__
+        assert twin.conv.weight is not module.conv.weight
+        with torch.no_grad():
+            twin.head.bias.add_(1)
+            expected = module(x) + module.scale
+            twin(x)
+            OWN.clear()
+            torch.testing.assert_close(twin(x), expected, rtol=1e-4, atol=1e-5)
+        assert not OWN
+    agrees(module, fast, x)
+
+
+def test_share_memory_and_moves():
+    module, fast, x = small()
+    fast.share_memory()
+    agrees(module, fast, x)
+    agrees(module, fast.double(), x.double(), compiled=False)
+    agrees(module, fast.float(), x)
+    agrees(module, fast.to(memory_format=torch.channels_last), x)
+
+
+def test_other_shapes_are_compiled_when_they_come():
+    module, fast, x = small()
+    agrees(module, fast, torch.randn(2, 3, 7, 5), compiled=None)
+    agrees(module, fast, torch.randn(2, 3, 7, 5))
+    agrees(module, fast, x)
+
+
+def test_attributes_count():
+    module, fast, x = small()
+    module.scale = 3.0
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    fast.head = nn.Linear(8, 2).eval()
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+
+
+@dataclass
+class Pair:
+    first: torch.Tensor
+    second: Any
+
+
+pytree.register_dataclass(Pair)
+
+
+class Nested(nn.Module):
+    def forward(self, x: Any, scale: float = 1.0, *, bias: Any = None, lists: Any = ()) -> Any:
+        OWN.append("Nested")
+        y = torch.relu(x["a"] if isinstance(x, dict) else x) * scale
+        if bias is not None:
+            y = y + bias
+        for each in lists:
+            y = y * each
+        return Pair(y, OrderedDict(twice=2 * y, none=None, three=3))
+
+
+def test_arguments_and_results_may_be_nested():
+    module, x, b = Nested().eval(), torch.randn(2, 3), torch.randn(3)
+    fast = weft.optimize(module, x, measure=False)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((x,), {}),
+        ((x, 3.0), {}),
+        ((x,), {"scale": 4.0, "bias": b}),
+        (({"a": x},), {"lists": [b, b]}),
+    ]
+    for args, kwargs in calls:
+        expected = module(*args, **kwargs)
+        fast(*args, **kwargs)
+        OWN.clear()
+        got = fast(*args, **kwargs)
+        assert not OWN
+        assert type(got) is Pair
+        torch.testing.assert_close(got.first, expected.first)
+        torch.testing.assert_close(got.second["twice"], expected.second["twice"])
+        assert (got.second["none"], got.second["three"]) == (None, 3)

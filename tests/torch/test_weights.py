@@ -1,0 +1,283 @@
+"""Weights change in every way that PyTorch's users change them: the next call is right."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
+
+import weft
+from tests.torch.small import OWN, Small, agrees, small
+from weft.torch import native as native_call
+from weft.torch.native import Native, calibration
+from weft.torch.native.calibration import Offsets
+from weft.torch.watch import Watch
+
+Change = Callable[[Any], object]
+
+
+def _step(kind: Any, **options: object) -> Change:
+    def change(module: Any) -> None:
+        optimizer = kind(module.parameters(), lr=0.1, **options)
+        with torch.enable_grad():
+            module(torch.randn(2, 3, 6, 6)).square().sum().backward()
+        optimizer.step()
+
+    return change
+
+
+def _step_of_few(module: Any) -> None:
+    """A fused step in which most gradients are zero, as an embedding's are."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5, fused=True)
+    for each in module.parameters():
+        each.grad = torch.zeros_like(each)
+    module.head.bias.grad[2] = 1
+    optimizer.step()
+
+
+def _ema(module: Any) -> None:
+    for each in module.parameters():
+        average = 0.5 * each.data + 0.1
+        each.data, average = average, each.data
+
+
+def _numpy(module: Any) -> None:
+    module.head.weight.detach().numpy()[:] *= 1.5
+
+
+def _numpy_refreshed(module: Any) -> None:
+    module.head.weight.detach().numpy()[2, 3] += 1
+
+
+def _running(module: Any) -> None:
+    module.train()
+    with torch.no_grad():
+        module(torch.randn(4, 3, 6, 6) + 1)
+    module.eval()
+
+
+def _assign(module: Any) -> None:
+    module.load_state_dict(
+        {k: (1.5 * v).to(v.dtype) for k, v in module.state_dict().items()}, assign=True
+    )
+
+
+def _data(module: Any) -> None:
+    module.head.weight.data = torch.randn(5, 8)
+
+
+def _storage(module: Any) -> None:
+    module.head.weight.set_(torch.randn(5, 8))
+
+
+CHANGES: dict[str, Change] = {
+    "SGD": _step(torch.optim.SGD, foreach=False),
+    "SGD foreach": _step(torch.optim.SGD, foreach=True),
+    "SGD fused": _step(torch.optim.SGD, fused=True),
+    "Adam": _step(torch.optim.Adam, foreach=False),
+    "Adam fused": _step(torch.optim.Adam, fused=True),
+    "fused step of one element": _step_of_few,
+    "load_state_dict": lambda m: m.load_state_dict(Small().state_dict()),
+    "load_state_dict assign": _assign,
+    "copy_": lambda m: m.head.weight.copy_(torch.randn(5, 8)),
+    "one element": lambda m: m.head.weight.select(0, 2).select(0, 3).add_(1),
+    "one row": lambda m: m.head.weight[2].mul_(2),
+    "a buffer": lambda m: m.norm.running_var.add_(1),
+    "data.copy_": lambda m: m.head.weight.data.copy_(torch.randn(5, 8)),
+    "data.add_": lambda m: m.head.weight.data.add_(0.1),
+    "data =": _data,
+    "set_": _storage,
+    "numpy": _numpy,
+    "EMA by data": _ema,
+    "new parameter": lambda m: setattr(m.head, "weight", nn.Parameter(torch.randn(5, 8))),
+    "new buffer": lambda m: setattr(m.norm, "running_var", torch.rand(8) + 1),
+    "running statistics": _running,
+    "requires_grad": lambda m: m.requires_grad_(False),
+    "share_memory": lambda m: m.share_memory(),
+    "there and back": lambda m: m.double().float(),
+    "vector_to_parameters": lambda m: nn.utils.vector_to_parameters(
+        torch.randn(sum(each.numel() for each in m.parameters())), m.parameters()
+    ),
+    "init": lambda m: nn.init.normal_(m.head.weight),
+    "bias": lambda m: m.head.bias.data.neg_(),
+}
+
+
+@pytest.fixture(scope="module", params=["calibrated", "asked"])
+def shared(request: pytest.FixtureRequest):
+    """A module and its twin, by the two ways of looking at weights."""
+    torch.manual_seed(0)
+    patch = pytest.MonkeyPatch()
+    if request.param == "asked":
+        patch.setattr(native_call, "offsets", lambda: Offsets(*[-1] * 7))
+    library = Native(native_call._build())
+    assert (library.torch.at.impl >= 0) == (request.param == "calibrated")
+    patch.setattr("weft.torch.watch.native", lambda: library)
+    patch.setattr("weft.torch.module.native", lambda: library)
+    yield small()
+    patch.undo()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@torch.no_grad()
+def test_the_next_call_is_right(shared, name: str):
+    module, fast, x = shared
+    torch.manual_seed(1 + list(CHANGES).index(name))
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    before = fast(x)
+    CHANGES[name](module)
+    agrees(module, fast, x)
+    module.zero_grad()
+    if name not in ("requires_grad", "share_memory", "there and back"):
+        # The change is one that matters.
+        assert not torch.allclose(before, fast(x), rtol=1e-3, atol=1e-3)
+
+
+@torch.no_grad()
+def test_swapped_tensors(shared):
+    module, fast, x = shared
+    # PyTorch swaps no tensors that have weak references, as those that were captured do.
+    module.head.weight = nn.Parameter(torch.randn(5, 8))
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    torch.utils.swap_tensors(module.head.weight, nn.Parameter(torch.randn(5, 8)))
+    agrees(module, fast, x)
+
+
+@torch.no_grad()
+def test_writes_that_nothing_counts_and_no_sample_meets_need_refresh(shared):
+    module, fast, x = shared
+    agrees(module, fast, x, compiled=None)
+    before = fast(x)
+    _numpy_refreshed(module)
+    assert torch.equal(fast(x), before)
+    fast.refresh()
+    agrees(module, fast, x)
+    assert not torch.equal(fast(x), before)
+
+
+@torch.no_grad()
+def test_functional_calls_use_what_they_are_given(shared):
+    module, fast, x = shared
+    others = Small().eval().state_dict()
+    agrees(module, fast, x, compiled=None)
+    expected = torch.func.functional_call(module, others, (x,))
+    with pytest.warns(UserWarning, match="functional_call"):
+        got = torch.func.functional_call(fast, others, (x,))
+    torch.testing.assert_close(got, expected)
+    agrees(module, fast, x)
+
+
+@torch.no_grad()
+def test_pruning():
+    module, fast, x = small()
+    before = fast(x)
+    prune.l1_unstructured(module.head, "weight", amount=0.5)
+    agrees(module, fast, x, compiled=False)
+    prune.remove(module.head, "weight")
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    assert not torch.allclose(before, fast(x))
+
+
+class _Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+@pytest.mark.parametrize("kind", ["weight_norm", "spectral_norm", "own"])
+@torch.no_grad()
+def test_parametrizations(kind: str):
+    module, fast, x = small()
+    if kind == "own":
+        parametrize.register_parametrization(module.head, "weight", _Doubled())
+    else:
+        getattr(parametrizations, kind)(module.head, "weight")
+    module.eval()
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    for each in module.head.parameters():
+        each.mul_(1.5)
+    agrees(module, fast, x)
+    parametrize.remove_parametrizations(module.head, "weight")
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+
+
+class _Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.register_buffer("order", torch.tensor([2, 0, 1, 3]))
+        self.offset = torch.randn(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        OWN.append("_Tied")
+        return self.second(torch.relu(self.first(x)))[:, self.order] + self.offset
+
+
+@torch.no_grad()
+def test_what_is_part_of_the_code_is_compiled_anew():
+    module: Any = _Tied().eval()
+    x = torch.randn(2, 4)
+    fast = weft.optimize(module, x, measure=False)
+    agrees(module, fast, x)
+    for change in (
+        lambda: module.first.weight.mul_(2),
+        lambda: setattr(module.second, "weight", nn.Parameter(torch.randn(4, 4))),
+        lambda: module.order.copy_(torch.tensor([3, 1, 0, 2])),
+        lambda: module.offset.add_(1),
+        lambda: setattr(module, "offset", torch.randn(4)),
+        lambda: setattr(module, "order", torch.tensor([0, 3, 1, 2])),
+    ):
+        change()
+        agrees(module, fast, x, compiled=None)
+        agrees(module, fast, x)
+
+
+@torch.no_grad()
+def test_too_many_changes_of_structure_end_in_the_own_forward():
+    module, fast, x = small()
+    for number in range(8):
+        module.scale = float(number)
+        agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    module.scale = 0.5
+    with pytest.warns(UserWarning, match="changed 9 times"):
+        fast(x)
+    agrees(module, fast, x, compiled=False)
+
+
+@torch.no_grad()
+def test_python_alone_sees_the_same(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("weft.torch.watch.native", lambda: None)
+    for name, change in CHANGES.items():
+        module = Small().eval()
+        watch = Watch(module)
+        assert watch.same(), name
+        change(module)
+        optimizer = name == "fused step of one element"  # which the hook sees
+        assert watch.same() == (optimizer or name == "requires_grad"), name
+
+
+def test_places_are_found_in_this_process():
+    """Where they are not, calls of modules with many weights are slow: that should be known."""
+    found = calibration.offsets()
+    assert all(getattr(found, name) >= 0 for name in "impl storage counter end data".split())
+
+
+def test_a_copy_is_not_touched_by_its_original():
+    module, fast, x = small()
+    twin = copy.deepcopy(fast)
+    agrees(module, twin, x, compiled=None)
+    with torch.no_grad():
+        expected = fast(x)
+        module.head.weight.mul_(2)
+        torch.testing.assert_close(twin(x), expected)
+    agrees(module, fast, x)
