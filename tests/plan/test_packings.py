@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,19 @@ def test_a_recorded_packing_makes_the_same_bits(packing: Any) -> None:
         graph_of({"packed": recorded}, "pack"), {"w": array.reshape(-1)}, OPS
     ).values()
     np.testing.assert_array_equal(made, wanted)
+
+
+def test_filters_are_transformed_without_arrays_of_all_their_intermediates():
+    matrix = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
+    packing = Packing((16, 64, 256), 2, (0, 1), 0, 16, 16)
+    transform = FilterTransform((256, 64, 3, 3), (2, 3, 1, 0), matrix, packing)
+    filters = np.random.default_rng(0).standard_normal((256, 64, 3, 3)).astype(np.float32)
+    tracemalloc.start()
+    packed = transform.apply(filters)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 * packed.nbytes  # in float64 the points alone are twice as many bytes
+    wide = np.array(matrix)
+    expected = wide @ filters.astype(np.float64) @ wide.T
+    blocks = expected.astype(np.float32).reshape(16, 16, 64, 16).transpose(0, 3, 2, 1)
+    np.testing.assert_allclose(packed, blocks.reshape(packed.shape), rtol=1e-6, atol=1e-6)

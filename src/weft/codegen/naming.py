@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from weft.dtypes import DType
 from weft.errors import InternalError
@@ -43,10 +45,10 @@ STORAGE: dict[DType, str] = {**C_TYPES, **dict.fromkeys(HALVES, "uint16_t")}
 """The C type of an element in memory; bool is 0 or 1 in a byte, f16 and bf16 are their bits."""
 
 
+@lru_cache(maxsize=1 << 12)
 def identifier(text: str) -> str:
     """A C identifier that resembles the text."""
-    kept = "".join(char if char.isascii() and char.isalnum() else " " for char in text)
-    name = "_".join(kept.split()) or "value"
+    name = re.sub("[^0-9A-Za-z]+", "_", text).strip("_") or "value"
     if name[0].isdigit():
         name = f"v{name}"
     return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name

@@ -6,10 +6,11 @@ of such loops, those of plugins too, read this one analysis, which is made once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
 
 from weft.dtypes import DType
 from weft.kernels.guards import Guard, unguarded
@@ -19,6 +20,8 @@ from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
+
+T = TypeVar("T")
 
 MAX_STATIC_TAPS = 16
 """Taps along the tiled axis that are written out; more are looped over."""
@@ -101,6 +104,15 @@ class Contraction:
     outer: tuple[Axis, ...]
     weight: str | None
     slide: Slide | None = None
+    _facts: dict[Callable[[Contraction], Any], Any] = field(
+        default_factory=dict[Any, Any], init=False, compare=False, repr=False
+    )
+
+    def fact(self, analysis: Callable[[Contraction], T]) -> T:
+        """What an analysis finds of it; it runs once."""
+        if analysis not in self._facts:
+            self._facts[analysis] = analysis(self)
+        return self._facts[analysis]
 
     @cached_property
     def image(self) -> Load | None:

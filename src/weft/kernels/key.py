@@ -30,6 +30,17 @@ def layer_key(task: Task) -> str:
     all buffers, which of them are constant, the target, the number of threads, whether the
     kernel must be exact, and which libraries it may call; no names of values.
     """
+    lines = [definition_key(task)]
+    product = product_of(task)
+    if isinstance(product, Product):
+        # Weights decide whether they fit fewer bits, and how many do not.
+        lines.append(f"fewer bits but {product.window.most}")
+    lines += [f"libraries {' '.join(task.libraries)}"] if task.libraries else []
+    return "\n".join(lines)
+
+
+def definition_key(task: Task) -> str:
+    """``layer_key`` without what weights decide, and without libraries."""
     target = task.target
     lines = [
         f"out {_axes(task.compute.axes)}",
@@ -40,11 +51,6 @@ def layer_key(task: Task) -> str:
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
     ]
-    product = product_of(task)
-    if isinstance(product, Product):
-        # Weights decide whether they fit fewer bits, and how many do not.
-        lines.append(f"fewer bits but {product.window.most}")
-    lines += [f"libraries {' '.join(task.libraries)}"] if task.libraries else []
     return "\n".join(lines)
 
 

@@ -59,6 +59,10 @@ def deep_axis(parts: Contraction) -> Axis | None:
 
     It is the innermost one, and all that is read along it lies side by side.
     """
+    return parts.fact(_deep_axis)
+
+
+def _deep_axis(parts: Contraction) -> Axis | None:
     reduce, value = parts.reduce, parts.value
     if reduce is None or value is None or parts.lanes is None or not parts.weight:
         return None

@@ -10,13 +10,15 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TypeAlias
 
+import numpy as np
+
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative
 from weft.kernels.explain import answers
 from weft.kernels.generator import Generator
 from weft.kernels.generators import GENERATORS, checked_libraries
-from weft.kernels.key import layer_key
+from weft.kernels.key import definition_key, layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
@@ -169,6 +171,66 @@ def generate(
     raise InternalError(f"no generator accepts {task.name}")
 
 
+class _Watched(Mapping[str, np.ndarray]):
+    """Arrays of a task, which notes whether anybody asked for them."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays, self.read = arrays, False
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.read = True
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.read = True
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        self.read = True
+        return len(self._arrays)
+
+
+class _Shared:
+    """``generate`` for the layers of a network, many of which are equal but for their weights."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], tuple[Task, Implementation]] = {}
+
+    def generate(
+        self,
+        task: Task,
+        name: str = "",
+        reason: Reason = Reason.ASKED,
+        micros: Mapping[str, float] = MappingProxyType({}),
+    ) -> Implementation:
+        """The kernel of a task; that of an equal one, if no weights decided for it."""
+        key = (definition_key(task), name)
+        known = self._made.get(key)
+        if known is not None:
+            return _made_for(task, *known)
+        arrays = _Watched(task.arrays)
+        made = generate(replace(task, arrays=arrays), name, reason, micros)
+        if not arrays.read and not _plugins_propose(task):
+            self._made[key] = (task, made)
+        return made
+
+
+def _plugins_propose(task: Task) -> bool:
+    return any(
+        each.part.library is None or each.part.name in task.libraries for each in GENERATORS.loaded
+    )
+
+
+def _made_for(task: Task, other: Task, made: Implementation) -> Implementation:
+    """The implementation of a task that differs from another one in names alone."""
+    values = dict(zip(other.values, task.values, strict=True))
+    operands = tuple(replace(each, value=values[each.value]) for each in made.operands)
+    assert isinstance(made.choice, TaskChoice)
+    choice = replace(made.choice, task=task, proposed=())
+    kernel = replace(made.kernel, name=task.name)
+    return replace(made, kernel=kernel, operands=operands, choice=choice)
+
+
 def reason_for(usual: Alternative, offered: Sequence[Alternative]) -> Reason:
     """Why an alternative is the usual one."""
     if isfinite(usual.cost):
@@ -226,6 +288,7 @@ def implementer(
         UserError: there is no such generator, or its library is not installed.
     """
     allowed = checked_libraries(libraries)
+    shared = _Shared()
 
     def implement(
         name: str,
@@ -237,12 +300,12 @@ def implementer(
         task = prepare(name, group, views, types, constants, target)
         task = replace(task, threads=threads, exact=exact, libraries=allowed)
         if not choices:
-            return generate(task)
+            return shared.generate(task)
         key = layer_key(task)
         name = choices.get(key, "")
         if isinstance(choices, Measured):
-            return generate(task, name, Reason.MEASURED, choices.micros.get(key, {}))
-        return generate(task, name)
+            return shared.generate(task, name, Reason.MEASURED, choices.micros.get(key, {}))
+        return shared.generate(task, name)
 
     return implement
 

@@ -201,6 +201,10 @@ def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
 
 def reduction(parts: Contraction) -> float:
     """Steps of the reduction for one output, of those taps that lie inside, on average."""
+    return parts.fact(_reduction)
+
+
+def _reduction(parts: Contraction) -> float:
     assert parts.reduce is not None
     steps = 1.0
     extents = {axis.var: axis.extent for axis in parts.task.compute.axes}
@@ -239,7 +243,7 @@ def traffic(parts: Contraction, form: TileForm) -> float:
     target = parts.task.target
     if not target.caches:
         return 0.0
-    image, filter = _bytes(parts)
+    image, filter = parts.fact(_bytes)
     width = form.vectors * lane_count(parts)
     blocks = -(-parts.lane_extent // width)
     rows = prod(axis.extent for axis in parts.outer)

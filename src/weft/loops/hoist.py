@@ -44,8 +44,8 @@ class _Hoist:
         found: list[Stmt] = []
         for stmt in stmts:
             match stmt:
-                case For():
-                    found.append(replace(stmt, body=self.block(stmt.body, offset)))
+                case For(var, start, stop, body, kind):
+                    found.append(For(var, start, stop, self.block(body, offset), kind))
                 case If():
                     then = self.block(stmt.then, offset)
                     found.append(

@@ -28,6 +28,7 @@ from weft.loops.nodes import (
     For,
     If,
     Kernel,
+    Load,
     Local,
     Reduce,
     Select,
@@ -84,7 +85,7 @@ def _for(loop: For, facts: Facts) -> tuple[Stmt, ...]:
     simple = For(loop.var, start, stop, loop.body, loop.kind)
     inside = facts.enter(simple)
     body = () if inside.impossible else simplify_stmts(loop.body, inside)
-    return (replace(simple, body=body),) if body else ()
+    return (For(loop.var, start, stop, body, loop.kind),) if body else ()
 
 
 def _if(stmt: If, facts: Facts) -> tuple[Stmt, ...]:
@@ -106,6 +107,8 @@ def _if(stmt: If, facts: Facts) -> tuple[Stmt, ...]:
 
 
 def _expr(expr: Expr, facts: Facts) -> Expr:
+    if type(expr) is Const:
+        return expr
     found = facts.simplified.get(id(expr))
     if found is not None:
         return cast(Expr, found[1])
@@ -116,8 +119,8 @@ def _expr(expr: Expr, facts: Facts) -> Expr:
 
 def _rules(expr: Expr, facts: Facts) -> Expr:
     match expr:
-        case Const():
-            return expr
+        case Load(index=position):
+            return with_children(expr, tuple([_expr(each, facts) for each in position]))
         case Var():
             low, high = facts.range(expr)
             return index(low) if low == high else expr

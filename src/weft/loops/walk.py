@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never, cast
+from operator import attrgetter, is_
+from typing import Any, assert_never, cast
 
 from weft.dtypes import DType
 from weft.loops.nodes import (
@@ -67,28 +68,34 @@ def dtype_of(expr: Expr) -> DType:
                 assert_never(expr)
 
 
+class _Operands(dict[type, Callable[[Any], tuple[Expr, ...]]]):
+    """What gives the operands of each class of node; conversions have one, called ``x``."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], tuple[Expr, ...]]:
+        assert issubclass(kind, Conversion), kind
+        return self.setdefault(kind, lambda node: (node.x,))
+
+
+_OPERANDS = _Operands({
+    Const: lambda _: (),
+    Var: lambda _: (),
+    Load: attrgetter("index"),
+    Unary: lambda node: (node.x,),
+    Binary: attrgetter("lhs", "rhs"),
+    Select: attrgetter("condition", "then", "otherwise"),
+    Reduce: lambda node: (node.value,),
+})  # fmt: skip
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands, in order of evaluation."""
-    match expr:
-        case Binary():
-            return (expr.lhs, expr.rhs)
-        case Const() | Var():
-            return ()
-        case Load():
-            return expr.index
-        case Unary() | Conversion():
-            return (expr.x,)
-        case Select(condition, then, otherwise):
-            return (condition, then, otherwise)
-        case Reduce(_, _, value):
-            return (value,)
-        case _:
-            assert_never(expr)
+    # A table: every walk calls this for every node.
+    return _OPERANDS[type(expr)](expr)
 
 
 def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
     """The same operation on other operands; the same object when nothing changed."""
-    if all(new is old for new, old in zip(operands, children(expr), strict=True)):
+    if all(map(is_, operands, children(expr))):
         return expr
     match expr:
         case Const() | Var():
@@ -111,34 +118,42 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
 
 def map_expr(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
     """Rebuilds bottom-up: ``function`` gets every node after its operands were mapped."""
+    return mapper(function)(expr)
+
+
+def mapper(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """``map_expr`` that remembers, for expressions with common parts.
+
+    The expressions given must outlive it: it remembers by identity.
+    """
     seen: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
         done = seen.get(id(node))
         if done is None:
-            operands = children(node)
+            operands = _OPERANDS[type(node)](node)
             rebuilt = with_children(node, tuple(map(visit, operands))) if operands else node
             done = seen[id(node)] = function(rebuilt)
         return done
 
-    return visit(expr)
+    return visit
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
-    """Every distinct node once, parents before operands."""
+def walk(*exprs: Expr) -> Iterator[Expr]:
+    """Every distinct node of expressions once, parents before operands."""
     seen: set[int] = set()
-    stack = [expr]
+    stack = [*exprs[::-1]]
     while stack:
         node = stack.pop()
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            stack.extend(reversed(children(node)))
+            stack += _OPERANDS[type(node)](node)[::-1]
 
 
-def loads(expr: Expr) -> Iterator[Load]:
-    """Every distinct load."""
-    return (node for node in walk(expr) if isinstance(node, Load))
+def loads(*exprs: Expr) -> Iterator[Load]:
+    """Every distinct load of expressions."""
+    return (node for node in walk(*exprs) if type(node) is Load)
 
 
 def reduces(expr: Expr) -> bool:
@@ -297,8 +312,10 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
 def with_blocks(stmt: Stmt, new: Sequence[tuple[Stmt, ...]]) -> Stmt:
     """The same statement around other blocks."""
     match stmt:
-        case For() | Local():
-            return replace(stmt, body=new[0])
+        case For(var, start, stop, _, kind):
+            return For(var, start, stop, new[0], kind)
+        case Local(buffer, _):
+            return Local(buffer, new[0])
         case If(condition, _, _):
             return If(condition, new[0], new[1])
         case _:
@@ -332,6 +349,11 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
             assert_never(stmt)
 
 
+def all_exprs(stmts: Sequence[Stmt]) -> Iterator[Expr]:
+    """The expressions of statements and of all inside them."""
+    return (expr for stmt in walk_stmts(stmts) for expr in own_exprs(stmt))
+
+
 def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
     """Names of the buffers that are stored to."""
     found = (stmt for stmt in walk_stmts(stmts) if isinstance(stmt, Store | Instruct))
@@ -340,12 +362,7 @@ def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
 
 def loaded(stmts: Sequence[Stmt]) -> frozenset[str]:
     """Names of the buffers that are loaded from."""
-    return frozenset(
-        load.buffer
-        for stmt in walk_stmts(stmts)
-        for expr in own_exprs(stmt)
-        for load in loads(expr)
-    )
+    return frozenset(load.buffer for load in loads(*all_exprs(stmts)))
 
 
 def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
@@ -357,17 +374,18 @@ def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:
                 found.add(name)
             case _:
                 pass
-        for expr in own_exprs(stmt):
-            for node in walk(expr):
-                if isinstance(node, Var):
-                    found.add(node.name)
-                elif isinstance(node, Load):
-                    found.add(node.buffer)
+    for node in walk(*all_exprs(stmts)):
+        if isinstance(node, Var):
+            found.add(node.name)
+        elif isinstance(node, Load):
+            found.add(node.buffer)
     return frozenset(found)
 
 
 def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stmt, ...]:
     """Other names for buffers, wherever they are loaded, stored or declared."""
+    if all(old == new for old, new in names.items()):
+        return tuple(stmts)
 
     def visit(stmt: Stmt) -> Stmt:
         inner = with_blocks(stmt, [tuple(map(visit, block)) for block in blocks(stmt)])
@@ -381,16 +399,18 @@ def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stm
             case _:
                 return inner
 
-    renamed = tuple(map(visit, stmts))
-    return map_stmts(renamed, lambda expr: rename_loads(expr, names))
+    return map_stmts(tuple(map(visit, stmts)), _renaming(names))
 
 
 def rename_loads(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Other names for buffers in an expression."""
+    return _renaming(names)(expr)
 
+
+def _renaming(names: Mapping[str, str]) -> Callable[[Expr], Expr]:
     def rename(node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer in names:
             return Load(names[node.buffer], node.index, node.dtype)
         return node
 
-    return map_expr(expr, rename)
+    return mapper(rename)

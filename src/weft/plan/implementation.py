@@ -10,13 +10,16 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.ir.types import TensorType
-from weft.ir.unknown import contiguous
+from weft.ir.unknown import contiguous, is_known
 from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
 from weft.plan.choice import KernelChoice
 from weft.plan.fewer_bits import FewerBits
 from weft.plan.fusion import Group
 from weft.plan.strides import StridedView
+
+_CACHED = 1 << 13
+"""Filters that are transformed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +88,22 @@ class FilterTransform:
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
         filters = array.reshape(self.shape).transpose(self.axes)
+        if not is_known(array):
+            return self.packing.apply(self._points(filters))
+        # Channel by channel: what is in between stays in the cache.
+        channels, lanes = filters.shape[2:]
+        step = max(1, _CACHED // lanes)
+        cut = (filters[:, :, first : first + step] for first in range(0, channels, step))
+        return self.packing.apply(np.concatenate([self._points(each) for each in cut], axis=1))
+
+    def _points(self, filters: np.ndarray) -> np.ndarray:
+        """The points of filters ``[rows, columns, channels, lanes]``."""
         rows, columns, channels, lanes = filters.shape
         matrix = np.array(self.matrix)
         # Two matrix products: a sum over four indices takes several times as long.
         half = matrix @ filters.reshape(rows, -1).astype(np.float64)
         points = matrix @ half.reshape(len(matrix), columns, channels * lanes)
-        return self.packing.apply(points.reshape(-1, channels, lanes).astype(array.dtype))
+        return points.reshape(-1, channels, lanes).astype(filters.dtype)
 
 
 @dataclass(frozen=True, slots=True)

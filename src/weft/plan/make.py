@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
 from weft.errors import UserError
 from weft.ir.graph import Graph
-from weft.loops.hoist import hoist
+from weft.loops.hoist import Hoisted, hoist
+from weft.loops.nodes import Kernel
 from weft.ops.control import ScanAttributes
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
@@ -184,6 +185,9 @@ class _Planner:
     threads: int
     spread: bool
     states: Mapping[str, str]
+    bodies: dict[int, tuple[Kernel, Hoisted]] = field(
+        default_factory=dict[int, tuple[Kernel, Hoisted]]
+    )
 
     @property
     def storage(self) -> Storage:
@@ -257,7 +261,7 @@ class _Planner:
             if made.outside is not None:
                 scratch = made.outside.body.scratch_bytes
                 return PlannedStep(work, implementation=made, scratch=scratch)
-            hoisted = hoist(made.kernel, ALIGNMENT)
+            hoisted = self.hoisted(made.kernel)
             made = replace(made, kernel=hoisted.kernel, scratch=hoisted.offsets)
             return PlannedStep(work, implementation=made, scratch=hoisted.bytes * self.threads)
         compute = self.ops[work.node.op].compute
@@ -274,6 +278,13 @@ class _Planner:
             for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
         )
         return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
+
+    def hoisted(self, kernel: Kernel) -> Hoisted:
+        """The kernel with its large locals as parameters; equal layers share the loops."""
+        found = self.bodies.get(id(kernel.body))
+        if found is None or found[0].params != kernel.params:
+            found = self.bodies[id(kernel.body)] = (kernel, hoist(kernel, ALIGNMENT))
+        return replace(found[1], kernel=replace(found[1].kernel, name=kernel.name))
 
     def implementation(self, place: int, group: Group) -> Implementation:
         name, found = function_name(group), self.donation.made.get(place)

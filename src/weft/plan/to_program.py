@@ -19,7 +19,7 @@ from weft.ir.types import TensorType
 from weft.ir.unknown import Array, digest, is_known
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_expr, map_stmts, rename_buffers
+from weft.loops.walk import map_stmts, mapper, rename_buffers
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
 from weft.plan.fusion import Group
@@ -82,7 +82,7 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
             return Load(output.name, index, node.dtype)
         return node
 
-    body = map_stmts(kernel.body, lambda expr: map_expr(expr, reread))
+    body = map_stmts(kernel.body, mapper(reread))
     params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
     return replace(kernel, params=params, body=body)
 

@@ -1,0 +1,62 @@
+"""Layers that differ in weights and names only share one kernel, which is generated once."""
+
+import numpy as np
+
+import weft
+from tests.counted import lines_run
+from weft.api import Net
+from weft.kernels.key import layer_key
+from weft.kernels.selection import TaskChoice
+from weft.plan.implementation import Implementation
+from weft.plan.plan import Plan
+
+
+def convolutions(count: int, channels: int = 16) -> Net:
+    first = values = weft.input("x", f"f32[1,{channels},12,12]")
+    source = np.random.default_rng(0)
+    for _ in range(count):
+        filter = source.standard_normal((channels, channels, 3, 3)).astype(np.float32)
+        values = weft.ops.relu(weft.ops.conv(values, weft.constant(filter), pads=(1, 1, 1, 1)))
+    return weft.net([first], [values])
+
+
+def products(count: int) -> Net:
+    first = values = weft.input("x", "f32[1,64]")
+    source = np.random.default_rng(0)
+    for _ in range(count):
+        matrix = source.standard_normal((64, 64)).astype(np.float32)
+        values = weft.ops.relu(weft.ops.matmul(values, weft.constant(matrix)))
+    return weft.net([first], [values])
+
+
+def implementations(plan: Plan) -> list[Implementation]:
+    return [step.implementation for step in plan.steps if step.implementation is not None]
+
+
+def choice_of(made: Implementation) -> TaskChoice:
+    assert isinstance(made.choice, TaskChoice)
+    return made.choice
+
+
+def test_equal_layers_cost_little_more_than_one():
+    few, many = convolutions(2), convolutions(8)
+    least = lines_run(lambda: few.plan("x86-avx512"))
+    assert lines_run(lambda: many.plan("x86-avx512")) < 2 * least
+
+
+def test_equal_layers_share_loops_but_not_operands():
+    plan = convolutions(4).plan("x86-avx512")
+    inner = implementations(plan)[1:3]  # the last one writes the output, the first reads the input
+    assert inner[0].kernel.body is inner[1].kernel.body
+    values = [[operand.value for operand in each.operands] for each in inner]
+    assert values == [list(step.reads) for step in plan.steps[1:3]]
+    assert choice_of(inner[0]).answers() == choice_of(inner[1]).answers()
+    assert [choice_of(each).task.values for each in inner] == [tuple(each) for each in values]
+
+
+def test_weights_that_decide_for_a_kernel_are_looked_at_in_every_layer():
+    net = products(3)
+    key = layer_key(choice_of(implementations(net.plan("x86-avx512"))[0]).task)
+    packed = implementations(net.plan("x86-avx512", choices={key: "packed-1x4"}))
+    assert [each.scheme for each in packed] == ["packed-1x4"] * 3
+    assert len({id(each.kernel.body) for each in packed}) == 3
