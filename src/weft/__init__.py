@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.layers import parallel, residual, sequential
     from weft.ops.values import Value, constant
     from weft.torch.deploy import deploy
+    from weft.torch.explain import explain
     from weft.torch.module import optimize
     from weft.variants import compare
 
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "constant",
     "deploy",
+    "explain",
     "input",
     "layers",
     "load",
@@ -65,6 +67,7 @@ _later = deferred(
         "compare": "weft.variants",
         "constant": "weft.ops.values",
         "deploy": "weft.torch.deploy",
+        "explain": "weft.torch.explain",
         "optimize": "weft.torch.module",
         "parallel": "weft.layers",
         "residual": "weft.layers",

@@ -31,15 +31,15 @@ class Screen:
     rows: Sequence[Sequence[str]] = ()
     numbers: Collection[int] = ()
 
-    def text(self) -> str:
-        """At most ``LINES`` lines of at most ``COLUMNS`` characters."""
+    def text(self, most: int = LINES) -> str:
+        """At most so many lines of at most ``COLUMNS`` characters."""
         lines = [elided(self.title, COLUMNS)]
         width = max((len(label) for label, _ in self.facts), default=0)
         for label, fact in self.facts:
             lines.append(cut(f"{_GAP}{label:<{width}}{_GAP}{fact}", COLUMNS))
         if self.rows:
-            lines += self._table(LINES - len(lines[:LINES]))
-        return "\n".join(lines[:LINES])
+            lines += self._table(most - len(lines[:most]))
+        return "\n".join(lines[:most])
 
     def _table(self, room: int) -> list[str]:
         shown = self.rows if len(self.rows) < room else self.rows[: room - 2]

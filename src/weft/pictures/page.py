@@ -100,7 +100,9 @@ def _constants(what: Placed) -> dict[str, Any]:
 
 
 def _counted(graph: Graph) -> dict[str, Mapping[str, float]]:
-    """What nodes compute and move, by the name of the figure; nothing where sizes are open."""
+    """What nodes compute and move, by the name of the figure; nothing where that is not known."""
+    if any(node.op not in OPS for node in graph.nodes):
+        return {}
     try:
         layers = stats(graph, OPS).layers
     except UserError:

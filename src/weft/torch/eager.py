@@ -55,7 +55,7 @@ class Times:
     def eager(self) -> float:
         """The best of PyTorch's."""
         others = (self.inputs_channels_last, self.channels_last)
-        return min(self.contiguous, *(each for each in others if each is not None))
+        return min([self.contiguous, *(each for each in others if each is not None)])
 
 
 def own_forward(

@@ -33,8 +33,8 @@ class CompiledPart:
             for name, slot in imported.weights.items()
             if slot.kind != "constant" and slot.value.is_floating_point()
         }
-        options = replace(options, parameters=tuple(self.parameters))
-        self.compiled: CompiledNet = Net(imported.graph).compile(options=options)
+        self.options = replace(options, parameters=tuple(self.parameters))
+        self.compiled: CompiledNet = Net(imported.graph).compile(options=self.options)
 
     @property
     def baked(self) -> list[Slot]:

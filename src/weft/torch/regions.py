@@ -29,6 +29,7 @@ _LEAST = 3
 """A part between PyTorch's ops with fewer nodes that compute is not worth its call."""
 _CHECKED = (torch.ops.aten._assert_tensor_metadata.default,)
 """Checks of what the signature of a call decides already."""
+_SIZES = ("aten::sym_", "aten::_assert_scalar")
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,9 @@ def _fallbacks(refused: Mapping[fx.Node, str]) -> list[Fallback]:
     found: list[Fallback] = []
     for node, reason in refused.items():
         target: Any = node.target
-        if target is torch.ops.aten._assert_scalar.default or target.__module__ == "_operator":
-            continue
         name = target.name() if isinstance(target, torch._ops.OpOverload) else str(target)
+        if target.__module__ == "_operator" or name.startswith(_SIZES):
+            continue
         found.append(Fallback(name, reason, ", ".join(origin_of(node).sources)))
     return found
 
@@ -290,6 +291,7 @@ def _joined(
     made: dict[fx.Node, fx.Node] = {}
     for slot in (*captured.inputs, *weights):
         made[slot.node] = graph.placeholder(slot.node.name)
+        made[slot.node].meta = dict(slot.node.meta)
     owner: Any = captured.graph.owning_module
     for node in captured.graph.nodes:
         if node.op == "get_attr" and node in read:

@@ -67,6 +67,7 @@ class Runner:
         module: whose weights are used.
         captured: its graph.
         imported: what was compiled of it, in order.
+        joined: the parts and PyTorch's ops between them, where these run.
         fallbacks: what PyTorch runs between the compiled parts.
         times: of compiled code and of PyTorch, where they were measured.
         own: the layout of the module's own forward, where that is faster and therefore runs.
@@ -86,7 +87,7 @@ class Runner:
         self.times: Times | None = None
         self.own: Layout | None = None
         self.parts: Sequence[CompiledPart] = joined.parts
-        self._compiled = joined.run
+        self.joined: torch.fx.GraphModule | None = joined.run
         self._slots: Sequence[Slot] = joined.weights
         self._places = {slot.node: place for place, slot in enumerate(captured.inputs)}
         self._targets = [result.target for result in captured.results if result.target is not None]
@@ -122,9 +123,9 @@ class Runner:
             What the caller gets, flattened, in the order of ``captured.results`` less those
             that are written back, which is done.
         """
-        if self.own is not None:
+        if self.joined is None:
             return self._own_forward(leaves)
-        made = self._compiled(*leaves, *map(self._held, self._slots))
+        made = self.joined(*leaves, *map(self._held, self._slots))
         if self._targets:
             with torch.no_grad():
                 for slot, value in zip(self._targets, made, strict=False):
@@ -144,8 +145,7 @@ class Runner:
         self.own = self.times.kept
         self._own_forward = own_forward(self.module, self.captured, self.own)
         # Prepared weights go.
-        self.part, self.parts = None, []
-        del self._compiled
+        self.joined, self.part, self.parts = None, None, []
 
     def refresh(self) -> None:
         """Prepares the weights of the parts anew; PyTorch's ops read what the module holds."""

@@ -1,0 +1,197 @@
+# pyright: basic
+"""``weft.explain``: what a module becomes, how long it takes beside PyTorch, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import prod
+from typing import Any
+
+import torch
+
+from weft import pictures
+from weft.api.net import Net
+from weft.ir.graph import Graph
+from weft.kernels.explain import ExplainedLayer, layers_of
+from weft.runtime.timing import microseconds
+from weft.screen import Screen, Shown, several
+from weft.torch.eager import Layout, Times
+from weft.torch.execution import CompiledPart
+from weft.torch.picture import joined_graph
+from weft.torch.regions import Fallback
+from weft.torch.specialise import Runner, Settings, specialise
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCopy:
+    """A tensor that is copied in every call.
+
+    Attributes:
+        what: the tensor, and why.
+        bytes: of it.
+    """
+
+    what: str
+    bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
+    """What a module becomes for one signature of its arguments.
+
+    Prints as one screen; ``str`` gives all rows.
+
+    Attributes:
+        name: of the module's class.
+        groups: of each compiled part, in order of execution, its groups with their kernels.
+        fallbacks: what PyTorch runs between the parts.
+        copies: of tensors, in every call.
+        times: of compiled code and of PyTorch; ``None`` where runs change the module.
+        own: the layout of the module's own forward, where that is faster and therefore runs.
+        graph: all parts and fallbacks, as it is drawn.
+    """
+
+    name: str
+    groups: Sequence[Sequence[ExplainedLayer]]
+    fallbacks: Sequence[Fallback]
+    copies: Sequence[CountedCopy]
+    times: Times | None
+    own: Layout | None
+    graph: Graph = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [self._screen([]).text(sys.maxsize)]
+        return "\n".join([*lines, *(f"  by PyTorch: {each}" for each in self.fallbacks)])
+
+    def screen(self) -> Screen:
+        """What ``repr`` tells."""
+        return self._screen([("by PyTorch", str(each)) for each in self.fallbacks])
+
+    def _screen(self, fallbacks: Sequence[tuple[str, str]]) -> Screen:
+        count = sum(map(len, self.groups))
+        parts = several(len(self.groups), "compiled part")
+        foreign = several(len(self.fallbacks), "fallback") if self.fallbacks else "no fallbacks"
+        title = f"{self.name}: {several(count, 'group')} in {parts}, {foreign}"
+        return Screen(title, [*self._facts(), *fallbacks], _HEADINGS, list(self._rows()), (4,))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        copies = ", ".join(f"{each.what} {each.bytes:,} bytes" for each in self.copies)
+        return [("runs", self._runs()), *_facts(self.times), ("copies", copies or "none")]
+
+    def _runs(self) -> str:
+        if self.own is not None:
+            where = " with inputs in channels-last" if self.own == "channels-last" else ""
+            return f"the module's own forward{where}, which is faster"
+        return "compiled code" if self.groups else "the module's ops by PyTorch"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for number, groups in enumerate(self.groups):
+            for each in groups:
+                offered = (one for answer in each.answers for one in answer.alternatives)
+                cycles = next((one.cycles for one in offered if one.chosen), None)
+                yield (
+                    str(number),
+                    " + ".join(each.ops),
+                    each.scheme,
+                    each.type,
+                    "" if cycles is None else f"{cycles:,.0f}",
+                    ", ".join(each.sources),
+                )
+
+    def record(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "name": self.name,
+            "groups": [[each.record() for each in groups] for groups in self.groups],
+            "fallbacks": [asdict(each) for each in self.fallbacks],
+            "copies": [asdict(each) for each in self.copies],
+            "times": self.times and asdict(self.times),
+            "own": self.own,
+        }
+
+    def draw(self, *, format: pictures.Format = "svg", title: str = "") -> str:
+        """A picture of the graph, PyTorch's ops marked.
+
+        Args:
+            format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds and
+                searches.
+            title: stands above; the module's class if not given.
+        """
+        foreign = [node.name for node in self.graph.nodes if "::" in node.op]
+        marked = {"run by PyTorch": foreign} if foreign else None
+        return pictures.draw(self.graph, highlight=marked, format=format, title=title or self.name)
+
+
+_HEADINGS = ("part", "does", "by", "makes", "cycles", "source")
+
+
+def explain(
+    module: torch.nn.Module,
+    *example: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    exact: bool = False,
+    tune: bool = False,
+) -> Explanation:
+    """What ``weft.optimize`` makes of a module: groups, kernels, fallbacks, copies and times.
+
+    Args:
+        module: any module, or one that ``weft.optimize`` gave, whose settings are then used.
+        example: arguments of a call; of an optimized module those that it was compiled for last
+            if none are given.
+        kwargs: and those by name.
+        threads: to run on; PyTorch's number if not given.
+        exact: as for ``weft.Options``.
+        tune: measures alternatives.
+
+    Raises:
+        UserError: PyTorch cannot export the module.
+    """
+    settings = Settings(threads=threads, exact=exact, tune=tune)
+    return explained(module, example, dict(kwargs or {}), settings)
+
+
+def explained(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings
+) -> Explanation:
+    """As ``explain``."""
+    runner = specialise(module, args, kwargs, replace(settings, measure=False))
+    joined, parts = runner.joined, runner.parts
+    assert joined is not None
+    graph = joined_graph(joined, [part.imported.graph for part in parts])
+    leaves = [slot.value for slot in runner.captured.inputs]
+    groups = [layers_of(Net(p.imported.graph).plan(options=p.options)) for p in parts]
+    copies = list(_copies(runner, parts))
+    runner.measure(leaves)
+    name = runner.captured.name
+    return Explanation(name, groups, runner.fallbacks, copies, runner.times, runner.own, graph)
+
+
+def _copies(runner: Runner, parts: Sequence[CompiledPart]) -> Iterator[CountedCopy]:
+    read = {node for part in parts for node in part.imported.inputs}
+    for slot in runner.captured.inputs:
+        if slot.node in read and not slot.value.is_contiguous():
+            yield CountedCopy(f"input {slot.name}, which is not contiguous,", slot.value.nbytes)
+    for result in runner.captured.results:
+        if result.target is not None:
+            value = result.target.node.meta["val"]
+            size = prod(value.shape) * value.element_size()
+            yield CountedCopy(f"{result.target.name}, which the module changes,", size)
+
+
+def _facts(times: Times | None) -> list[tuple[str, str]]:
+    if times is None:
+        return [("time", "not measured, because runs change the module")]
+    gain = times.eager / times.weft
+    found = [
+        ("compiled", f"{microseconds(times.weft)} µs, {gain:.2f} times as fast as PyTorch's best"),
+        ("PyTorch", f"{microseconds(times.contiguous)} µs"),
+    ]
+    if times.channels_last is not None:
+        found.append(("channels-last", f"{microseconds(times.channels_last)} µs"))
+    if times.inputs_channels_last is not None:
+        told = f"{microseconds(times.inputs_channels_last)} µs with the inputs converted"
+        found.append(("", told))
+    return found
