@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any, Literal, TypeAlias
 
@@ -84,7 +85,7 @@ def own_forward(
 def times(
     module: torch.nn.Module,
     captured: Captured,
-    compiled: Callable[[Sequence[Any]], object],
+    compiled: Callable[[], object],
     leaves: Sequence[Any],
 ) -> Times | None:
     """Measures PyTorch and compiled code on the same arguments, for about a second at most.
@@ -92,7 +93,7 @@ def times(
     Args:
         module: the module.
         captured: its graph.
-        compiled: what runs it.
+        compiled: runs it on these arguments.
         leaves: the arguments, flattened.
 
     Returns:
@@ -100,20 +101,18 @@ def times(
     """
     if any(result.target is not None for result in captured.results):
         return None
-    ways = {"weft": compiled, "contiguous": own_forward(module, captured, "contiguous")}
+    contiguous = own_forward(module, captured, "contiguous")
+    runs = {"weft": compiled, "contiguous": partial(contiguous, leaves)}
     if _has_layouts(captured, leaves):
-        ways["inputs_channels_last"] = own_forward(module, captured, "channels-last")
+        other = own_forward(module, captured, "channels-last")
+        runs["inputs_channels_last"] = partial(other, leaves)
         converted = _converted(module, captured)
         if converted is not None:
-            ways["channels_last"] = own_forward(converted, captured, "contiguous")
-    given = dict.fromkeys(ways, leaves)
-    given["channels_last"] = [_channels_last(each) for each in leaves]
+            given = [_channels_last(each) for each in leaves]
+            other = own_forward(converted, captured, "contiguous")
+            runs["channels_last"] = partial(other, given)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        return Times(**_least({name: _bound(ways[name], given[name]) for name in ways}))
-
-
-def _bound(run: Callable[[Sequence[Any]], object], leaves: Sequence[Any]) -> Callable[[], object]:
-    return lambda: run(leaves)
+        return Times(**_least(runs))
 
 
 def _least(runs: dict[str, Callable[[], object]]) -> dict[str, float]:

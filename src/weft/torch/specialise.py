@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -139,7 +140,11 @@ class Runner:
         Args:
             leaves: arguments, flattened.
         """
-        self.times = times(self.module, self.captured, self.flat, leaves)
+        run = partial(self.flat, leaves)
+        given = [leaves[place] for place in self.reads]
+        if self.part is not None and self.part.takes(given):
+            run = self.part.timed(given)
+        self.times = times(self.module, self.captured, run, leaves)
         if self.times is None or self.times.kept is None:
             return
         self.own = self.times.kept
