@@ -18,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import weft
+from tests.plan.nets import Net as HandMade
 from weft.errors import UserError
 from weft.export.toolkit import MARKER
 from weft.ir.graph import Graph
@@ -371,12 +372,23 @@ def test_nets_are_values_and_need_no_copies(reader):
 # --- tuning -------------------------------------------------------------------------------------
 
 
-def test_tuned_nets_come_from_the_database(digits, images, tmp_path, monkeypatch):
+@pytest.fixture
+def layer(tmp_path) -> tuple[Path, np.ndarray]:
+    """A network of one layer, of which little is built and measured, and an image for it."""
+    net = HandMade()
+    y = net.op("Relu", net.dense(net.input(3, 40), 21))
+    (image,) = net.arrays.values()
+    weft.Net(net.graph(y)).save(tmp_path / "layer.onnx")
+    return tmp_path / "layer.onnx", image
+
+
+def test_tuned_nets_come_from_the_database(layer, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
-    net = weft.load(digits)
-    expected = net.compile()(images[0])
+    path, image = layer
+    net = weft.load(path)
+    expected = net.compile()(image)
     tuned = net.compile(tune=True, tune_seconds=0.01, threads=1)
-    np.testing.assert_allclose(tuned(images[0]), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(tuned(image), expected, rtol=1e-4, atol=1e-4)
     entries = Choices().all()
     assert entries
 
@@ -384,24 +396,25 @@ def test_tuned_nets_come_from_the_database(digits, images, tmp_path, monkeypatch
         raise AssertionError("everything was measured")
 
     monkeypatch.setattr("weft.api.building.measure", refuse)
-    again = weft.load(digits).compile(tune=True, threads=1)
+    again = weft.load(path).compile(tune=True, threads=1)
     assert again.library.path == tuned.library.path
     cached = net.compile(tune="cached", threads=1)
     assert cached.library.path == tuned.library.path
     assert Choices().all() == entries
 
 
-def test_builds_do_not_depend_on_what_was_measured(digits, tmp_path, monkeypatch):
+def test_builds_do_not_depend_on_what_was_measured(layer, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
-    net = weft.load(digits)
+    path, _ = layer
+    net = weft.load(path)
     usual = net.compile(threads=1).library
     found = net.tune(threads=1, seconds=0.01)
     context = Choices().all()[0]
     assert context.layer in found.choices
     others = [replace(each, alternative="nest", made=0.0) for each in Choices().all()]
     Choices().keep(only_context(tmp_path / "cache"), others)
-    assert weft.load(digits).compile(threads=1).library.path == usual.path
-    assert weft.load(digits).compile(threads=1, tune="cached").library.path != usual.path
+    assert weft.load(path).compile(threads=1).library.path == usual.path
+    assert weft.load(path).compile(threads=1, tune="cached").library.path != usual.path
 
 
 def only_context(folder: Path) -> str:
@@ -410,9 +423,9 @@ def only_context(folder: Path) -> str:
     return context
 
 
-def test_layers_are_measured_again_only_on_request(digits, tmp_path, monkeypatch):
+def test_layers_are_measured_again_only_on_request(layer, tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
-    net = weft.load(digits)
+    net = weft.load(layer[0])
     first = net.tune(threads=1, seconds=0.01)
     assert net.tune(threads=1, seconds=0.01).layers == ()
     assert len(net.tune(threads=1, seconds=0.01, again=True).layers) == len(first.layers)

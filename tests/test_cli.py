@@ -18,7 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from tests.cli.commands import good, record, weft
-from weft.api import load
+from tests.plan.nets import Net as HandMade
+from weft.api import Net, load
 from weft.cli.show import GRAPHS, graphs
 from weft.errors import InternalError
 from weft.ir.text import parse
@@ -559,20 +560,22 @@ def test_vector_instructions_can_be_chosen(digits):
 # --- tune ---------------------------------------------------------------------------------------
 
 
-def test_tune_measures_lists_and_forgets(digits, tmp_path, monkeypatch):
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+def test_tune_measures_lists_and_forgets(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    net, path = HandMade(), tmp_path / "layer.onnx"
+    Net(net.graph(net.dense(net.input(3, 40), 21))).save(path)
     assert record("tune", "--list")["choices"] == []
-    text = good("tune", digits, "--seconds", "0.01", "--threads", "1")
+    text = good("tune", path, "--seconds", "0.01", "--threads", "1")
     assert re.search(r"^measured \d+ of \d+ layers in ", text, re.MULTILINE)
     found = record("tune", "--list")["choices"]
     assert found
-    again = good("tune", digits, "--seconds", "0.01", "--threads", "1")
+    again = good("tune", path, "--seconds", "0.01", "--threads", "1")
     assert again.startswith("every layer was measured before")
     listed = good("tune", "--list")
-    assert f"{len(found)} layers in {tmp_path}" in listed
+    assert f"{len(found)} layers in {tmp_path / 'cache'}" in listed
     assert all(each["alternative"] in listed for each in found)
-    assert record("run", digits, "--random", "--tuned", "--threads", "1")["outputs"]
-    layers = record("bench", digits, "--layers", "--tuned", "--seconds", "0.01")["layers"]
+    assert record("run", path, "--random", "--tuned", "--threads", "1")["outputs"]
+    layers = record("bench", path, "--layers", "--tuned", "--seconds", "0.01")["layers"]
     assert {each["alternative"] for each in found} <= {each["scheme"] for each in layers}
     assert record("tune", "--forget")["forgotten"] == len(found)
     assert good("tune", "--forget").startswith("forgot 0 layers")

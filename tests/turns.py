@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-FEWER = 4
+FEWER = 6
 """Without the thorough tests, properties are tried on one example in so many, ..."""
-LEAST = 20
+LEAST = 12
 """... but on so many at least, if they have them."""
 _RUN = {"thorough": True}
 

@@ -1,6 +1,6 @@
 """Every command that writes, on a disk that is full: the old file or the new file, nothing else.
 
-    unshare --mount python -m tests.cli.full_disk FOLDER
+    unshare --mount python -m tests.cli.full_disk FOLDER [FREE_PAGES ...]
 
 FOLDER must be empty; a small file system is mounted there, for this process only.
 """
@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -27,6 +27,7 @@ from weft.runtime.limits import Limits
 
 PAGE = 4096
 SIZE = 1 << 20
+FREE_PAGES = (0, 1, 2, 3, 5, 8, 13, 21)
 MODEL = "model.onnx"
 # What these draw was measured.
 UNSTEADY = ("bench --svg", "compare --svg")
@@ -146,7 +147,7 @@ def _reset(folder: Path, case: Case, model: bytes) -> None:
         output.write_text("old")
 
 
-def problems(folder: Path, case: Case, model: bytes) -> Iterator[str]:
+def problems(folder: Path, case: Case, model: bytes, free_pages: Sequence[int]) -> Iterator[str]:
     """What goes wrong when a case has little space, or none."""
     _reset(folder, case, model)
     old = _content(folder)
@@ -156,7 +157,7 @@ def problems(folder: Path, case: Case, model: bytes) -> Iterator[str]:
         yield f"{case}: with space it ends with {code}: {told}"
         return
     refused = 0
-    for pages in (0, 1, 2, 3, 5, 8, 13, 21):
+    for pages in free_pages:
         _reset(folder, case, model)
         _fill(folder, pages * PAGE)
         code, told = case.run(folder)
@@ -174,7 +175,7 @@ def problems(folder: Path, case: Case, model: bytes) -> Iterator[str]:
         yield f"{case}: the disk was never full"
 
 
-def campaign(folder: Path) -> list[str]:
+def campaign(folder: Path, free_pages: Sequence[int] = FREE_PAGES) -> list[str]:
     """All that goes wrong."""
     chance = np.random.default_rng(0)
     weight = weft.constant(chance.standard_normal((40, 40)).astype(np.float32))
@@ -185,10 +186,10 @@ def campaign(folder: Path) -> list[str]:
         model = (Path(outside) / MODEL).read_bytes()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], check=True)
         with patch("weft.cli.layers.limits", lambda *_, **__: small):
-            return [each for case in CASES for each in problems(folder, case, model)]
+            return [each for case in CASES for each in problems(folder, case, model, free_pages)]
 
 
 if __name__ == "__main__":
-    found = campaign(Path(sys.argv[1]))
+    found = campaign(Path(sys.argv[1]), [int(each) for each in sys.argv[2:]] or FREE_PAGES)
     print("\n".join(found))
     sys.exit(1 if found else 0)

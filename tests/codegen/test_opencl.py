@@ -23,7 +23,7 @@ from weft.plan.to_program import lower
 from weft.targets.find import target
 
 ITEMS = 8
-_OF = 4
+_OF = 6
 """Without the thorough tests, one sample in so many is run, ..."""
 OPTIMIZED = {"linear", "reduction"}
 """... and the device's compiler optimizes these families only."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.plan.nets import Net, RandomNet
 from tests.plan.planned import assert_apart
+from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.kernels.fusion_depth import fuser
 from weft.kernels.selection import implementer
@@ -115,7 +116,7 @@ def stateful(draw: st.DrawFn) -> tuple[Graph, dict[str, str], dict[str, np.ndarr
     return net.graph(*states.values(), *outputs), states, arrays
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stateful(), st.sampled_from(["generic", "x86-avx2", "x86-avx512"]))
 def test_random_networks(
     net: tuple[Graph, dict[str, str], dict[str, np.ndarray]], machine: str

@@ -46,7 +46,13 @@ def random_network(count: int, width: int, seed: int) -> tuple[list[MemoryStep],
     return steps, sizes
 
 
-@pytest.mark.parametrize(("count", "width"), [(40, 6), (300, 3), (300, 40), (1500, 5), (1500, 200)])
+@pytest.mark.parametrize(
+    ("count", "width"),
+    [
+        *((40, 6), (300, 3), (300, 40), (1500, 5)),
+        pytest.param(1500, 200, marks=pytest.mark.thorough),
+    ],
+)
 def test_large_graphs_are_searched_within_the_budget_and_never_worse(
     count: int, width: int, monkeypatch: pytest.MonkeyPatch
 ):

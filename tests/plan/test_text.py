@@ -16,7 +16,7 @@ import weft
 from tests.models import networks
 from tests.plan import nets
 from tests.plan.test_chain import SMALL, inverted
-from tests.turns import in_turn
+from tests.turns import examples, in_turn
 from weft.api import Net
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError
@@ -62,7 +62,7 @@ def test_networks(name: str, target: str, threads: int) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -250,7 +250,7 @@ def test_a_step_before_what_it_reads(net: Net, text: str) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -36,9 +36,9 @@ def setup_of(
 ) -> tuple[Setup, list[np.ndarray]]:
     """Convolutions; of three, two are one layer."""
     net = Net()
-    x = net.input(1, 16, 12, 12)
+    x = net.input(1, 8, 6, 6)
     for _ in range(count):
-        x = net.op("Relu", net.conv(x, 48, 1))
+        x = net.op("Relu", net.conv(x, 20, 1))
     graph = own_outputs(expand(net.graph(x), OPS))
     machine, flavour = host(), flavour_named("gnu")
     compiler = find_compiler()
