@@ -74,7 +74,7 @@ def test_threads_share_a_compiled_net(digits, images):
 
     def work(place: int) -> None:
         for _ in range(200):
-            found[place] = compiled(images[place])
+            found[place] = np.asarray(compiled(images[place]))
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(len(images))]
     for thread in threads:
@@ -172,7 +172,7 @@ def test_a_remedy_was_tried(digits, tmp_path):
 def test_looking_inside(digits, images):
     net = weft.load(digits).with_outputs(["/block/Add_output_0"])
     compiled = net.compile()
-    assert compiled(images[0]).shape == (1, 16, 4, 4)
+    assert np.shape(compiled(images[0])) == (1, 16, 4, 4)
     with pytest.raises(UserError) as caught:
         net.with_outputs(["nothing", "/block/Add_output_0"])
     assert str(caught.value) == "there is no value nothing (outputs)"
@@ -236,6 +236,7 @@ def test_plan_and_source_of_a_second_start_are_there(reader, images):
     assert second.net.graph == first.net.graph
     assert second.library.files.sources == first.library.files.sources
     assert second.library.files.blob is not None
+    assert first.library.files.blob is not None
     assert second.library.files.blob.tobytes() == first.library.files.blob.tobytes()
     assert second.library.program.weights.keys() == first.library.program.weights.keys()
     assert second.net.plan().steps
@@ -254,6 +255,7 @@ def test_what_the_cache_lost_is_built_again(reader, images, tmp_path):
 def test_weights_that_were_damaged_are_built_again(reader, images, tmp_path):
     first = weft.load(reader).compile()
     expected, weights = first(images[0]), first.library.built.weights
+    assert weights is not None
     whole = weights.read_bytes()
     del first
     for damaged in (whole[:64] + b"garbage!" + whole[72:], whole[:-1], b""):
@@ -317,13 +319,14 @@ def test_external_data_count(tmp_path, monkeypatch):
 
 def test_the_arrays_that_weights_were_packed_from_go(reader, images):
     library = weft.load(reader).compile().library
-    program = library.program
+    program, weights = library.program, library.built.weights
     assert program.weights
+    assert weights is not None
     for array in program.weights.values():
         base = array
         while isinstance(base.base, np.ndarray):
             base = base.base
-        assert base.size >= library.built.weights.stat().st_size - SEAL_BYTES
+        assert base.size >= weights.stat().st_size - SEAL_BYTES
         assert not array.flags.writeable
 
 

@@ -520,8 +520,7 @@ def test_without_onnxruntime(digits, monkeypatch):
 def test_exact(tmp_path):
     path = tmp_path / "conv.onnx"
     filters = np.random.default_rng(0).standard_normal((64, 64, 3, 3), np.float32)
-    attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     value = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64, 28, 28]) for name in "xy"
     ]

@@ -445,7 +445,9 @@ def test_unknown_flavour() -> None:
 
 def test_writing_to_what_is_constant_is_our_bug() -> None:
     net = tile_program()
-    bad = CallStep("tile", (*net.steps[0].arguments[:2], Address(Region.INPUT, "x")))
+    step = net.steps[0]
+    assert isinstance(step, CallStep)
+    bad = CallStep("tile", (*step.arguments[:2], Address(Region.INPUT, "x")))
     with pytest.raises(InternalError, match="y is written, but Address"):
         emit(Program(net.name, net.inputs, net.outputs, net.functions, (bad,), {}, 0))
 
