@@ -31,6 +31,7 @@ FREE_PAGES = (0, 1, 2, 3, 5, 8, 13, 21)
 MODEL = "model.onnx"
 # What these draw was measured.
 UNSTEADY = ("bench --svg", "compare --svg")
+NEW_FOLDERS = ("deploy --output", "plugin new --output")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ CASES = (
     Case("query --draw", "new.svg", "query % MatMul --draw @"),
     Case("plan --svg", "new.svg", "plan % --svg @"),
     Case("export --output", "toolkit", "export % --target generic -o @"),
+    Case("deploy --output", "library", "deploy % --target generic -o @"),
     Case("run --output", "new.npy", "run % --random -o @"),
     Case("run --output", "new.npz", "run % --random -o @"),
     Case("bench --svg", "new.svg", "bench % --layers --seconds 0.01 --svg @"),
@@ -143,7 +145,7 @@ def _reset(folder: Path, case: Case, model: bytes) -> None:
     if case.name == "export --output":
         output.mkdir()
         (output / "toolkit.json").write_text("{}")
-    elif case.name != "plugin new --output" and not output.exists():
+    elif case.name not in NEW_FOLDERS and not output.exists():
         output.write_text("old")
 
 
