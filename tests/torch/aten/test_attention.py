@@ -97,6 +97,18 @@ def test_the_ops_of_fast_paths(compiled: bool):
     check(cases, compiled=compiled)
 
 
+def test_layers_as_they_are_exported():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    attend = nn.MultiheadAttention(8, 2, kdim=6, vdim=4).eval()
+    hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    x, key, value = torch.randn(2, 5, 8), torch.randn(3, 2, 6), torch.randn(3, 2, 4)
+    cases = {
+        "layer": (lambda x, hidden: layer(x, src_key_padding_mask=hidden), x, hidden),
+        "attend": (attend, torch.randn(5, 2, 8), key, value),
+    }
+    check(cases)
+
+
 def test_dropout_is_refused():
     (why,) = refusals(attention(dropout_p=0.5), Q, K, V)
     assert "dropout" in why

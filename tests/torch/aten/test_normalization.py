@@ -30,6 +30,13 @@ def test_normalizations(compiled: bool):
         "batch_line": (trained(nn.BatchNorm1d(6, affine=False)), LINE),
         "batch_image": (trained(nn.BatchNorm2d(6, eps=1e-3)), IMAGE),
         "batch_cube": (trained(nn.BatchNorm3d(6)), CUBE),
+        "batch_own": (trained(nn.BatchNorm2d(6, track_running_stats=False)), IMAGE),
+        "batch_none": (
+            lambda x: native._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5)[0],
+            IMAGE,
+        ),
+        "response": (nn.LocalResponseNorm(3), IMAGE),
+        "normalize": (lambda x: functional.normalize(x, dim=1), IMAGE),
         "layer": (trained(nn.LayerNorm(5)), LINE),
         "layer_plain": (nn.LayerNorm([4, 3], elementwise_affine=False), IMAGE),
         "layer_biasless": (trained(nn.LayerNorm([6, 4, 3], bias=False)), IMAGE),
@@ -50,6 +57,20 @@ def test_normalizations(compiled: bool):
     check(cases, compiled=compiled)
 
 
-def test_statistics_of_the_batch_are_refused():
-    (why, *_) = refusals(lambda x: functional.batch_norm(x, None, None, training=True), IMAGE)
-    assert "statistics of the batch" in why
+def test_weights_of_given_lengths():
+    named = nn.utils.parametrizations.weight_norm
+    cases = {
+        "rows": (named(nn.Linear(6, 4)), ROWS),
+        "columns": (named(nn.Linear(6, 4), dim=1), ROWS),
+        "whole": (named(nn.Conv1d(6, 4, 3), dim=-1), LINE),
+    }
+    check(cases)
+
+
+def test_changing_statistics_are_refused():
+    mean, variance = torch.zeros(6), torch.ones(6)
+
+    def train(x: torch.Tensor) -> torch.Tensor:
+        return functional.batch_norm(x, mean, variance, training=True)
+
+    assert any("changes its statistics" in why for why in refusals(train, IMAGE))

@@ -30,19 +30,25 @@ def _parameters(
 @aten("batch_norm.default")
 @aten("_batch_norm_no_update.default", "_native_batch_norm_legit_no_training.default")
 @aten("native_batch_norm.default", "_native_batch_norm_legit.default", "cudnn_batch_norm.default")
+@aten("_native_batch_norm_legit.no_stats")
 def batch_norm(
     g: Emit,
     input: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    eps: float,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    eps: float = 1e-5,
     training: bool = False,
 ) -> tuple[Tensor | None, ...] | Tensor:
-    if training or running_mean is None or running_var is None:
-        g.refuse("batch normalization with statistics of the batch is not supported")
     scale, shift = _parameters(g, input, weight, bias, (input.shape[1],))
+    if running_mean is None or running_var is None:
+        # Without statistics of its own it has those of the batch.
+        given = _parameters(g, input, None, None, (input.shape[1],))
+        made = g("BatchNormalization", input, scale, shift, *given, epsilon=eps, training_mode=1)
+        return made if len(g.results) == 1 else (made, *[None] * (len(g.results) - 1))
+    if training:
+        g.refuse("batch normalization that changes its statistics is not supported")
     # Statistics may be wider than the elements.
     centre, spread = (g.cast(each, input.dtype) for each in (running_mean, running_var))
     made = g("BatchNormalization", input, scale, shift, centre, spread, epsilon=eps)
@@ -150,3 +156,21 @@ def fused_rms_norm(
     eps: float | None,
 ) -> tuple[Tensor | None, ...]:
     return (rms_norm(g, input, normalized_shape, weight, eps), None)
+
+
+# --- of weights -------------------------------------------------------------------------------
+
+
+@aten("_weight_norm.default")
+def weight_norm(emit: Emit, v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    # The schema calls the lengths g.
+    axes = tuple(axis for axis in range(v.rank) if dim == -1 or axis != dim % v.rank)
+    length = emit("ReduceL2", v, axes=axes, keepdims=1)
+    return emit("Mul", v, emit("Div", g, length))
+
+
+@aten("_weight_norm_interface.default")
+def weight_norm_interface(
+    emit: Emit, v: Tensor, g: Tensor, dim: int = 0
+) -> tuple[Tensor | None, ...]:
+    return (weight_norm(emit, v, g, dim), None)
