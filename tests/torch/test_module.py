@@ -322,3 +322,28 @@ def test_arguments_and_results_may_be_nested():
         torch.testing.assert_close(got.first, expected.first)
         torch.testing.assert_close(got.second["twice"], expected.second["twice"])
         assert (got.second["none"], got.second["three"]) == (None, 3)
+
+
+def test_channels_last_inputs_are_read_where_they_lie():
+    module, x = Small().eval(), torch.randn(2, 3, 6, 6)
+    x = x.to(memory_format=torch.channels_last)
+    fast: Any = weft.optimize(module, x, measure=False)
+    (binding,) = fast._weft._bindings.values()
+    assert binding.runner.part.compiled.library.inputs[0].shape == (2, 6, 6, 3)
+    assert not binding.entry.table.instead
+    agrees(module, fast, x)
+    assert binding.runner.part.copies == 0
+    agrees(module, fast, x.contiguous(), compiled=None)
+    agrees(module, fast, x.contiguous())
+    agrees(module, fast, x)
+
+
+def test_inputs_with_gaps_are_copied_and_counted():
+    module, fast, x = small()
+    wide = torch.randn(1, 3, 6, 12)[..., ::2]
+    agrees(module, fast, wide)
+    agrees(module, fast, wide)
+    agrees(module, fast, x)
+    runners = [each.runner for each in fast._weft._bindings.values()]
+    assert len({id(each) for each in runners}) == 1  # one build serves both
+    assert runners[0].part.copies == 2

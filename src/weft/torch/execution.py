@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,8 @@ from weft.api.net import CompiledNet, Net
 from weft.options import Options
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Slot
+from weft.torch.entry import CallEntry, can_call
+from weft.torch.native import MISS, PartTable, native
 from weft.torch.tensors import TORCH_DTYPES, as_array
 
 
@@ -25,10 +28,15 @@ class CompiledPart:
     Args:
         imported: the part.
         options: of building; ``parameters`` is decided here.
+
+    Attributes:
+        copies: how many inputs had to be copied, because they lie otherwise than those that the
+            code was made for.
     """
 
     def __init__(self, imported: Imported, options: Options) -> None:
         self.imported = imported
+        self.copies = 0
         self.parameters: Mapping[str, Slot] = {
             name: slot
             for name, slot in imported.weights.items()
@@ -36,6 +44,11 @@ class CompiledPart:
         }
         self.options = replace(options, parameters=tuple(self.parameters))
         self.compiled: CompiledNet = Net(imported.graph).compile(options=self.options)
+        self._inputs = [
+            self._like(place, "meta") for place in range(len(self.compiled.library.inputs))
+        ]
+        self._entry: CallEntry | None = None
+        self._call = self._callable()
 
     @property
     def baked(self) -> list[Slot]:
@@ -52,20 +65,20 @@ class CompiledPart:
         if self.parameters:
             now = {name: held(slot).detach() for name, slot in self.parameters.items()}
             self.compiled.load({name: as_array(each.contiguous()) for name, each in now.items()})
+            if self._entry is not None:
+                self._entry.load(self.compiled.library)
 
     def takes(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether the code can read such inputs where they lie."""
-        return all(each.is_contiguous() for each in tensors)
+        return all(map(_lies_as, tensors, self._inputs))
 
     def timed(self, tensors: Sequence[torch.Tensor]) -> Callable[[], object]:
         """Runs the part on these inputs, with as little around it as a call through C has."""
-        outputs = [self.output(place) for place in range(len(self.compiled.library.built.outputs))]
-        given: Any = [as_array(each.contiguous()) for each in tensors]
-        return partial(self.compiled.library, *given, out=[as_array(each) for each in outputs])
+        return partial(self, tensors)
 
     def output(self, place: int) -> torch.Tensor:
         """A new tensor for an output."""
-        port = self.compiled.library.built.outputs[place]
+        port = self.compiled.library.outputs[place]
         return torch.empty(port.shape, dtype=TORCH_DTYPES[port.dtype])
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -77,8 +90,56 @@ class CompiledPart:
         Returns:
             The outputs, in order, in memory of PyTorch's allocator.
         """
+        made = self._call(*tensors)
+        if made is not MISS:
+            return made
         library = self.compiled.library
-        outputs = [self.output(place) for place in range(len(library.built.outputs))]
-        given: Any = [as_array(each.contiguous()) for each in tensors]
+        outputs = [self.output(place) for place in range(len(library.outputs))]
+        given: Any = [self._physical(*each) for each in enumerate(tensors)]
         library(*given, out=[as_array(each) for each in outputs])
         return outputs
+
+    def _physical(self, place: int, tensor: torch.Tensor) -> Any:
+        """An input as the code reads it."""
+        if not _lies_as(tensor, self._inputs[place]):
+            self.copies += 1
+        order = self._order(place)
+        return as_array((tensor.permute(order) if order else tensor).contiguous())
+
+    def _order(self, place: int) -> tuple[int, ...]:
+        """The dimensions of an input as they follow in memory; nothing where it is contiguous."""
+        return self.imported.orders.get(self.imported.inputs[place], ())
+
+    def _like(self, place: int, device: str) -> torch.Tensor:
+        """A tensor that lies as an input does."""
+        port = self.compiled.library.inputs[place]
+        made = torch.empty(port.shape, dtype=TORCH_DTYPES[port.dtype], device=device)
+        order = self._order(place)
+        return made.permute([order.index(each) for each in range(len(order))]) if order else made
+
+    def _callable(self) -> Callable[..., Any]:
+        """The run in C; gives ``MISS`` where the inputs lie otherwise."""
+        c, library = native(), self.compiled.library
+        if c is None or not can_call(library, len(self._inputs)):
+            return _miss
+        count = len(library.outputs)
+        entry = self._entry = CallEntry(self._inputs)
+        outputs = [self.output(place) for place in range(count)]
+        entry.call_library(
+            library, outputs, range(len(self._inputs)), range(count), [None] * count, list
+        )
+        entry.load(library)
+        table = PartTable(ctypes.pointer(c.torch), ctypes.pointer(entry.table))
+        return c.part(table, c, entry, library)
+
+
+def _lies_as(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a tensor has the strides of another; those of one element do not count."""
+    return all(
+        size == 1 or stride == wanted
+        for size, stride, wanted in zip(tensor.shape, tensor.stride(), other.stride(), strict=True)
+    )
+
+
+def _miss(*_: Any) -> Any:
+    return MISS

@@ -226,13 +226,14 @@ class Optimization:
         return self._bind(args, kwargs)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding | None:
-        key = self._runners.key(args, kwargs)
         runner = self._runners.find(args, kwargs)
         if runner is None:
             return None
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        strides = (each.stride() for each in leaves if isinstance(each, torch.Tensor))
+        key = self._runners.key(args, kwargs), *strides
         binding = self._bindings.get(key)
         if binding is None or binding.runner is not runner:
-            leaves, spec = pytree.tree_flatten((args, kwargs))
             binding = Binding(runner, leaves, torch.get_num_threads())
             flat = all(pytree.tree_is_leaf(each) for each in (*args, *kwargs.values()))
             self._bindings[key] = binding
@@ -270,7 +271,7 @@ class Optimization:
         """No weights are prepared."""
         self._prepared += 1
         for each in self._bindings.values():
-            each.entry.ready = 0
+            each.entry.table.ready = 0
 
     def _forget(self) -> None:
         """Nothing that was captured is right."""

@@ -25,6 +25,7 @@ from weft.torch.capture import Captured, Slot, capture
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
+from weft.torch.tensors import order_of
 
 T = TypeVar("T")
 
@@ -329,5 +330,6 @@ def signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[An
 
 def _kind(leaf: Any) -> Hashable:
     if isinstance(leaf, torch.Tensor):
-        return leaf.dtype, leaf.device, leaf.shape
+        dense = leaf.layout == torch.strided
+        return leaf.dtype, leaf.device, leaf.shape, order_of(leaf) if dense else ()
     return type(leaf), leaf if isinstance(leaf, Hashable) else id(leaf)

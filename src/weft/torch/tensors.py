@@ -56,6 +56,18 @@ def type_of(tensor: torch.Tensor) -> TensorType:
     return TensorType(dtype_of(tensor.dtype), sizes)
 
 
+def order_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The dimensions as they follow in memory, the outermost first: of channels-last and such.
+
+    Nothing for tensors that are contiguous, and for those that have gaps or overlap.
+    """
+    if tensor.is_contiguous():
+        return ()
+    sizes, strides = tensor.shape, tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda each: (sizes[each] > 1, -strides[each]))
+    return tuple(order) if tensor.permute(order).is_contiguous() else ()
+
+
 def as_array(tensor: torch.Tensor) -> np.ndarray:
     """The elements of a tensor in main memory; shared, not copied."""
     tensor = tensor.detach()

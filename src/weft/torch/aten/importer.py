@@ -29,7 +29,7 @@ from weft.ops.table import OPS
 from weft.torch.aliases import identity, writes
 from weft.torch.aten.record import IGNORED, TABLE, Emit, RefusalError, Row, Tensor
 from weft.torch.capture import Captured, Slot
-from weft.torch.tensors import as_array, type_of
+from weft.torch.tensors import as_array, order_of, type_of
 
 _UNIFORM = 4096
 """Constants with more elements, all of one value, become an op that makes them."""
@@ -45,6 +45,8 @@ class Imported:
         outputs: the nodes whose values are the outputs, in order.
         weights: the slots of constants that are parameters, buffers or constants, by name.
         refused: why nodes could not be imported; their values are inputs of the graph.
+        orders: of inputs that are not contiguous, their dimensions as they follow in memory; the
+            graph takes them as they lie.
     """
 
     graph: Graph
@@ -52,6 +54,7 @@ class Imported:
     outputs: tuple[fx.Node, ...]
     weights: Mapping[str, Slot]
     refused: Mapping[fx.Node, str] = field(default_factory=dict)
+    orders: Mapping[fx.Node, tuple[int, ...]] = field(default_factory=dict)
 
 
 def import_nodes(
@@ -86,6 +89,7 @@ class _Import:
         self.emit = Emit(self.builder)
         self.values: dict[fx.Node, Any] = {}
         self.inputs: dict[fx.Node, str] = {}
+        self.orders: dict[fx.Node, tuple[int, ...]] = {}
         self.weights: dict[str, Slot] = {}
         self.refused: dict[fx.Node, str] = {}
 
@@ -110,7 +114,7 @@ class _Import:
         used = {name for node in graph.nodes for name in node.inputs}
         kept = {node: name for node, name in self.inputs.items() if name in used}
         graph = _without_inputs(graph, set(self.inputs.values()) - set(kept.values()))
-        return Imported(graph, tuple(kept), tuple(outputs), self.weights, self.refused)
+        return Imported(graph, tuple(kept), tuple(outputs), self.weights, self.refused, self.orders)
 
     # --- values -------------------------------------------------------------------------------
 
@@ -118,9 +122,21 @@ class _Import:
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
             raise RefusalError(f"its argument {node.name} is no tensor and known at run time only")
-        name = self.builder.input(node.name, type_of(value))
-        self.inputs[node] = name
-        self.values[node] = found = self.emit.of(name)
+        slot = self.captured.slots.get(node)
+        order = order_of(slot.value) if slot is not None else ()
+        type = type_of(value)
+        if not order:
+            name = self.builder.input(node.name, type)
+            self.inputs[node] = name
+            self.values[node] = found = self.emit.of(name)
+            return found
+        # As it lies in memory; the layout's planning takes what comes first into account.
+        lies = TensorType(type.dtype, tuple(type.shape[each] for each in order))
+        name = self.builder.input(node.name, lies)
+        self.inputs[node], self.orders[node] = name, order
+        back = tuple(order.index(each) for each in range(len(order)))
+        self.emit.name = f"{node.name}.order"
+        self.values[node] = found = self.emit.transpose(self.emit.of(name), back)
         return found
 
     def _value(self, node: fx.Node) -> Any:

@@ -155,6 +155,12 @@ class CallTable(Structure):
     )
 
 
+class PartTable(Structure):
+    """``weft_part``."""
+
+    _fields_ = (("torch", POINTER(Torch)), ("entry", POINTER(Entry)))
+
+
 def pointers(objects: Sequence[Any]) -> Any:
     """Addresses of Python objects, which somebody else has to keep, as an array."""
     return (c_void_p * max(1, len(objects)))(*map(id, objects))
@@ -170,7 +176,11 @@ class Native:
 
     def __init__(self, path: Path) -> None:
         self._library = library = ctypes.PyDLL(str(path))
-        for function in (library.weft_callable, library.weft_comparison):
+        for function in (
+            library.weft_callable,
+            library.weft_comparison,
+            library.weft_part_callable,
+        ):
             function.restype, function.argtypes = ctypes.py_object, [ctypes.py_object]
         library.weft_take.restype, library.weft_take.argtypes = None, [POINTER(WatchTable)]
         self.take: Callable[[Any], None] = library.weft_take
@@ -191,6 +201,10 @@ class Native:
     def comparison(self, table: WatchTable, *kept: Any) -> Callable[[], bool]:
         """Whether nothing that is watched has changed; keeps what is given."""
         return self._library.weft_comparison((ctypes.addressof(table), table, *kept))
+
+    def part(self, table: PartTable, *kept: Any) -> Callable[..., Any]:
+        """``part(*tensors)``: what an entry gives, or ``MISS``; keeps what is given."""
+        return self._library.weft_part_callable((ctypes.addressof(table), table, *kept))
 
     def _torch(self) -> Torch:
         asked, answers = zip(*self._quiet, strict=True)

@@ -385,6 +385,22 @@ static PyObject *called(PyObject *self, PyObject *const *leaves, Py_ssize_t coun
     return result != NULL || PyErr_Occurred() != NULL ? result : answer(torch->miss);
 }
 
+static PyObject *part_called(PyObject *self, PyObject *const *leaves, Py_ssize_t count)
+{
+    const weft_part *const part = (const weft_part *)PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
+    const weft_torch *const torch = part->torch;
+    arguments given;
+    PyObject *result;
+    given.leaves = leaves;
+    given.count = count;
+    if (count > MOST_LEAVES || !look(torch, &given) || !fits(part->entry, &given)
+        || !part->entry->ready || !plain(torch, part->entry, &given)) {
+        return answer(torch->miss);
+    }
+    result = run_entry(torch, part->entry, &given);
+    return result != NULL || PyErr_Occurred() != NULL ? result : answer(torch->miss);
+}
+
 static PyObject *compared(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 {
     weft_watch *const watch = (weft_watch *)PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
@@ -394,13 +410,19 @@ static PyObject *compared(PyObject *self, PyObject *const *arguments, Py_ssize_t
 }
 
 static PyMethodDef call_method = {"call", called, METH_FASTCALL, NULL};
+static PyMethodDef part_method = {"part", part_called, METH_FASTCALL, NULL};
 static PyMethodDef same_method = {"same", compared, METH_FASTCALL, NULL};
 
-/* Callables over a tuple that begins with the address of a weft_call or weft_watch, and holds all
- * that it refers to. */
+/* Callables over a tuple that begins with the address of a weft_call, weft_part or weft_watch,
+ * and holds all that it refers to. */
 PyObject *weft_callable(PyObject *self)
 {
     return PyCFunction_NewEx(&call_method, self, NULL);
+}
+
+PyObject *weft_part_callable(PyObject *self)
+{
+    return PyCFunction_NewEx(&part_method, self, NULL);
 }
 
 PyObject *weft_comparison(PyObject *self)

@@ -124,6 +124,12 @@ typedef struct weft_entry {
     int64_t ready; /* whether the weights are prepared */
 } weft_entry;
 
+/* Code that is called without a look at modules. */
+typedef struct weft_part {
+    const weft_torch *torch;
+    weft_entry *entry;
+} weft_part;
+
 /* What a module runs for arguments given in one way. */
 typedef struct weft_call {
     const weft_torch *torch;

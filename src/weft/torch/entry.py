@@ -1,0 +1,127 @@
+# pyright: basic
+"""Compiled code for tensors of certain sizes and strides, as C calls it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from weft.runtime.library import Library
+from weft.runtime.memory import RunMemory
+from weft.torch.native import MOST_ARGUMENTS, Entry, Leaf, integers, pointers
+
+_MOST_ARENAS = 1024
+# DLPack's codes of types.
+_SIGNED, _UNSIGNED, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
+
+
+def _code(dtype: torch.dtype) -> int:
+    if dtype in (torch.bfloat16, torch.bool):
+        return _BFLOAT if dtype == torch.bfloat16 else _BOOL
+    if dtype.is_floating_point:
+        return _FLOAT
+    return _SIGNED if dtype.is_signed else _UNSIGNED
+
+
+def can_call(library: Library, leaves: int) -> bool:
+    """Whether C can call a library, with so many arguments of the caller."""
+    built = library.built
+    count = len(built.inputs) + len(built.outputs) + 1 + len(library.binding()[1])
+    return not built.states and bool(built.outputs) and max(count, leaves) <= MOST_ARGUMENTS
+
+
+class CallEntry:
+    """An entry of the tables in C, and what it points to.
+
+    Args:
+        leaves: arguments as every call gives them: tensors with these types, sizes and strides,
+            and values that are equal to these.
+        threads: PyTorch's number, where the entry is looked up by it.
+    """
+
+    def __init__(self, leaves: Sequence[Any], threads: int = 0) -> None:
+        self.table = Entry(threads=threads, leaf_count=len(leaves))
+        self._kept: list[Any] = []
+        self._memories: list[RunMemory] = []
+        self._weights: Any = None
+        self.table.leaves = self._keep(self._leaves(leaves))
+
+    def call_instead(self, function: Callable[..., Any]) -> None:
+        """Calls a function of Python with the leaves."""
+        self._object("instead", function)
+        self.table.ready = 1
+
+    def call_library(
+        self,
+        library: Library,
+        outputs: Sequence[torch.Tensor],
+        reads: Sequence[int],
+        gives: Sequence[int | None],
+        constants: Sequence[Any],
+        unflatten: Callable[[tuple[Any, ...]], Any] | None,
+    ) -> None:
+        """Calls a library; ``load`` is to follow.
+
+        Args:
+            library: the code.
+            outputs: tensors like the outputs.
+            reads: by input, the place of its tensor among the leaves.
+            gives: by result, the place among the outputs; ``None`` for a constant.
+            constants: the results that are no outputs, at their places.
+            unflatten: makes what is returned of the results; if ``None``, there is one.
+        """
+        table = self.table
+        table.read_count, table.output_count = len(reads), len(outputs)
+        table.give_count, table.arena_most = len(gives), _MOST_ARENAS
+        table.arena_bytes = library.built.arena_bytes
+        self._array("reads", integers(reads))
+        self._array("outputs", pointers(self._keep(list(outputs))))
+        self._array("gives", integers([-1 if place is None else place for place in gives]))
+        self._array("constants", pointers(self._keep(list(constants))))
+        self._array("arenas", (ctypes.c_void_p * _MOST_ARENAS)())
+        self._object("new_arena", self._arena)
+        if unflatten is not None:
+            self._object("unflatten", unflatten)
+
+    def load(self, library: Library) -> None:
+        """Runs on what the library's weights are now; calls in progress keep theirs."""
+        table = self.table
+        function, fixed = library.binding()
+        array = (ctypes.c_void_p * max(1, len(fixed)))(*fixed)
+        held = fixed, array
+        # Nobody else may find half of it.
+        table.ready = 0
+        table.function, table.fixed_count = function, len(fixed)
+        table.memory, table.fixed = id(held), ctypes.addressof(array)
+        self._weights = held
+        table.ready = 1
+
+    def _arena(self) -> int:
+        self._memories.append(RunMemory(max(1, self.table.arena_bytes)))
+        return self._memories[-1].address
+
+    def _leaves(self, leaves: Sequence[Any]) -> Any:
+        array = (Leaf * max(1, len(leaves)))()
+        for leaf, value in zip(array, leaves, strict=False):
+            if isinstance(value, torch.Tensor):
+                leaf.code, leaf.bits = _code(value.dtype), 8 * value.element_size()
+                leaf.ndim, leaf.floating = value.dim(), value.is_floating_point()
+                shape = self._keep(integers(value.shape))
+                strides = self._keep(integers(value.stride()))
+                leaf.shape, leaf.strides = ctypes.addressof(shape), ctypes.addressof(strides)
+            else:
+                leaf.value = id(self._keep(value))
+        return array
+
+    def _keep(self, value: Any) -> Any:
+        self._kept.append(value)
+        return value
+
+    def _object(self, name: str, value: Any) -> None:
+        setattr(self.table, name, id(self._keep(value)))
+
+    def _array(self, name: str, value: Any) -> None:
+        setattr(self.table, name, ctypes.addressof(self._keep(value)))
