@@ -1,0 +1,137 @@
+"""Threads: PyTorch's number, several callers at once, and processes that were forked."""
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import weft
+from tests.torch.small import agrees
+from weft.runtime.threads import Pool
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+class Deep(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(4))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def _deep(**options: Any) -> tuple[Any, Any, torch.Tensor]:
+    module, x = Deep().eval(), torch.randn(1, 16, 24, 24)
+    return module, weft.optimize(module, x, measure=False, **options), x
+
+
+def _used(fast: Any) -> list[int]:
+    return sorted(each.entry.table.threads for each in fast._weft._bindings.values())
+
+
+def _built(fast: Any) -> set[int]:
+    parts = (each.runner.part for each in fast._weft._bindings.values())
+    return {part.compiled.library.built.threads for part in parts}
+
+
+def test_the_number_of_threads_is_pytorchs(monkeypatch: pytest.MonkeyPatch):
+    torch.set_num_threads(1)
+    monkeypatch.setattr(Pool, "threads", lambda *_: pytest.fail("one thread needs no pool"))
+    module, fast, x = _deep()
+    agrees(module, fast, x, compiled=None)
+    assert _built(fast) == {1}
+    monkeypatch.undo()
+    torch.set_num_threads(2)
+    agrees(module, fast, x, compiled=None)
+    assert _used(fast) == [1, 2]
+    assert _built(fast) == {1, 2}
+    call = fast._weft.call
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        agrees(module, fast, x, compiled=None)
+    assert fast._weft.call is call  # nothing was compiled again
+
+
+def test_a_number_that_was_asked_for_stays():
+    module, fast, x = _deep(threads=1)
+    torch.set_num_threads(2)
+    agrees(module, fast, x, compiled=None)
+    assert _built(fast) == {1}
+    assert len(fast._weft._bindings) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_eight_threads_may_call_one_module(threads: int):
+    torch.set_num_threads(threads)
+    module, fast, _ = _deep()
+    inputs = [torch.randn(1, 16, 24, 24) for _ in range(8)]
+    with torch.no_grad():
+        expected = [module(x) for x in inputs]
+    wrong: list[int] = []
+    start = threading.Barrier(8)
+
+    def call(number: int) -> None:
+        start.wait()
+        with torch.no_grad():
+            for _ in range(50):
+                if not torch.allclose(fast(inputs[number]), expected[number], 1e-4, 1e-5):
+                    wrong.append(number)
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert not wrong
+
+
+@torch.no_grad()
+def test_weights_that_change_meanwhile_are_the_old_or_the_new():
+    module, fast, x = _deep(threads=1)
+    seen: list[torch.Tensor] = []
+    done = threading.Event()
+
+    def call() -> None:
+        with torch.no_grad():
+            while not done.is_set():
+                seen.append(fast(x))
+
+    caller = threading.Thread(target=call)
+    allowed = [module(x)]
+    caller.start()
+    for _ in range(5):
+        # The last layer's alone, with one write: a call sees it or does not.
+        module.layers[3][0].bias.add_(1)
+        allowed.append(module(x))
+        fast(x)
+    done.set()
+    caller.join()
+    assert seen
+    assert all(any(torch.allclose(got, each, 1e-3, 1e-3) for each in allowed) for got in seen)
+    agrees(module, fast, x, compiled=None)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+@torch.no_grad()
+def test_a_forked_process_goes_on():
+    torch.set_num_threads(2)
+    _, fast, x = _deep()
+    expected = fast(x)
+    child = os.fork()
+    if child == 0:
+        same = torch.equal(fast(x), expected) and torch.equal(fast(x), expected)
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert torch.equal(fast(x), expected)
