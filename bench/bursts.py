@@ -16,6 +16,8 @@ medians over all rounds are compared:
     ort-quiet     the same with `session.intra_op.allow_spinning` switched off
     torch         operators of PyTorch (a convolution and a product) after each call
     peer          one call after the other, while another process keeps one core busy
+    twin          one call after the other, while another process runs the same network by Weft on
+                  as many threads, one call after the other
 
 `cpu` is the processor time of all threads of the process for a call, pauses included; for patterns
 in which others compute in the same process it is left out.
@@ -51,7 +53,8 @@ from weft.targets.find import target
 NAMES = ("resnet18", "mobilenet_v2", "squeezenet1_1")
 PAUSES = {"every5": 0.005, "every20": 0.020, "every50": 0.050, "five150": 0.150}
 BESIDE = ("ort", "ort-quiet", "torch")
-PATTERNS = ("loop", *PAUSES, *BESIDE, "peer")
+PROCESSES = ("peer", "twin")
+PATTERNS = ("loop", *PAUSES, *BESIDE, *PROCESSES)
 _BURST = 5
 _LEAST_CALLS = 6
 _PAUSED_CALLS = 15
@@ -59,7 +62,8 @@ _AGAIN = 60
 _WAIT = 0.25
 _STOLEN = 0.01
 """Seconds: the least that the system counts."""
-_BUSY = "while True: pass"
+_BUSY = "print(flush=True)\nwhile True: pass"
+_TWIN = "from bench.bursts import run_forever; run_forever({name!r}, {threads})"
 
 
 @dataclass(frozen=True)
@@ -177,15 +181,26 @@ def nothing() -> None:
 
 
 @contextlib.contextmanager
-def busy_peer() -> Iterator[None]:
-    """Another process keeps a core busy."""
-    peer = subprocess.Popen([sys.executable, "-c", _BUSY])
-    try:
-        time.sleep(0.05)
-        yield
-    finally:
-        peer.kill()
-        peer.wait()
+def process_beside(program: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process runs a Python program, from its first line of output on."""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise SystemExit(f"the process beside stopped: {program}")
+            yield process
+        finally:
+            process.kill()
+
+
+def run_forever(name: str, threads: int) -> None:
+    """Calls a network until the process is killed; prints a line once it has begun."""
+    run = by_weft(network(name), threads).run
+    run()
+    print(flush=True)
+    while True:
+        run()
 
 
 class Stage:
@@ -207,6 +222,7 @@ class Stage:
             self.others["ort-quiet"] = session(given, threads, False)
         if "torch" in patterns:
             self.others["torch"] = operators(threads)
+        self.threads = threads
         self.weft = [by_weft(given, count) for count in (1, threads)]
         self.peer = Contestant(f"onnxruntime {threads}", spinning)
         self.seconds = seconds
@@ -248,7 +264,7 @@ def undisturbed(stage: Stage, pattern: str, each: Contestant, watch: Watch) -> T
     All cores multiply at full speed before and after it, and the system counts no time in between
     that another virtual machine took.  Beside a busy process only the latter can be told.
     """
-    alone = pattern != "peer"
+    alone = pattern not in PROCESSES
     for _ in range(_AGAIN):
         if alone and not watch.whole():
             watch.repeated += 1
@@ -273,9 +289,11 @@ def measure(
         key = (pattern, contestant)
         return found.setdefault(key, Found(name, pattern, contestant))
 
+    programs = {"peer": _BUSY, "twin": _TWIN.format(name=name, threads=stage.threads)}
     for turn, pattern in itertools.product(range(rounds), patterns):
         wanted = stage.contestants(pattern)
-        with busy_peer() if pattern == "peer" else contextlib.nullcontext():
+        program = programs.get(pattern)
+        with process_beside(program) if program else contextlib.nullcontext():
             for each in wanted[::-1] if turn % 2 else wanted:
                 taken = undisturbed(stage, pattern, each, watch)
                 entry(pattern, each.name).wall += taken.wall

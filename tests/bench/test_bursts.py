@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.bursts import PATTERNS, PAUSES, Found, followed, report, spaced
+from bench.bursts import PATTERNS, PAUSES, Found, followed, process_beside, report, spaced
 
 
 @pytest.mark.parametrize("burst", [1, 5])
@@ -19,6 +19,14 @@ def test_another_call_follows_each() -> None:
     times = followed(lambda: order.append("own"), lambda: order.append("other"), 3)
     assert order == ["own", "other"] * 3
     assert len(times) == 3
+
+
+def test_another_process_runs_until_it_is_no_longer_needed() -> None:
+    with process_beside("print(flush=True)\nwhile True: pass") as process:
+        assert process.poll() is None
+    assert process.poll() is not None
+    with pytest.raises(SystemExit, match="stopped"), process_beside("pass"):
+        pass
 
 
 def test_every_pattern_with_pauses_is_offered() -> None:
