@@ -1,5 +1,7 @@
 """What is captured of modules: nesting, weights, states, constants, writes in place."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -206,6 +208,8 @@ class Contexts(nn.Module):
             y, z = y + 1, y * 2
         with torch.autocast("cpu", enabled=False):
             z = self.linear(z) + torch.arange(4)
+            with torch.enable_grad():
+                z = z.to(torch.float64).float() * 2
         return y, z
 
 
@@ -370,3 +374,22 @@ def test_plain_writes_do_not_need_another_graph(monkeypatch: pytest.MonkeyPatch)
     agree(layers, X)
     agree(Function(lambda x: (x + 1).view(-1).relu_().view(3, 4).mul_(2)), X)
     agree(Function(_known_read_before_and_after), X)
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+_IMPORTS = """
+import sys, torch
+from weft.torch.capture import capture
+before = set(sys.modules)
+capture(torch.nn.Linear(3, 4).eval(), (torch.randn(2, 3),))
+print(len(set(sys.modules) - before))
+"""
+
+
+def test_the_first_capture_imports_next_to_nothing():
+    # torch.export imports seven hundred modules when it is first used.
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORTS], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 50

@@ -8,12 +8,19 @@ follow an alias, because that costs as much again as the export.
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import torch
+
+# The first export would import these.
+import torch._functorch.aot_autograd
+import torch.export._trace
+import torch.export._unlift
 from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
@@ -117,6 +124,7 @@ def capture(
             under autocast.
     """
     kwargs = dict(kwargs or {})
+    _register_caches(module)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             # What PyTorch says of its own use of itself and of weights under two names.
@@ -135,6 +143,15 @@ def capture(
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
+
+
+def _register_caches(module: torch.nn.Module) -> None:
+    """Makes the caches known to pytree that models of ``transformers`` take and return."""
+    library = sys.modules.get("transformers")
+    if library is not None and isinstance(module, library.PreTrainedModel):
+        executorch: Any = importlib.import_module("transformers.integrations.executorch")
+        # Nothing happens where they are known already.
+        getattr(executorch, "register_dynamic_cache_export_support", lambda: None)()
 
 
 def _needs_functions(exported: Any) -> bool:

@@ -41,14 +41,12 @@ def simplify(exported: Any) -> None:
         UserError: a body runs under autocast.
     """
     graph: fx.Graph = exported.graph
+    while called := [node for node in graph.nodes if _name(node) in _CONTEXTS]:
+        for node in called:
+            _inline(exported.graph_module, node, _CONTEXTS[_name(node)])
     for node in list(graph.nodes):
-        if node.op != "call_function":
-            continue
-        schema = getattr(node.target, "_schema", None)
-        name = schema.name if schema else getattr(node.target, "_name", "")
-        if name in _CONTEXTS:
-            _inline(exported.graph_module, node, _CONTEXTS[name])
-        elif node.target in _CHECKS:
+        name = _name(node)
+        if node.target in _CHECKS:
             graph.erase_node(node)
         elif name.removesuffix("_") in _DROPOUTS:
             source, rate, training = node.args
@@ -56,6 +54,13 @@ def simplify(exported: Any) -> None:
                 node.replace_all_uses_with(source)
                 graph.erase_node(node)
     exported.graph_module.recompile()
+
+
+def _name(node: fx.Node) -> str:
+    """Of the op, without the overload."""
+    schema = getattr(node.target, "_schema", None)
+    name = schema.name if schema else getattr(node.target, "_name", "")
+    return name if node.op == "call_function" else ""
 
 
 def _inline(module: fx.GraphModule, node: fx.Node, before: int) -> None:
