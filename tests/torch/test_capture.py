@@ -365,15 +365,38 @@ def test_writes_in_place(function: Any):
     agree(Function(function), X)
 
 
-def test_plain_writes_do_not_need_another_graph(monkeypatch: pytest.MonkeyPatch):
-    def never(*_: Any) -> None:
-        raise AssertionError("decomposed")
+def never(*_: Any) -> None:
+    raise AssertionError("decomposed")
 
+
+def test_plain_writes_do_not_need_another_graph(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", never)
     layers = nn.Sequential(nn.Linear(4, 4), nn.ReLU(True), nn.Dropout(0.5, True), nn.ReLU(True))
     agree(layers, X)
     agree(Function(lambda x: (x + 1).view(-1).relu_().view(3, 4).mul_(2)), X)
     agree(Function(_known_read_before_and_after), X)
+
+
+@pytest.mark.parametrize("function", WRITES, ids=lambda each: each.__name__)
+def test_writes_to_memory_of_the_graph_do_not_need_another_graph(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", never)
+    agree(Function(function), X)
+
+
+def test_writes_that_change_types_or_shapes_in_place():
+    def changed(x: torch.Tensor) -> torch.Tensor:
+        y = x.half()
+        row = y[0]
+        y.mul_(x)
+        z = x + 1
+        column = z[:, 0]
+        z.unsqueeze_(0)
+        z.add_(1)
+        return row.float() + y.float() + z + column[0]
+
+    agree(Function(changed), X)
 
 
 # --- time ---------------------------------------------------------------------------------------

@@ -92,8 +92,8 @@ def _returns_written(node: fx.Node) -> bool:
 # --- which writes are plain -------------------------------------------------------------------
 
 
-def follows_aliases(graph: fx.Graph, known: Collection[fx.Node] = ()) -> bool:
-    """Whether a graph has writes that are not plain.
+def not_plain(graph: fx.Graph, known: Collection[fx.Node] = ()) -> list[fx.Node]:
+    """The nodes of a graph whose writes are not plain.
 
     Args:
         graph: the graph.
@@ -101,18 +101,33 @@ def follows_aliases(graph: fx.Graph, known: Collection[fx.Node] = ()) -> bool:
     """
     writing = [node for node in graph.nodes if node not in known and any(writes(node))]
     if not writing:
-        return False
+        return []
     order = {node: place for place, node in enumerate(graph.nodes)}
     lies_in = storages(graph)
+    sharing = _by_storage(lies_in)
+    return [
+        node
+        for node in writing
+        if not all(_is_plain(node, each, lies_in, sharing, order) for each in writes(node))
+    ]
+
+
+def sharing_memory(graph: fx.Graph) -> dict[fx.Node, frozenset[fx.Node]]:
+    """By node that lies in one storage, all that lies in it, if nothing of that lies elsewhere."""
+    lies_in = storages(graph)
+    found: dict[fx.Node, frozenset[fx.Node]] = {}
+    for nodes in _by_storage(lies_in).values():
+        if all(len(lies_in[node]) == 1 for node in nodes):
+            found.update(dict.fromkeys(nodes, frozenset(nodes)))
+    return found
+
+
+def _by_storage(lies_in: Mapping[fx.Node, frozenset[int]]) -> dict[int, list[fx.Node]]:
     sharing: dict[int, list[fx.Node]] = {}
     for node, numbers in lies_in.items():
         for number in numbers:
             sharing.setdefault(number, []).append(node)
-    return any(
-        not _is_plain(node, written, lies_in, sharing, order)
-        for node in writing
-        for written in writes(node)
-    )
+    return sharing
 
 
 def _is_plain(

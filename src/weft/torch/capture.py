@@ -2,8 +2,8 @@
 """What a module computes: its ATen graph for one example, by ``torch.export``.
 
 The graph is taken before decomposition, so that batch normalization, attention and LSTMs are
-still whole.  It is made functional (no writes in place) only where the importer would need to
-follow an alias, because that costs as much again as the export.
+still whole.  PyTorch makes it functional (no writes in place) only where inputs or buffers are
+written, because that costs as much again as the export.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
-from weft.torch.aliases import follows_aliases
 from weft.torch.folding import fold, known_nodes, simplify
+from weft.torch.functional import replace_writes
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 
@@ -155,10 +155,11 @@ def _register_caches(module: torch.nn.Module) -> None:
 
 
 def _needs_functions(exported: Any) -> bool:
+    """Whether PyTorch must trace the graph again, to make writes functional."""
     if any(spec.kind != OutputKind.USER_OUTPUT for spec in exported.graph_signature.output_specs):
         return True
     known = known_nodes(exported.graph, _constants(_slots(exported)))
-    return follows_aliases(exported.graph, known)
+    return not replace_writes(exported.graph, known)
 
 
 def _captured(name: str, exported: Any, leaves: Sequence[Any]) -> Captured:
