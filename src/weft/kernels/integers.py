@@ -40,6 +40,19 @@ class IntegerContraction:
     bias: np.ndarray
     whole: Expr
 
+    @property
+    def inside(self) -> Expr:
+        """The activation inside the borders."""
+        value = self.activation
+        while isinstance(value, Select) and value.otherwise == Const(0, _I32):
+            value = value.then
+        return value
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether a channel of the output reads one of the input."""
+        return self.channel.var in free_vars(self.activation)
+
 
 def integer_contraction(task: Task) -> IntegerContraction | Refusal:
     """The contraction of bytes that a task is, or why it is none."""
@@ -65,8 +78,8 @@ def _recognized(task: Task) -> IntegerContraction | Refusal:
         return Refusal("neither factor is constant, or both are")
     outs = {axis.var: axis for axis in task.compute.axes}
     channels = free_vars(weight) & outs.keys()
-    if len(channels) != 1 or channels & free_vars(activation):
-        return Refusal("the weights belong to no output channel of their own")
+    if len(channels) != 1:
+        return Refusal("the weights belong to no output channel")
     channel = outs[next(iter(channels))]
     positions = tuple(axis for axis in task.compute.axes if axis != channel)
     shape = (channel.extent, -1)

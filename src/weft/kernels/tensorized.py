@@ -17,7 +17,6 @@ a sign); the sum of ``shift * w`` is then taken from ``start``.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
@@ -25,12 +24,11 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.folding import foldable, folded, interval
-from weft.kernels.integers import IntegerContraction, constants_of
+from weft.kernels.integer_output import IntegerOutput, fits
+from weft.kernels.integers import IntegerContraction
 from weft.kernels.nest import parallel
-from weft.kernels.requantize import ROUNDING, requantized
 from weft.kernels.writer import for_range, integer, nested, plus, times
-from weft.loops.instruction import Instruction, instruction
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -50,14 +48,10 @@ from weft.loops.schedule import reorder, split, unroll, vectorize
 from weft.loops.simplify import simplify_kernel
 from weft.loops.tensorize import relayout, tensorize, widen
 from weft.loops.walk import (
-    children,
-    free_vars,
-    loads,
     substitute_stmts,
     walk_stmts,
-    with_children,
 )
-from weft.plan.implementation import Folded, Implementation, Operand
+from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
 _STEPS = 4
@@ -94,35 +88,25 @@ class Shape:
         return f"{self.row.name}-{self.tile}x{self.block}"
 
 
-def fits(found: IntegerContraction, row: Instruction) -> int | None:
-    """What is added to activations so that they are of the instruction's type; ``None``: nothing.
-
-    The weights must be of its type as they are.
-    """
-    if [len(each.shape) for each in row.meaning.params][1:] not in ([1, 1], [1, 2]):
+def shift_of(found: IntegerContraction, row: Instruction) -> int | None:
+    """What is added to activations for an instruction, if it can compute the contraction."""
+    sum, *factors = (each.shape for each in row.meaning.params)
+    if list(map(len, factors)) not in ([1, 1], [1, 2]) or found.channel.extent % prod(sum):
         return None
-    sum, lhs, rhs = row.meaning.params
-    if sum.dtype is not _I32 or found.channel.extent % prod(sum.shape):
-        return None
-    low, high = interval(found.activation)
-    first, last = lhs.dtype.limits
-    lowest, highest = rhs.dtype.limits
-    if found.weights.min() < lowest or found.weights.max() > highest:
-        return None
-    shift = 0 if first <= low and high <= last else first - low
-    return shift if high + shift <= last else None
+    return fits(found, row)
 
 
 def generate(found: IntegerContraction, shape: Shape) -> Implementation:
     """The kernel of a contraction."""
     loops = _Loops(found, shape)
     body: list[Stmt] = []
+    params: tuple[Buffer, ...] = ()
     for start, stop, tile in _tiles(found, shape.tile):
-        body += loops.scheduled(loops.naive(start, stop), tile).body
-    params = (*loops.inputs, *loops.packed(), found.task.output)
+        made = loops.scheduled(loops.naive(start, stop), tile)
+        params, body = made.params, [*body, *made.body]
     kernel = simplify_kernel(Kernel(found.task.name, params, tuple(body)))
     kernel = replace(kernel, body=tuple(part for stmt in kernel.body for part in parallel((stmt,))))
-    return Implementation(kernel, (*loops.values, *loops.operands()), shape.name)
+    return Implementation(kernel, loops.output.operands(loops.packed), shape.name)
 
 
 def _tiles(found: IntegerContraction, tile: int) -> Iterator[tuple[int, int, int]]:
@@ -140,57 +124,15 @@ class _Loops:
 
     def __init__(self, found: IntegerContraction, shape: Shape) -> None:
         self.found, self.shape = found, shape
-        task = found.task
         _, self.lhs, self.rhs = shape.row.meaning.params
         shift = fits(found, shape.row)
         assert shift is not None
         self.shift = shift
         depth = found.weights.shape[1]
         self.depth = -(-depth // shape.depth) * shape.depth
-        missing = self.depth - depth
-        weights = np.pad(found.weights.astype(np.int64), ((0, 0), (0, missing)))
-        start = found.bias.astype(np.int64) - shift * weights.sum(1)
-        self.arrays: dict[str, np.ndarray] = {
-            "weights": weights.astype(self.rhs.dtype.numpy),
-            "start": start.astype(np.int32),
-        }
-        self.epilogue = self._epilogue()
-        self.constants = {
-            name: Buffer(name, DType.of(array.dtype), array.shape)
-            for name, array in self.arrays.items()
-        }
-        read = {load.buffer for load in (*loads(found.activation), *loads(self.epilogue))}
-        chosen = [
-            (buffer, Operand(value))
-            for buffer, value in zip(task.inputs, task.values, strict=True)
-            if buffer.name in read
-        ]
-        self.inputs = tuple(buffer for buffer, _ in chosen)
-        self.values = tuple(operand for _, operand in chosen)
-
-    def _epilogue(self) -> Expr:
-        """The definition of an output with its sum in ``acc``; constants of a channel folded."""
-        found, arrays = self.found, constants_of(self.found.task)
-        seen: dict[Expr, str] = {}
-        done: dict[int, Expr] = {}
-
-        def fold(node: Expr) -> Expr:
-            if id(node) not in done:
-                done[id(node)] = visit(node)
-            return done[id(node)]
-
-        def visit(node: Expr) -> Expr:
-            if node == found.whole:
-                return Load("acc", (), _I32)
-            constant = foldable(node, arrays) and any(loads(node))
-            if not constant or not free_vars(node) <= {found.channel.var}:
-                return with_children(node, tuple(map(fold, children(node))))
-            name = seen.setdefault(node, f"factor{len(seen)}")
-            self.arrays[name] = np.ascontiguousarray(folded(node, (found.channel,), arrays))
-            dtype = DType.of(self.arrays[name].dtype)
-            return Load(name, (Var(found.channel.var),), dtype)
-
-        return fold(found.task.compute.value)
+        weights = np.pad(found.weights.astype(np.int64), ((0, 0), (0, self.depth - depth)))
+        self.output = IntegerOutput(found, found.bias.astype(np.int64) - shift * weights.sum(1))
+        self.output.arrays["weights"] = weights.astype(self.rhs.dtype.numpy)
 
     # --- as the definition has it ---------------------------------------------------------------
 
@@ -212,7 +154,7 @@ class _Loops:
                 self.depth,
                 (Store("acc", (), Binary("add", acc, product)),),
             ),
-            self._stored(),
+            self.output.store(),
         )
         local = Local(Buffer("acc", _I32, (), Access.LOCAL), sums)
         outputs = for_range(channel.name, found.channel.extent, (local,))
@@ -225,31 +167,8 @@ class _Loops:
             body = nested(outer, body)
         else:
             body = (for_range("spot", 1, body),)
-        return Kernel(task.name, (*self.inputs, *self.constants.values(), task.output), body)
-
-    def _stored(self) -> Stmt:
-        """The output of a position and a channel."""
-        task = self.found.task
-        index = tuple(Var(axis.var) for axis in task.compute.axes)
-        if instruction(ROUNDING).needs in task.target.features:
-            made = requantized(self.epilogue)
-            if made is not None and self._fits(made.scaled):
-                return made.store(task.output.name, index)
-        return Store(task.output.name, index, self.epilogue)
-
-    def _fits(self, scaled: Expr) -> bool:
-        """Whether a scaled sum is a number far inside of what ``i32`` holds."""
-        match scaled:
-            case Binary("mul", Cast(DType.F32, Load("acc")), Const(value=scale)):
-                most = abs(scale)
-            case Binary("mul", Cast(DType.F32, Load("acc")), Load(name)) if name in self.arrays:
-                most = float(np.abs(self.arrays[name]).max())
-            case _:
-                return False
-        largest = max(map(abs, interval(self.found.activation)))
-        sums = np.abs(self.found.weights.astype(np.int64)).sum(1) * largest
-        total = int((sums + np.abs(self.found.bias.astype(np.int64))).max())
-        return total < 1 << 31 and total * most < 1 << 30
+        params = (*self.output.inputs, *self.output.buffers(), task.output)
+        return Kernel(task.name, params, body)
 
     def _filled(self) -> tuple[Stmt, ...]:
         """Loops that fill the patch; what is left of its last step is zeros."""
@@ -311,6 +230,7 @@ class _Loops:
     def _laid_out(self, kernel: Kernel) -> Kernel:
         """With weights in the order in which they are read."""
         block, lanes, depth = self._cuts
+        packed = self.packed("weights", self.output.arrays["weights"])
 
         def place(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
             c, k = index
@@ -322,33 +242,15 @@ class _Loops:
                 _rest(k, depth),
             )
 
-        return relayout(kernel, "weights", self._packed_weights().shape, place)
+        return relayout(kernel, "weights", packed.shape, place)
 
-    def _packed_weights(self) -> np.ndarray:
+    def packed(self, name: str, array: np.ndarray) -> np.ndarray:
+        """A constant in the order in which it is read."""
+        if name != "weights":
+            return array
         block, lanes, depth = self._cuts
-        cut = self.arrays["weights"].reshape(-1, block, lanes, self.depth // depth, depth)
+        cut = array.reshape(-1, block, lanes, self.depth // depth, depth)
         return np.ascontiguousarray(cut.transpose(0, 3, 1, 2, 4))
-
-    def packed(self) -> tuple[Buffer, ...]:
-        """The constants as parameters."""
-        weights = replace(self.constants["weights"], shape=self._packed_weights().shape)
-        return tuple({**self.constants, "weights": weights}.values())
-
-    def operands(self) -> tuple[Operand, ...]:
-        """What stands for them."""
-        task = self.found.task
-        constant = next(name for name in task.constants)
-        value = task.value_of(constant)
-        arrays = {**self.arrays, "weights": self._packed_weights()}
-        return tuple(
-            Operand(value, Folded(_digest(array), array, task.arrays[constant].shape))
-            for array in arrays.values()
-        )
-
-
-def _digest(array: np.ndarray) -> str:
-    head = f"{array.dtype}{array.shape}".encode()
-    return hashlib.sha256(head + array.tobytes()).hexdigest()
 
 
 def _over(index: Expr, divisor: int) -> Expr:

@@ -11,7 +11,7 @@ from weft.kernels.generator import Generator
 from weft.kernels.integers import IntegerContraction, integer_contraction
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tensorized import Shape, fits, generate
+from weft.kernels.tensorized import Shape, generate, shift_of
 from weft.loops.instruction import instructions
 
 
@@ -20,7 +20,7 @@ def shapes_of(found: IntegerContraction) -> Iterator[Shape]:
     target = found.task.target
     extent = found.positions[-1].extent if found.positions else 1
     for row in instructions().values():
-        if row.needs not in target.features or fits(found, row) is None:
+        if row.needs not in target.features or shift_of(found, row) is None:
             continue
         lanes = prod(row.meaning.params[0].shape)
         for tile, block in ((2, 2), (1, 2), (1, 1)) if lanes == 1 else ((6, 4), (12, 2), (14, 1)):
@@ -35,6 +35,8 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     found = integer_contraction(task)
     if isinstance(found, Refusal):
         return found
+    if found.depthwise:
+        return Refusal("the weights belong to no output channel of their own")
     offered = {shape.name: shape for shape in shapes_of(found)}
     if not offered:
         return Refusal("no instruction of the target takes its types and sizes")

@@ -1,0 +1,154 @@
+"""What kernels of integer contractions share: their constants, and what follows the sum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.kernels.folding import foldable, folded, interval
+from weft.kernels.integers import IntegerContraction, constants_of
+from weft.kernels.requantize import ROUNDING, requantized
+from weft.loops.instruction import Instruction, instruction
+from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
+from weft.loops.walk import children, free_vars, loads, map_expr, with_children
+from weft.plan.implementation import Folded, Operand
+
+ACCUMULATOR = "acc"
+_I32 = DType.I32
+
+
+def fits(found: IntegerContraction, row: Instruction) -> int | None:
+    """What is added to activations so that they are of the instruction's type; ``None``: nothing.
+
+    The weights must be of its type as they are.
+    """
+    sum, lhs, rhs = row.meaning.params
+    if sum.dtype is not _I32:
+        return None
+    low, high = interval(found.activation)
+    first, last = lhs.dtype.limits
+    lowest, highest = rhs.dtype.limits
+    if found.weights.min() < lowest or found.weights.max() > highest:
+        return None
+    shift = 0 if first <= low and high <= last else first - low
+    return shift if high + shift <= last else None
+
+
+def largest_sum(found: IntegerContraction) -> int:
+    """What no sum exceeds in magnitude, its bias included."""
+    largest = max(map(abs, interval(found.activation)))
+    sums = np.abs(found.weights.astype(np.int64)).sum(1) * largest
+    return int((sums + np.abs(found.bias.astype(np.int64))).max())
+
+
+@dataclass
+class IntegerOutput:
+    """The outputs of a contraction as a function of its sums.
+
+    Attributes:
+        found: the contraction.
+        start: what the sums of each channel begin with.
+        sums: their type: ``i32``, or ``f32`` where that holds all of them.
+        value: the definition of an output, with its sum in ``acc[]`` and what constants alone
+            decide by channel read from arrays.
+        arrays: these, with ``start``; kernels add their weights.
+        inputs: buffers that activations and outputs read; values: what stands for them.
+    """
+
+    found: IntegerContraction
+    start: np.ndarray
+    sums: DType = _I32
+
+    def __post_init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {"start": self.start.astype(self.sums.numpy)}
+        self.value = self._value()
+        task = self.found.task
+        read = {load.buffer for load in (*loads(self.found.activation), *loads(self.value))}
+        chosen = [
+            (buffer, Operand(value))
+            for buffer, value in zip(task.inputs, task.values, strict=True)
+            if buffer.name in read
+        ]
+        self.inputs = tuple(buffer for buffer, _ in chosen)
+        self.values = tuple(operand for _, operand in chosen)
+
+    def _value(self) -> Expr:
+        found, constants = self.found, constants_of(self.found.task)
+        sum = Load(ACCUMULATOR, (), self.sums)
+        seen: dict[Expr, str] = {}
+        done: dict[int, Expr] = {}
+
+        def fold(node: Expr) -> Expr:
+            if id(node) not in done:
+                done[id(node)] = visit(node)
+            return done[id(node)]
+
+        def visit(node: Expr) -> Expr:
+            if node == found.whole:
+                return sum if self.sums is _I32 else Cast(_I32, sum)
+            if isinstance(node, Cast) and (node.dtype, node.x) == (self.sums, found.whole):
+                return sum
+            constant = foldable(node, constants) and any(loads(node))
+            if not constant or not free_vars(node) <= {found.channel.var}:
+                return with_children(node, tuple(map(fold, children(node))))
+            name = seen.setdefault(node, f"factor{len(seen)}")
+            self.arrays[name] = np.ascontiguousarray(folded(node, (found.channel,), constants))
+            dtype = DType.of(self.arrays[name].dtype)
+            return Load(name, (Var(found.channel.var),), dtype)
+
+        return fold(found.task.compute.value)
+
+    def store(self, at: tuple[Expr, ...] = ()) -> Stmt:
+        """Stores the output of a position and a channel, whose sum is in ``acc[at]``."""
+        task = self.found.task
+        index = tuple(Var(axis.var) for axis in task.compute.axes)
+
+        def place(node: Expr) -> Expr:
+            is_sum = isinstance(node, Load) and node.buffer == ACCUMULATOR
+            return replace(node, index=at) if is_sum else node
+
+        if instruction(ROUNDING).needs in task.target.features:
+            made = requantized(self.value)
+            if made is not None and self._fits(made.scaled):
+                return replace(made, scaled=map_expr(made.scaled, place)).store(
+                    task.output.name, index
+                )
+        return Store(task.output.name, index, map_expr(self.value, place))
+
+    def _fits(self, scaled: Expr) -> bool:
+        """Whether a scaled sum is a number far inside of what ``i32`` holds."""
+        match scaled:
+            case Binary("mul", Cast(DType.F32, Load("acc")), Const(value=scale)):
+                most = abs(scale)
+            case Binary("mul", Cast(DType.F32, Load("acc")), Load(name)) if name in self.arrays:
+                most = float(np.abs(self.arrays[name]).max())
+            case _:
+                return False
+        total = largest_sum(self.found)
+        return total < 1 << 31 and total * most < 1 << 30
+
+    # --- constants as parameters ----------------------------------------------------------------
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The constants as parameters."""
+        return tuple(
+            Buffer(name, DType.of(array.dtype), array.shape) for name, array in self.arrays.items()
+        )
+
+    def operands(self, packed: Callable[[str, np.ndarray], np.ndarray]) -> tuple[Operand, ...]:
+        """What stands for all parameters but the output, constants as ``packed`` lays them out."""
+        task = self.found.task
+        constant = next(name for name in task.constants)
+        value, shape = task.value_of(constant), task.arrays[constant].shape
+        arrays = [packed(name, array) for name, array in self.arrays.items()]
+        made = (Operand(value, Folded(_digest(each), each, shape)) for each in arrays)
+        return (*self.values, *made)
+
+
+def _digest(array: np.ndarray) -> str:
+    head = f"{array.dtype}{array.shape}".encode()
+    return hashlib.sha256(head + array.tobytes()).hexdigest()
