@@ -22,7 +22,7 @@ from weft.targets.find import features, target
 pytestmark = tiny.needed
 
 BOARD = Path(__file__).parents[2] / "examples" / "cortex-m"
-MOST_INSTRUCTIONS = 12_000_000
+MOST_INSTRUCTIONS = 5_400_000
 """Through float, the model takes 20.3 million."""
 _INSTRUCTIONS_PER_TICK = 40  # of the board's clock of 25 MHz, where one instruction takes 1 ns
 _EMULATOR = (

@@ -20,6 +20,7 @@ from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
+from weft.ops.expr import add, binary, mul
 
 T = TypeVar("T")
 
@@ -60,6 +61,23 @@ class SlidingWindow:
         """Whether outputs are the image's places, one by one."""
         plain = self.tap is None and self.stride == 1 and self.before == 0
         return plain and self.size == self.out.extent
+
+    def reach(self, outs: int, taps: int = 0) -> int:
+        """Places from the first to the last that so many outputs read."""
+        return (outs - 1) * self.stride + ((taps or self.taps) - 1) * self.dilation + 1
+
+    def place(self, out: Expr, tap: Expr) -> Expr:
+        """What an output reads at a tap, counted from the first place of output 0."""
+        return add(mul(out, self.stride), mul(tap, self.dilation))
+
+    def places(self, origin: Expr, outs: int) -> tuple[Expr, Expr]:
+        """Of the places that outputs from ``origin`` on read, the first of the image and the end.
+
+        Places are counted from the first that ``origin`` reads.
+        """
+        first = mul(origin, self.stride)
+        start, end = (binary("sub", each, first) for each in (self.before, self.before + self.size))
+        return binary("max", 0, start), binary("min", self.reach(outs), end)
 
     def inside(self, out: int, tap: int) -> bool:
         """Whether a tap of an output lies on the image."""
@@ -128,15 +146,16 @@ class Contraction:
     @cached_property
     def windows(self) -> tuple[SlidingWindow | None, ...]:
         """For each dimension of the image how outputs move along it, where that is by a window."""
-        if self.image is None or self.reduce is None:
-            return ()
-        name = self.image.buffer
-        buffer = next(each for each in self.task.inputs if each.name == name)
-        taps = {axis.var: axis for axis in self.reduce.axes}
+        return self.windows_of(self.image) if self.image else ()
+
+    def windows_of(self, image: Load) -> tuple[SlidingWindow | None, ...]:
+        """The same for each dimension of an input that the reduction reads."""
+        buffer = next(each for each in self.task.inputs if each.name == image.buffer)
+        taps = {axis.var: axis for axis in self.reduce.axes} if self.reduce else {}
         outs = {axis.var: axis for axis in self.task.compute.axes}
         return tuple(
             _window(part, size, step, taps, outs)
-            for part, size, step in zip(self.image.index, buffer.shape, buffer.steps, strict=True)
+            for part, size, step in zip(image.index, buffer.shape, buffer.steps, strict=True)
         )
 
     def channels(self) -> list[tuple[int, Axis]]:

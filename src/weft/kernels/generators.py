@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.errors import UserError, nearest
 from weft.kernels import (
     attention_choice,
+    depthwise,
     elementwise,
     nest,
     packed,
@@ -38,6 +39,7 @@ GENERATORS: Table[Generator] = Table(
             attention_choice.GENERATOR,
             elementwise.GENERATOR,
             packed.GENERATOR,
+            depthwise.GENERATOR,
             tensorized_choice.GENERATOR,
             tiled_choice.GENERATOR,
             rows.GENERATOR,

@@ -19,6 +19,7 @@ from weft.kernels.alternatives import Alternative, Sums
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
 from weft.kernels.guards import Guard
+from weft.kernels.integers import BYTES
 from weft.kernels.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
@@ -32,8 +33,8 @@ from weft.kernels.tiled import (
     usual_form,
 )
 from weft.kernels.tiling import LaneBlock, blocks_of, is_product
-from weft.loops.nodes import Buffer
-from weft.loops.walk import loads
+from weft.loops.nodes import Buffer, Operation
+from weft.loops.walk import loads, walk
 from weft.targets.target import Target
 
 MOST_TAPS = 64
@@ -51,18 +52,27 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     usual = usual_form(parts)
     if parts.reduce is None:
         return (replace(_alternative(parts, usual, 0.0), name="tiled"),)
-    costs = {form: cycles(parts, form) for form in (usual, *forms(parts))}
+    each = _operations(parts)
+    costs = {form: each * cycles(parts, form) for form in (usual, *forms(parts))}
     # The usual form comes from measurements that the estimate does not know of; next to
     # other algorithms, which are estimated alike, only its multiply-adds count.
     shallow = min(costs.values())
-    costs[usual] = min(shallow, products(parts, usual))
+    costs[usual] = min(shallow, each * products(parts, usual))
     for form in deep_forms(parts):
-        cost = cycles(parts, form)
+        cost = each * cycles(parts, form)
         costs[form] = min(cost, costs[usual] * cost / shallow)
     return tuple(
         _alternative(parts, form, cost)
         for form, cost in sorted(costs.items(), key=lambda pair: pair[1])
     )
+
+
+def _operations(parts: Contraction) -> int:
+    """Instructions for a step of a sum: bytes are widened, and their zero points subtracted."""
+    read = loads(parts.value) if parts.value else ()
+    if parts.value is None or all(load.dtype not in BYTES for load in read):
+        return 1
+    return sum(isinstance(node, Operation) for node in walk(parts.value))
 
 
 def _alternative(parts: Contraction, form: TileForm, cost: float) -> Alternative:
