@@ -1,9 +1,14 @@
 """One runner a signature, within a bound."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
+import weft
+from weft.errors import UserError
 from weft.torch.eager import Times
 from weft.torch.specialise import Runners, Settings, specialise
 
@@ -17,17 +22,26 @@ class Scaled(nn.Module):
         return {"y": torch.relu(self.layer(x) * factor)}
 
 
+def call(runners: Runners, *args: Any, **kwargs: Any) -> Any:
+    """As an optimized module is called."""
+    runner = runners.find(args, kwargs)
+    if runner is None:
+        return runners.module(*args, **kwargs)
+    leaves = pytree.tree_leaves((args, kwargs))
+    return pytree.tree_unflatten(runner.flat(leaves), runner.captured.out_spec)
+
+
 def test_each_signature_is_compiled_once_and_no_more_than_the_bound():
     module = Scaled().eval().requires_grad_(False)
     runners = Runners(module, Settings(signatures=2, measure=False))
     calls = [((torch.randn(3, 6),), {}), ((torch.randn(3, 6),), {"factor": 2.0})]
     for args, kwargs in calls * 2:
-        got, expected = runners.call(args, kwargs), module(*args, **kwargs)
+        got, expected = call(runners, *args, **kwargs), module(*args, **kwargs)
         torch.testing.assert_close(got, expected)
     assert len(runners.known) == 2
     beyond = torch.randn(4, 6)
     with pytest.warns(UserWarning, match="its cache of 2 signatures is full"):
-        torch.testing.assert_close(runners.call((beyond,), {}), module(beyond))
+        torch.testing.assert_close(call(runners, beyond), module(beyond))
     assert runners.find((beyond,), {}) is None
     assert len(runners.known) == 2
 
@@ -36,10 +50,15 @@ def test_in_the_background_the_own_forward_runs_until_a_signature_is_compiled():
     module = Scaled().eval().requires_grad_(False)
     runners = Runners(module, Settings(background=True, measure=False))
     x = torch.randn(5, 6)
-    torch.testing.assert_close(runners.call((x,), {}), module(x))
+    torch.testing.assert_close(call(runners, x), module(x))
     runners.wait()
     assert runners.find((x,), {}) is not None
-    torch.testing.assert_close(runners.call((x,), {}), module(x))
+    torch.testing.assert_close(call(runners, x), module(x))
+
+
+def test_another_precision_is_refused():
+    with pytest.raises(UserError, match="compiled in float32; got precision='bfloat16'"):
+        weft.optimize(nn.Linear(2, 2), precision="bfloat16")
 
 
 # --- never slower ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ then compiled as any other is, for the sizes of each call.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +20,8 @@ from torch import fx
 from torch._dynamo.backends.registry import register_backend
 
 from weft.errors import UserError, nearest
-from weft.torch.specialise import Runners, Settings
+from weft.torch.module import Optimized, optimized
+from weft.torch.specialise import Settings
 
 _NAME = "weft"
 
@@ -73,65 +75,62 @@ class CompiledGraph:
         inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self._static = [place for place, node in enumerate(inputs) if _is_static(node)]
         self._given = [place for place, node in enumerate(inputs) if not _is_static(node)]
-        self._bound: list[BoundGraph] = []
+        self._bound: list[tuple[Sequence[torch.Tensor], Optimized]] = []
         self._full = False
 
     def __call__(self, *args: Any) -> Any:
         """What the graph gives."""
-        if not _can_run(self.graph, args):
+        bound = self._found([args[place] for place in self._static])
+        if bound is None or self._needs_gradients():
             return self.graph(*args)
-        weights = [args[place] for place in self._static]
-        bound = self._found(weights)
-        if bound is None:
-            return self.graph(*args)
-        bound.look()
-        return bound.runners.call(tuple(args[place] for place in self._given), {})
+        return bound(*[args[place] for place in self._given])
 
-    def _found(self, weights: Sequence[torch.Tensor]) -> BoundGraph | None:
+    def _needs_gradients(self) -> bool:
+        """Whether weights that the graph has itself require gradients."""
+        if not torch.is_grad_enabled():
+            return False
+        return any(each.requires_grad for each in self.graph.parameters())
+
+    def _found(self, weights: Sequence[torch.Tensor]) -> Optimized | None:
         """The graph with these weights; modules of one class may share a graph."""
-        for bound in self._bound:
-            if all(map(_is, bound.weights, weights)):
+        for known, bound in self._bound:
+            if all(map(operator.is_, known, weights)):
                 return bound
         limit = self.settings.signatures
         if len(self._bound) < limit:
-            self._bound.append(BoundGraph(self.graph, self._static, weights, self.settings))
-            return self._bound[-1]
+            module = DynamoGraph(self.graph, self._static, weights).eval()
+            self._bound.append((weights, optimized(module, self.settings)))
+            return self._bound[-1][1]
         if not self._full:
             self._full = True
             warnings.warn(f"a graph runs by PyTorch with more than {limit} modules", stacklevel=2)
         return None
 
 
-class BoundGraph(torch.nn.Module):
+class DynamoGraph(torch.nn.Module):
     """A graph of Dynamo's with the weights of one module.
 
     Args:
         graph: the graph.
         places: of the weights among its inputs.
         weights: the weights.
-        settings: how it is compiled.
     """
 
     def __init__(
-        self,
-        graph: fx.GraphModule,
-        places: Sequence[int],
-        weights: Sequence[torch.Tensor],
-        settings: Settings,
+        self, graph: fx.GraphModule, places: Sequence[int], weights: Sequence[torch.Tensor]
     ) -> None:
         super().__init__()
-        self.weights = list(weights)
-        self._graph = [graph]
+        # Not a submodule: its mode is not this module's.
+        self._graph = (graph,)
         names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-        self._held: list[str | None] = [None] * len(names)
+        held: list[str | None] = [None] * len(names)
         for place, weight in zip(places, weights, strict=True):
-            name = self._held[place] = names[place].strip("_")
+            name = held[place] = names[place].strip("_")
             if isinstance(weight, torch.nn.Parameter):
                 self.register_parameter(name, weight)
             else:
                 self.register_buffer(name, weight)
-        self._seen = self._versions()
-        self.runners = Runners(self, settings)
+        self._held = tuple(held)
 
     def forward(self, *given: Any) -> Any:
         """What the graph gives for the inputs that are no weights."""
@@ -143,38 +142,10 @@ class BoundGraph(torch.nn.Module):
             return fx.Interpreter(graph).run(*args)
         return graph(*args)
 
-    def look(self) -> None:
-        """Has weights prepared anew that changed since the last call."""
-        versions = self._versions()
-        if versions != self._seen:
-            self._seen = versions
-            for runner in self.runners.known.values():
-                if runner is not None:
-                    runner.refresh()
-
-    def _versions(self) -> list[tuple[int, int]]:
-        return [(weight.data_ptr(), weight._version) for weight in self.weights]
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
 
 def _is_static(node: fx.Node) -> bool:
     """Whether an input is a parameter or buffer of a module."""
     return "_dynamo_static_input_type" in (node.meta.get("tensor_dict") or {})
-
-
-def _can_run(graph: fx.GraphModule, args: Sequence[Any]) -> bool:
-    """Whether compiled code may run: in inference, in float32, on the processor."""
-    if torch.is_autocast_enabled("cpu"):
-        return False
-    tensors = [each for each in args if isinstance(each, torch.Tensor)]
-    if torch.is_grad_enabled() and any(
-        each.requires_grad for each in (*tensors, *graph.parameters())
-    ):
-        return False
-    return all(each.device.type == "cpu" for each in tensors)
 
 
 if not entry_points(group="torch_dynamo_backends", name=_NAME):

@@ -10,15 +10,18 @@ from math import prod
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from weft import pictures
 from weft.api.net import Net
+from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.kernels.explain import ExplainedLayer, layers_of
 from weft.runtime.timing import microseconds
 from weft.screen import Screen, Shown, several
 from weft.torch.eager import Layout, Times
 from weft.torch.execution import CompiledPart
+from weft.torch.module import Optimized
 from weft.torch.picture import joined_graph
 from weft.torch.regions import Fallback
 from weft.torch.specialise import Runner, Settings, specialise
@@ -147,17 +150,13 @@ def explain(
         tune: measures alternatives.
 
     Raises:
-        UserError: PyTorch cannot export the module.
+        UserError: PyTorch cannot export the module, or there is no example.
     """
     settings = Settings(threads=threads, exact=exact, tune=tune)
-    return explained(module, example, dict(kwargs or {}), settings)
-
-
-def explained(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings
-) -> Explanation:
-    """As ``explain``."""
-    runner = specialise(module, args, kwargs, replace(settings, measure=False))
+    given: tuple[tuple[Any, ...], dict[str, Any]] = example, dict(kwargs or {})
+    if isinstance(module, Optimized):
+        module, settings, given = _optimized(module, *given)
+    runner = specialise(module, *given, replace(settings, measure=False))
     joined, parts = runner.joined, runner.parts
     assert joined is not None
     graph = joined_graph(joined, [part.imported.graph for part in parts])
@@ -167,6 +166,25 @@ def explained(
     runner.measure(leaves)
     name = runner.captured.name
     return Explanation(name, groups, runner.fallbacks, copies, runner.times, runner.own, graph)
+
+
+def _optimized(
+    module: Optimized, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[torch.nn.Module, Settings, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """What an optimized module was made of, and what it was compiled for last."""
+    optimization = module._weft
+    if args or kwargs:
+        return optimization.module, optimization.settings, (args, kwargs)
+    captured = [runner.captured for runner in optimization.runners if runner is not None]
+    if not captured:
+        raise UserError(
+            "an optimized module that was not called yet is explained for an example",
+            got="none",
+            fix="Give weft.explain the arguments of a call.",
+        )
+    leaves = [slot.value for slot in captured[-1].inputs]
+    given = pytree.tree_unflatten(leaves, captured[-1].in_spec)
+    return optimization.module, optimization.settings, given
 
 
 def _copies(runner: Runner, parts: Sequence[CompiledPart]) -> Iterator[CountedCopy]:

@@ -20,7 +20,7 @@ from weft.errors import UserError
 from weft.torch.binding import Binding, callable_of
 from weft.torch.native import MISS, native
 from weft.torch.own import reason_of_call, reason_of_module
-from weft.torch.specialise import Runners, Settings
+from weft.torch.specialise import Runner, Runners, Settings
 from weft.torch.watch import HOOKS, Watch, held
 
 _MOST_CAPTURES = 8
@@ -36,6 +36,7 @@ def optimize(
     tune: bool = False,
     strict: bool = False,
     measure: bool = True,
+    precision: str = "float32",
 ) -> nn.Module:
     """A module whose ``forward`` is compiled code, and which is otherwise the one given.
 
@@ -58,13 +59,21 @@ def optimize(
         tune: measures alternatives.
         strict: refuses what cannot be compiled whole.
         measure: compares with the module's own forward after compiling, and keeps the faster.
+        precision: ``float32``, the only one so far.
 
     Raises:
-        UserError: the module cannot be captured, or ``strict`` refuses.
+        UserError: the module cannot be captured, ``strict`` refuses, or the precision is another.
     """
     if isinstance(module, Optimized):
         module = module._weft.module
-    settings = Settings(threads=threads, exact=exact, tune=tune, strict=strict, measure=measure)
+    settings = Settings(
+        threads=threads,
+        exact=exact,
+        tune=tune,
+        strict=strict,
+        measure=measure,
+        precision=precision,
+    )
     fast = optimized(module, settings)
     if example or kwargs:
         fast._weft.compile(example, dict(kwargs or {}))
@@ -166,6 +175,11 @@ class Optimization:
         self._lock = threading.RLock()
         _live.add(self)
         _watch_optimizers()
+
+    @property
+    def runners(self) -> list[Runner | None]:
+        """What was compiled, in order; ``None`` for what could not be, or is not yet."""
+        return list(self._runners.known.values())
 
     def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compiles the signature of these arguments, unless the module's own forward must run.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.errors import named
+from weft.errors import UserError, above_zero, named
 from weft.options import Options
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot, capture
@@ -46,6 +46,10 @@ class Settings:
             forward.
         measure: compares with PyTorch's own forward after compiling, and keeps the faster.
         background: compiles new signatures in a thread; the module's own forward runs meanwhile.
+        precision: ``float32``, the only one so far.
+
+    Raises:
+        UserError: another precision is asked for.
     """
 
     threads: int | None = None
@@ -55,6 +59,16 @@ class Settings:
     measure: bool = True
     signatures: int = SIGNATURES
     background: bool = False
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.precision != "float32":
+            raise UserError(
+                "modules are compiled in float32",
+                got=f"precision={self.precision!r}",
+                fix="Under torch.autocast a module's own forward runs.",
+            )
+        above_zero("signatures", self.signatures)
 
     def options(self) -> Options:
         """Of building."""
@@ -259,20 +273,12 @@ class Runners:
 
     def key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """The signature of these arguments, with PyTorch's number of threads where that counts."""
-        return signature(args, kwargs)[1], self.settings.threads or torch.get_num_threads()
+        return signature(args, kwargs), self.settings.threads or torch.get_num_threads()
 
     def wait(self) -> None:
         """Returns when all that is being compiled in the background is compiled."""
         while self._building:
             self._building.pop().join()
-
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Calls the module."""
-        leaves = pytree.tree_leaves((args, kwargs))
-        runner = self.find(args, kwargs)
-        if runner is None:
-            return self.module(*args, **kwargs)
-        return pytree.tree_unflatten(runner.flat(leaves), runner.captured.out_spec)
 
     def _found(
         self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -322,10 +328,10 @@ class Runners:
             warnings.warn(f"{name} runs its own forward: {why}", stacklevel=2)
 
 
-def signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Hashable]:
-    """The arguments, flattened, and what decides which compiled code can run the call."""
+def signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """What decides which compiled code can run a call with these arguments."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    return leaves, (spec, *map(_kind, leaves))
+    return spec, *map(_kind, leaves)
 
 
 def _kind(leaf: Any) -> Hashable:
