@@ -91,20 +91,24 @@ def _by_optimize(module: Any, example: Any) -> dict[str, Any]:
 
     args, kwargs = example
     start = time.monotonic()
-    fast = weft.optimize(module, *args, kwargs=kwargs)
+    fast = weft.optimize(module, *args, kwargs=kwargs, measure=False)
     built = round(time.monotonic() - start, 1)
     return {"built": built, **_compared(module, fast, example)}
 
 
 def _by_compile(module: Any, example: Any) -> dict[str, Any]:
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch._dynamo.utils import counters  # noqa: PLC0415 # pyright: ignore
+
+    import weft.torch.dynamo  # noqa: F401, PLC0415 (the backend, where Weft is not installed)
 
     args, kwargs = example
     start = time.monotonic()
-    fast = torch.compile(module, backend="weft")
+    fast = torch.compile(module, backend="weft", options={"measure": False})
     fast(*args, **kwargs)
     built = round(time.monotonic() - start, 1)
-    return {"built": built, **_compared(module, fast, example)}
+    graphs = counters["stats"]["unique_graphs"]
+    return {"built": built, "graphs": graphs, **_compared(module, fast, example)}
 
 
 _WAYS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
@@ -131,10 +135,10 @@ def _compared(module: Any, fast: Any, example: Any) -> dict[str, Any]:
 
 
 def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
-    """The ATen ops that PyTorch computes in a call; views and allocations are none."""
+    """The ATen ops that PyTorch computes in a call; views, allocations and copies are none."""
     from torch.autograd.profiler import profile  # noqa: PLC0415 # pyright: ignore
 
-    free = ("empty", "view", "detach", "alias", "as_strided", "reshape", "expand", "set_", "to")
+    free = "empty view detach alias as_strided reshape expand set_ to contiguous copy_ lift_fresh"
     recorder: Any = profile()
     with recorder:
         run()
@@ -143,7 +147,7 @@ def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
         parent = event.cpu_parent
         whole = parent is None or not parent.name.startswith("aten::")
         name = event.name.removeprefix("aten::")
-        if whole and name != event.name and not name.startswith(free):
+        if whole and name != event.name and not name.startswith(tuple(free.split())):
             found[name] += 1
     return dict(found)
 
