@@ -100,7 +100,7 @@ def _prepared(contestant: str, module: Any, args: tuple[Any, ...]) -> Callable[[
     import weft  # noqa: PLC0415
 
     if contestant == "weft":
-        fast = weft.optimize(module, *args)
+        fast = weft.optimize(module, *args, measure=False)
         return lambda: fast(*args)
     if contestant == "eager":
         return lambda: module(*args)

@@ -17,6 +17,8 @@ from weft.export.package import CLibrary, WeightsPlace
 from weft.options import Options
 from weft.torch.aten.importer import Imported, import_all
 from weft.torch.capture import Captured, capture
+from weft.torch.execution import parameters_of
+from weft.torch.module import Optimized
 from weft.torch.tensors import as_array
 
 
@@ -60,6 +62,8 @@ def deploy(
     options = Options(threads=threads, exact=exact, tune=tune, name=name, target=target)
     if isinstance(model, Net):
         return model.deploy(folder, weights=weights, version=version, options=options)
+    if isinstance(model, Optimized):
+        model = model._weft.module
     args = example if isinstance(example, tuple) else () if example is None else (example,)
     captured = capture(model, args, kwargs)
     imported = import_all(captured)
@@ -69,7 +73,7 @@ def deploy(
     names |= dict(zip(graph.outputs, _output_names(captured, imported), strict=True))
     net = Net(graph).rename(values=_free(names, graph.types))
     slots = {slot.node: slot for slot in captured.inputs}
-    parameters = () if target not in ("", "host") else _parameters(imported)
+    here = target in ("", "host")
     return net.deploy(
         folder,
         weights=weights,
@@ -77,16 +81,8 @@ def deploy(
         options=options,
         model=type(model).__name__,
         inputs=[as_array(slots[node].value.contiguous()) for node in imported.inputs],
-        parameters=parameters,
-    )
-
-
-def _parameters(imported: Imported) -> tuple[str, ...]:
-    """The weights that ``weft.optimize`` prepares at run time: so its code and bits are these."""
-    return tuple(
-        name
-        for name, slot in imported.weights.items()
-        if slot.kind != "constant" and slot.value.is_floating_point()
+        # As for ``weft.optimize``, whose code and bits these then are.
+        parameters=tuple(parameters_of(imported)) if here else (),
     )
 
 

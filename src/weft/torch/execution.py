@@ -20,6 +20,15 @@ from weft.torch.native import MISS, PartTable, native
 from weft.torch.tensors import TORCH_DTYPES, as_array
 
 
+def parameters_of(imported: Imported) -> Mapping[str, Slot]:
+    """The weights that are given at run time, by name: code does not depend on their elements."""
+    return {
+        name: slot
+        for name, slot in imported.weights.items()
+        if slot.kind != "constant" and slot.value.is_floating_point()
+    }
+
+
 class CompiledPart:
     """An imported part of a graph, built for this machine.
 
@@ -37,11 +46,7 @@ class CompiledPart:
     def __init__(self, imported: Imported, options: Options) -> None:
         self.imported = imported
         self.copies = 0
-        self.parameters: Mapping[str, Slot] = {
-            name: slot
-            for name, slot in imported.weights.items()
-            if slot.kind != "constant" and slot.value.is_floating_point()
-        }
+        self.parameters = parameters_of(imported)
         self.options = replace(options, parameters=tuple(self.parameters))
         self.compiled: CompiledNet = Net(imported.graph).compile(options=self.options)
         self._inputs = [
