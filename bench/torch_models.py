@@ -134,14 +134,18 @@ def _compared(module: Any, fast: Any, example: Any) -> dict[str, Any]:
     }
 
 
+_MOVES = tuple(
+    "empty view detach alias as_strided reshape expand set_ to contiguous copy_ lift_fresh "
+    "resolve_ split unsafe_split".split()
+)
+_VIEWS = frozenset("t transpose permute select slice squeeze unsqueeze unbind chunk narrow".split())
+"""Ops that compute nothing: all whose names begin so, and these."""
+
+
 def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
     """The ATen ops that PyTorch computes in a call; views, allocations and copies are none."""
     from torch.autograd.profiler import profile  # noqa: PLC0415 # pyright: ignore
 
-    free = (
-        "empty view detach alias as_strided reshape expand set_ to contiguous copy_ lift_fresh "
-        "resolve_"
-    )
     recorder: Any = profile()
     with recorder:
         run()
@@ -150,7 +154,7 @@ def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
         parent = event.cpu_parent
         whole = parent is None or not parent.name.startswith("aten::")
         name = event.name.removeprefix("aten::")
-        if whole and name != event.name and not name.startswith(tuple(free.split())):
+        if whole and name != event.name and not name.startswith(_MOVES) and name not in _VIEWS:
             found[name] += 1
     return dict(found)
 

@@ -2,8 +2,8 @@
 
     python -m bench.torch_speed                     the networks of SOL's paper, 1 and 2 threads
     python -m bench.torch_speed resnet18 --threads 1
-    python -m bench.torch_speed --prepare           builds everything and times nothing
-    python -m bench.torch_speed --exclusive 'CMD'   times under `CMD ...`, which keeps others away
+    python -m bench.torch_speed --start FOLDER      prepares processes, which then wait
+    python -m bench.torch_speed --time FOLDER       has those time, one after the other
     python -m bench.torch_speed --table             a table of what was measured
 
 Float32, batch 1, inference.  A process for each model and number of threads prepares all
@@ -18,7 +18,7 @@ import copy
 import json
 import math
 import os
-import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -32,7 +32,7 @@ SOL = (
     "squeezenet1_1 squeezenet1_0 shufflenet_v2_x0_5 shufflenet_v2_x1_0 mnasnet0_5 mnasnet1_0 "
     "resnet18 resnet50 densenet121 densenet161 vgg11 vgg16 mlp_8192"
 ).split()
-SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 6.0, 7, 400
+SECONDS, LEAST_ROUNDS, MOST_ROUNDS = 5.0, 7, 400
 """How long the contestants of a model are timed, and in how many turns."""
 CONTESTANTS = ("weft", "eager", "channels-last", "inductor", "inductor frozen", "inductor tuned")
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -75,8 +75,6 @@ def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[st
             notes[each] += f", prepared in {time.monotonic() - start:.0f} s"
             print(f"{name} {threads} {each}: {notes[each]}", file=sys.stderr, flush=True)
         print("ready", flush=True)
-        if not gates:
-            return
         with open(gates[0]) as gate:
             gate.readline()
         times = _timed(ready)
@@ -147,29 +145,35 @@ def processor() -> str:
 # --- the processes ----------------------------------------------------------------------------
 
 
-def measure(
-    name: str, threads: int, contestants: Sequence[str], exclusive: Sequence[str], timed: bool
-) -> dict[str, Any] | None:
-    """Prepares and times the contestants of a model in a process; nothing if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        gates = [str(Path(folder) / word) for word in ("go", "done")] if timed else []
-        for gate in gates:
-            os.mkfifo(gate)
-        command = [sys.executable, "-W", "ignore", "-m", "bench.torch_speed", "--worker"]
-        command += [name, str(threads), ",".join(contestants), *gates]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        try:
-            if process.stdout.readline().strip() != "ready" or not timed:
-                return None
-            script = f"echo go > {gates[0]}; cat {gates[1]}"
-            done = subprocess.run(
-                [*exclusive, "/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True
-            )
-            return json.loads(done.stdout)
-        finally:
-            process.terminate()
-            process.wait()
+def start(name: str, threads: int, contestants: Sequence[str], folder: Path) -> Path:
+    """Prepares the contestants of a model in a process that then waits; where it is told to go."""
+    place = folder / f"{name}-{threads}"
+    place.mkdir(parents=True)
+    gates = [str(place / word) for word in ("go", "done")]
+    for gate in gates:
+        os.mkfifo(gate)
+    command = [sys.executable, "-W", "ignore", "-m", "bench.torch_speed", "--worker"]
+    command += [name, str(threads), ",".join(contestants), *gates]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, stdin=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    if process.stdout.readline().strip() != "ready":
+        shutil.rmtree(place)
+        raise SystemExit(f"{name} cannot be prepared")
+    return place
+
+
+def finish(place: Path) -> None:
+    """Has a process that waits time its contestants; keeps the result."""
+    (place / "go").write_text("go\n")
+    text = (place / "done").read_text()
+    shutil.rmtree(place)
+    with results_file().open("a") as out:
+        out.write(text)
+    record = json.loads(text)
+    rounded = {key: round(each, 3) for key, each in record["milliseconds"].items()}
+    print(record["model"], record["threads"], json.dumps(rounded), flush=True)
 
 
 # --- the table --------------------------------------------------------------------------------
@@ -219,8 +223,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="models of bench.torch_catalog")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--without", nargs="+", default=[], choices=CONTESTANTS)
-    parser.add_argument("--prepare", action="store_true", help="build, and time nothing")
-    parser.add_argument("--exclusive", default="", help="what the timing is run under")
+    parser.add_argument("--start", type=Path, help="prepare processes that wait there")
+    parser.add_argument("--time", type=Path, help="time those that wait there")
     parser.add_argument("--table", action="store_true", help="print the table of results")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -231,18 +235,18 @@ def main() -> None:
     if arguments.table:
         print(table(kept()))
         return
+    results_file().parent.mkdir(parents=True, exist_ok=True)
+    if arguments.time:
+        for place in sorted(arguments.time.iterdir()):
+            finish(place)
+        return
     contestants = [each for each in CONTESTANTS if each not in arguments.without]
-    file = results_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names or SOL:
-        for threads in arguments.threads:
-            found = measure(
-                name, threads, contestants, shlex.split(arguments.exclusive), not arguments.prepare
-            )
-            if found is not None:
-                with file.open("a") as out:
-                    out.write(json.dumps(found) + "\n")
-                print(json.dumps(found["milliseconds"]), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.names or SOL:
+            for threads in arguments.threads:
+                place = start(name, threads, contestants, arguments.start or Path(folder))
+                if not arguments.start:
+                    finish(place)
 
 
 if __name__ == "__main__":

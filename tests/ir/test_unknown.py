@@ -79,6 +79,7 @@ CASES: list[tuple[str, Callable[[Any], Any]]] = [
     ("product", lambda w: np.ones((5, 3)) @ w),
     ("padded", lambda w: np.pad(w, [(0, 0), (1, 2), (0, 1)])),
     ("moved", lambda w: np.moveaxis(w, 0, -1)),
+    ("transposed", lambda w: w.transpose(np.argsort((2, 0, 1)))),
     ("wide", lambda w: np.broadcast_to(w, (7, 2, 3, 4))),
     ("joined", lambda w: np.concatenate([w, np.zeros((2, 1, 4), F32)], axis=1)),
     ("tiled", lambda w: np.tile(w.reshape(-1), 3)),

@@ -150,7 +150,7 @@ class Unknown(np.lib.mixins.NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> Unknown:
         """The dimensions in another order, by default reversed."""
-        given = axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes
+        given = tuple(axes[0] if len(axes) == 1 and not _is_int(axes[0]) else axes)
         order = tuple(int(axis) % self.ndim for axis in given or reversed(range(self.ndim)))
         if order == tuple(range(self.ndim)):
             return self
