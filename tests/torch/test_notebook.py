@@ -13,7 +13,7 @@ def cells() -> list[dict]:
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_the_notebook_runs(capsys):
     names: dict[str, object] = {"__name__": "notebook"}
     for place, cell in enumerate(cells()):
