@@ -22,7 +22,7 @@ from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.fusion import Group, form
-from weft.plan.implementation import Constants, Implementation
+from weft.plan.implementation import Constants, FilterTransform, Implementation
 from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.strides import StridedView
@@ -100,8 +100,10 @@ def arrays_of(made: Implementation, memory: dict[str, np.ndarray]) -> list[np.nd
     for operand in made.operands:
         array = memory[operand.value]
         if operand.packing is not None:
-            assert array.size == prod(operand.packing.shape)
-            array = operand.packing.apply(array)
+            packing = operand.packing
+            inner = packing.packing if isinstance(packing, FilterTransform) else packing
+            assert array.size == prod(inner.shape)
+            array = packing.apply(array)
         found.append(array)
     return found
 

@@ -96,7 +96,7 @@ def test_what_is_chosen_is_generated() -> None:
     assert made.scheme == usual(task)
     transform = made.operands[-1].packing
     assert isinstance(transform, FilterTransform)
-    assert transform.packing.shape == (36, 64, 64)
+    assert len(transform.matrix) == 6
 
 
 # --- the estimates --------------------------------------------------------------------------

@@ -327,6 +327,17 @@ def as_array(array: Unknown) -> np.ndarray:
     return cast(np.ndarray, array)
 
 
+def unshaped(array: np.ndarray) -> np.ndarray:
+    """The same bytes without the reshapes that were recorded last."""
+    found: Any = array
+    while isinstance(found, Unknown):
+        made = found.origin
+        if isinstance(made, str) or made.op != "Reshape":
+            break
+        found = made.operands[0]
+    return cast(np.ndarray, found)
+
+
 def contiguous(array: np.ndarray, dtype: Any = None) -> np.ndarray:
     """``numpy.ascontiguousarray`` for either kind of array."""
     given: Any = array

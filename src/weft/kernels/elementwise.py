@@ -14,9 +14,10 @@ along its own fastest axis, and turned in registers::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
@@ -50,7 +51,8 @@ VECTORS = 4
 """Vectors in one round of a cheap loop."""
 NARROWEST = 4
 """Lanes of the narrowest blocks that are turned in registers."""
-_OUTER, _INNER = "column", "patch"
+_OUTER, _INNER, _SEVERAL = "column", "patch", "spot"
+T = TypeVar("T")
 
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
@@ -102,9 +104,14 @@ def _distinct(value: Expr, parts: Callable[[Expr], Sequence[Expr]]) -> Iterator[
 
 def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
-    body = loops(task)
-    if body is None:
+    if _refusal(task) is not None:
         return None
+    lanes = _lane_count(task)
+    across = _across(task, lanes)
+    joined = _joined(task, lanes) if across is None or across.axis.extent < lanes else None
+    if joined is not None:
+        task, across = joined
+    body = _turning(task, across, lanes) if across else _plain(task, lanes)
     kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), body))
     return Implementation(kernel, tuple(map(Operand, task.values)), "map")
 
@@ -145,10 +152,37 @@ def _stored(task: Task, first: Mapping[str, Expr], width: int) -> Stmt:
 
 @dataclass(frozen=True)
 class _Across:
-    """Operands that lie along another axis than the output: the axis, and their loads."""
+    """Operands that lie along another axis than the output.
+
+    Attributes:
+        axis: that they lie along, or several that they walk as one, taken together.
+        loads: the operands.
+        parts: the axes of the output that it stands for, the fastest first.
+        place: the dimension of the operand that several of them walk.
+    """
 
     axis: Axis
     loads: tuple[Load, ...]
+    parts: tuple[Axis, ...]
+    place: int = 0
+
+    def at(self, position: Expr) -> dict[str, Expr]:
+        """The axes of the output at a position along all of them."""
+        found: dict[str, Expr] = {}
+        size = 1
+        for axis in self.parts:
+            part = _binary("floordiv", position, size) if size > 1 else position
+            size *= axis.extent
+            slowest = axis is self.parts[-1]
+            found[axis.var] = part if slowest else _binary("mod", part, axis.extent)
+        return found
+
+    def read(self, load: Load, at: Mapping[str, Expr], position: Expr) -> Expr:
+        """An operand at a position along all of them."""
+        if len(self.parts) > 1:
+            index = (*load.index[: self.place], position, *load.index[self.place + 1 :])
+            load = replace(load, index=index)
+        return substitute(load, {**at, **self.at(position)})
 
 
 def _across(task: Task, lanes: int) -> _Across | None:
@@ -168,8 +202,59 @@ def _across(task: Task, lanes: int) -> _Across | None:
     wide = min(lanes, NARROWEST)
     for axis in outer:
         if axis.var in found and axis.extent >= wide and last.extent >= wide:
-            return _Across(axis, tuple(found[axis.var]))
+            return _Across(axis, tuple(found[axis.var]), (axis,))
     return None
+
+
+def _joined(task: Task, lanes: int) -> tuple[Task, _Across] | None:
+    """The task with one dimension in place of several that lie in the only operand as one.
+
+    Filters ``[c][3][3]`` lie so: blocks of their elements can be turned where those of one of
+    these axes would be too short.
+    """
+    *outer, last = task.compute.axes
+    loads = list(dict.fromkeys(_unconditional(task.compute.value)))
+    buffers = {buffer.name: buffer for buffer in task.inputs}
+    wide = min(lanes, NARROWEST)
+    if len(loads) != 1 or len(buffers) != 1 or last.extent < wide or task.target.flavour != "gnu":
+        return None
+    (load,) = loads
+    (source,) = task.inputs
+    if load.dtype not in _TURNED or load.dtype.bytes != task.output.dtype.bytes:
+        return None
+    if step_of(load, last.var, source.steps) in (None, 0, 1):
+        return None
+    parts: list[Axis] = []
+    places: list[int] = []
+    size = 1
+    for _ in outer:
+        for place, part in enumerate(load.index):
+            axis = next((each for each in outer if part == Var(each.var)), None)
+            whole = axis is not None and source.shape[place] == axis.extent and axis not in parts
+            if axis is not None and whole and source.steps[place] == size:
+                parts.append(axis)
+                places.append(place)
+                size *= axis.extent
+                break
+    if len(parts) < 2 or size < wide:
+        return None
+    place, rest = places[-1], places[:-1]
+    steps = source.steps
+
+    def joined(values: Sequence[T], one: T) -> tuple[T, ...]:
+        kept = [one if each == place else value for each, value in enumerate(values)]
+        return tuple(value for each, value in enumerate(kept) if each not in rest)
+
+    index: Expr = integer(0)
+    for axis, each in zip(parts, places, strict=True):
+        index = plus(index, times(Var(axis.var), steps[each]))
+    read = replace(load, index=joined(load.index, index))
+    value = map_expr(task.compute.value, lambda node: read if node == load else node)
+    shape, strides = joined(source.shape, size), joined(steps, 1)
+    inputs = (replace(source, shape=shape, strides=strides),)
+    task = replace(task, compute=replace(task.compute, value=value), inputs=inputs)
+    place -= sum(each < place for each in rest)
+    return task, _Across(Axis(_SEVERAL, size), (read,), tuple(parts), place)
 
 
 _TURNED = frozenset({DType.F32, DType.I32, DType.U32})
@@ -220,22 +305,26 @@ def _blocks(task: Task, across: _Across, block: LaneBlock, part: LaneBlock) -> t
     """The loops over blocks of the same shape."""
     last = task.compute.axes[-1]
     first = {
-        across.axis.var: plus(times(Var(_OUTER), part.width), part.start),
         last.var: plus(times(Var(_INNER), block.width), block.start),
     }
+    position = plus(times(Var(_OUTER), part.width), part.start)
     if part.width == 1:
-        body: tuple[Stmt, ...] = (_stored(task, first, block.width),)
+        body: tuple[Stmt, ...] = (_stored(task, {**first, **across.at(position)}, block.width),)
     else:
-        body = _square(task, across, first, block.width)
+        body = _square(task, across, first, position, block.width)
     loops = [
-        Axis(_OUTER, part.count) if axis == across.axis else axis for axis in task.compute.axes[:-1]
+        Axis(_OUTER, part.count) if axis == across.parts[-1] else axis
+        for axis in task.compute.axes[:-1]
+        if axis not in across.parts[:-1]
     ]
     return nested([*loops, Axis(_INNER, block.count)], body, LoopKind.PARALLEL)
 
 
-def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) -> tuple[Stmt, ...]:
+def _square(
+    task: Task, across: _Across, first: Mapping[str, Expr], position: Expr, width: int
+) -> tuple[Stmt, ...]:
     """One square block: read along the operands, turn, write along the output."""
-    lanes, other = task.compute.axes[-1].var, across.axis.var
+    lanes = task.compute.axes[-1].var
     found: list[Stmt] = []
     locals: list[Buffer] = []
     turned: dict[Load, str] = {}
@@ -243,8 +332,8 @@ def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) 
         names = [f"turn{number}_{stage}" for stage in range(width.bit_length())]
         locals += [Buffer(name, load.dtype, (width, width), Access.LOCAL) for name in names]
         for row in range(width):
-            at = {lanes: plus(first[lanes], row), other: plus(first[other], Var(LANE))}
-            value = substitute(load, at)
+            at = {lanes: plus(first[lanes], row)}
+            value = across.read(load, at, plus(position, Var(LANE)))
             found.append(vector(width, Store(names[0], (integer(row), Var(LANE)), value)))
         found += _exchanges(names, load.dtype, width)
         turned[load] = names[-1]
@@ -255,7 +344,7 @@ def _square(task: Task, across: _Across, first: Mapping[str, Expr], width: int) 
             name = turned.get(node) if isinstance(node, Load) else None
             return Load(name, place, dtype_of(node)) if name else node
 
-        at = {lanes: plus(first[lanes], Var(LANE)), other: plus(first[other], row)}
+        at = {lanes: plus(first[lanes], Var(LANE)), **across.at(plus(position, row))}
         value = substitute(map_expr(task.compute.value, held), at)
         point = tuple(at.get(axis.var, Var(axis.var)) for axis in task.compute.axes)
         found.append(vector(width, Store("out", point, value)))

@@ -91,7 +91,9 @@ def prepare(
         },
     )
     task = _simple(_named_apart(_drop_taps(task)))
-    task = _drop_dimensions(_simple(split_axes(task)))
+    while (cut := split_axes(task)) is not task:
+        task = _simple(cut)
+    task = _drop_dimensions(task)
     return _merge_all(task) if merge else task
 
 

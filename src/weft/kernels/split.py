@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 from weft.kernels.task import Task
@@ -38,7 +39,7 @@ def split_axes(task: Task) -> Task:
 
 
 def _divisor(value: Expr, axis: Axis) -> int:
-    """The one number that an axis is divided by, if it divides its extent; else 0."""
+    """The largest number that an axis is divided by, if all others divide it; else 0."""
     found = {
         int(node.rhs.value)
         for node in walk(value)
@@ -47,7 +48,10 @@ def _divisor(value: Expr, axis: Axis) -> int:
         and node.lhs == Var(axis.var)
         and isinstance(node.rhs, Const)
     }
-    divisor = found.pop() if len(found) == 1 else 0
+    # Nested parts, as of a reshape that joins several axes, are cut from the largest on.
+    *inner, divisor = sorted(found) or (0,)
+    if any(large % small for small, large in pairwise((*inner, divisor))):
+        return 0
     return divisor if 1 < divisor < axis.extent and axis.extent % divisor == 0 else 0
 
 

@@ -124,21 +124,13 @@ class _Writer:
         filter = conv.filter
         lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
         matrix = tuple(tuple(float(value) for value in row) for row in self.form.filter)
-        # After the transform: points, then channels, then lanes.
-        packing = Packing(
-            (size * size, conv.channel.extent, filter.shape[lane]),
-            2,
-            (0, 1),
-            group.start,
-            group.count,
-            group.width,
-        )
+        packing = Packing(filter.shape, lane, conv.taps, group.start, group.count, group.width)
         shape = (group.count, size * size, conv.channel.extent, group.width)
         self.params.append(Buffer(name, _F32, shape))
         self.operands.append(
             Operand(
                 conv.parts.task.value_of(filter.name),
-                FilterTransform(filter.shape, (*conv.taps, lane), matrix, packing),
+                FilterTransform(packing, matrix),
             )
         )
         return name

@@ -68,42 +68,43 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class FilterTransform:
-    """A filter transformed for Winograd convolution, then packed.
+    """A filter packed, then transformed for Winograd convolution.
 
-    ``packing`` is given ``[points, channels, lanes]``: every 2-D filter ``w`` becomes the
-    points of ``matrix w matrix^T``, computed in float64.
+    ``packing`` makes ``[blocks, rows, columns, channels, lanes]`` of a filter.  Every window
+    ``w`` of it, rows and columns, then becomes the points of ``matrix w matrix^T``, computed in
+    float64: ``[blocks, points, channels, lanes]``.
 
     Attributes:
-        shape: the filter's dimensions as the kernel sees them.
-        axes: those of the window's rows and columns, of channels and of lanes.
+        packing: of the filter.
         matrix: applied along rows and columns.
-        packing: of the transformed filter.
     """
 
-    shape: tuple[int, ...]
-    axes: tuple[int, int, int, int]
-    matrix: tuple[tuple[float, ...], ...]
     packing: Packing
+    matrix: tuple[tuple[float, ...], ...]
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
-        filters = array.reshape(self.shape).transpose(self.axes)
+        packed = self.packing.apply(array)
         if not is_known(array):
-            return self.packing.apply(self._points(filters))
-        # Channel by channel: what is in between stays in the cache.
-        channels, lanes = filters.shape[2:]
+            return self._points(packed)
+        # Some channels of a block at a time: what is in between stays in the cache.
+        blocks, _, _, channels, lanes = packed.shape
+        made = np.empty((blocks, len(self.matrix) ** 2, channels, lanes), packed.dtype)
         step = max(1, _CACHED // lanes)
-        cut = (filters[:, :, first : first + step] for first in range(0, channels, step))
-        return self.packing.apply(np.concatenate([self._points(each) for each in cut], axis=1))
+        for block in range(blocks):
+            for first in range(0, channels, step):
+                part = packed[block : block + 1, ..., first : first + step, :]
+                made[block, :, first : first + step] = self._points(part)[0]
+        return made
 
-    def _points(self, filters: np.ndarray) -> np.ndarray:
-        """The points of filters ``[rows, columns, channels, lanes]``."""
-        rows, columns, channels, lanes = filters.shape
+    def _points(self, windows: np.ndarray) -> np.ndarray:
+        """The points of ``[blocks, rows, columns, channels, lanes]``."""
+        blocks, rows, columns, channels, lanes = windows.shape
         matrix = np.array(self.matrix)
         # Two matrix products: a sum over four indices takes several times as long.
-        half = matrix @ filters.reshape(rows, -1).astype(np.float64)
-        points = matrix @ half.reshape(len(matrix), columns, channels * lanes)
-        return points.reshape(-1, channels, lanes).astype(filters.dtype)
+        half = matrix @ windows.reshape(blocks, rows, -1).astype(np.float64)
+        points = matrix @ half.reshape(blocks, len(matrix), columns, -1)
+        return points.astype(windows.dtype).reshape(blocks, -1, channels, lanes)
 
 
 @dataclass(frozen=True, slots=True)

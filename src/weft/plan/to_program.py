@@ -16,7 +16,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.printer import show_attributes
 from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
-from weft.ir.unknown import Array, digest, is_known
+from weft.ir.unknown import Array, digest, is_known, unshaped
 from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_stmts, mapper, rename_buffers
@@ -168,6 +168,7 @@ class _Lowering:
 
     def prepare(self, value: str, packed: np.ndarray) -> Address:
         """Where a weight lies that the second program makes."""
+        packed = unshaped(packed)
         key = digest(packed)
         if key not in self.places:
             self.prepared[self.unique(identifier(value))] = packed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -219,6 +220,14 @@ class _Fixed(list[int]):
         self.memory = memory
 
 
+def _taken(spare: list[RunMemory], size: int) -> RunMemory:
+    """Memory of one size, one that is free if there is one; any number of threads may ask."""
+    try:
+        return spare.pop()
+    except IndexError:
+        return RunMemory(max(1, size))
+
+
 class _Arenas(threading.local):
     """Each thread's scratch memory."""
 
@@ -242,6 +251,7 @@ class Library:
         self.built = built
         self._make = make
         self._weights = content(built.weights) if built.weights else None
+        self._spare, self._scratch = list[RunMemory](), list[RunMemory]()
         self._threads: Threads | None = None
         if built.threads > 1:
             self._threads = shared_pool().threads(built.threads)
@@ -290,15 +300,19 @@ class Library:
         first = self.built.preparing
         if first is None or self._prepare is None:
             raise InternalError(f"{self.built.name} has no parameters")
-        made = RunMemory(max(1, first.bytes))
+        made = _taken(self._spare, first.bytes)
         fixed = self._with(made)
+        # Memory of weights that no call runs on any more is written anew: fresh pages are zeroed
+        # by the system, which takes as long as the weights do.
+        weakref.finalize(fixed, self._spare.append, made).atexit = False
         addresses = (ctypes.c_void_p * len(parameters))(
             *(array.ctypes.data for array in parameters)
         )
-        arena = RunMemory(max(1, first.arena_bytes))
+        arena = _taken(self._scratch, first.arena_bytes)
         given = [ctypes.addressof(addresses), arena.address, *fixed]
         self._prepare.argtypes = [ctypes.c_void_p] * len(given)
         code = self._prepare(*given)
+        self._scratch.append(arena)
         if code != 0:
             raise InternalError(f"{first.function} returned {code} ({_FAILURES.get(code)})")
         # One assignment: a call that runs meanwhile keeps the memory that it began with.
