@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
@@ -48,7 +47,8 @@ STORAGE: dict[DType, str] = {**C_TYPES, **dict.fromkeys(HALVES, "uint16_t")}
 @lru_cache(maxsize=1 << 12)
 def identifier(text: str) -> str:
     """A C identifier that resembles the text."""
-    name = re.sub("[^0-9A-Za-z]+", "_", text).strip("_") or "value"
+    words = "".join(c if c.isascii() and c.isalnum() else " " for c in text).split()
+    name = "_".join(words) or "value"
     if name[0].isdigit():
         name = f"v{name}"
     return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name

@@ -22,7 +22,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "convolution": ("convolution", "deformable", "channels_last"),
         "matrix product": ("linear", "attention"),
         "activation": ("activation", "softmax"),
-        "arithmetic": ("arithmetic", "logic"),
+        "arithmetic": ("arithmetic", "special", "logic"),
         "normalization": ("normalization", "response"),
         "pooling": ("pooling", "global_pooling", "regions"),
         "reduction": ("reduction", "along", "selection", "counted", "suppression"),
