@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 
 import weft.torch.dynamo
 from weft.torch.dynamo import CompiledGraph, DynamoGraph
+from weft.torch.execution import CompiledPart
 from weft.torch.specialise import Runner, Settings
 
 OPTIONS = {"measure": False}
@@ -84,6 +85,32 @@ def test_unknown_options_are_refused():
         _compiled(nn.Linear(2, 2), thread=2)(torch.randn(1, 2))
 
 
+def test_tuning_is_asked_for_by_mode_or_option():
+    def options(**asked: Any) -> Any:
+        return weft.torch.dynamo.backend(fx.symbolic_trace(nn.ReLU()), [], **asked).settings
+
+    assert options(mode="max-autotune").tune
+    assert options(mode="max-autotune-no-cudagraphs").tune
+    assert options(options={"tune": True}).tune
+    assert not options(mode="max-autotune", options={"tune": False}).tune
+    assert not options(mode="default").tune
+
+
+def test_a_tuned_graph_is_right(runs, monkeypatch):
+    tuned = []
+    build = CompiledPart.__init__
+
+    def built(part, imported, options):
+        tuned.append(options.tune)
+        build(part, imported, options)
+
+    monkeypatch.setattr(CompiledPart, "__init__", built)
+    module, x = Net().eval(), torch.randn(2, 3, 8, 8)
+    fast = torch.compile(module, backend="weft", mode="max-autotune")
+    torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+    assert tuned == [True]
+
+
 def test_python_control_flow_gives_several_graphs(runs):
     class Branching(nn.Module):
         def __init__(self) -> None:
@@ -146,14 +173,14 @@ def test_weights_are_prepared_when_they_change_and_not_before(runs):
     module, x = Net().eval(), torch.randn(2, 3, 8, 8)
     fast = _compiled(module)
     fast(x)
-    first = runs["refreshed"]
     fast(x)
-    assert runs["refreshed"] == first
+    # Compiling prepares them.
+    assert runs["refreshed"] == 0
     module.head.weight.mul_(2)
     torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
     module.load_state_dict({name: value + 1 for name, value in module.state_dict().items()})
     torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
-    assert runs["refreshed"] == first + 2
+    assert runs["refreshed"] == 2
 
 
 def test_modules_that_share_a_graph_keep_their_weights():

@@ -260,9 +260,10 @@ class Optimization:
 
     def _adopt(self, binding: Binding) -> None:
         """Watches the constants of a new binding, too, and links it."""
-        before = self._watch
-        self._watch = Watch(self.module, self._constants())
-        if not self.settings.background and before is not None and before.same():
+        before, now = self._watch, self._new_watch()
+        self._watch = now
+        known = before is not None and before.holds() and not before.changed(now)
+        if known and not self.settings.background:
             # What compiling has loaded is what there still is.
             binding.ready(self._prepared)
         self._link()
@@ -272,14 +273,25 @@ class Optimization:
         watch = self._watch
         if watch is not None and not self._stale and watch.same():
             return
-        if watch is not None:
-            if not watch.holds() or self._baked() & watch.changed():
-                self._forget()
-            self._withdraw()
-        self._stale = False
         # First: what changes while the weights are prepared is a change.
-        self._watch = Watch(self.module, self._constants())
+        now = self._new_watch()
+        if watch is not None:
+            changed = watch.changed(now)
+            if not watch.holds() or self._baked() & changed:
+                self._forget()
+                now = self._new_watch()
+            if changed or self._stale:
+                self._withdraw()
+        self._stale = False
+        self._watch = now
         self._link()
+
+    def _new_watch(self) -> Watch:
+        """The module as it is now; states are read where they are, so that they may change."""
+        runners = [each.runner for each in self._bindings.values()]
+        states = {name for each in runners for name in each.states()}
+        used = {name for each in runners for name in each.prepared()} | self._baked()
+        return Watch(self.module, self._constants(), states - used)
 
     def _withdraw(self) -> None:
         """No weights are prepared."""

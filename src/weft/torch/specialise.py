@@ -174,7 +174,17 @@ class Runner:
 
     def baked(self) -> list[Slot]:
         """The weights whose elements the code depends on."""
-        return [slot for part in self.parts for slot in part.baked]
+        if self.joined is None:
+            return []
+        return [*self.captured.baked, *(slot for part in self.parts for slot in part.baked)]
+
+    def prepared(self) -> set[str]:
+        """The names of the weights that ``refresh`` prepares."""
+        return {slot.name for part in self.parts for slot in part.parameters.values()}
+
+    def states(self) -> set[str]:
+        """The names of the buffers that calls change; code reads them as they are."""
+        return {slot.name for slot in self.captured.slots.values() if slot.kind == "state"}
 
     def _held(self, slot: Slot) -> Any:
         if slot.kind == "constant":

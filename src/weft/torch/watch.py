@@ -16,7 +16,7 @@ that are attributes are not looked into.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,8 +133,9 @@ def version(tensor: torch.Tensor) -> int:
 def _record(tensor: torch.Tensor) -> tuple[Any, ...]:
     """All that shows that a tensor is another or was written."""
     start = tensor.data_ptr()
-    size = min(4, tensor.element_size()) if start and tensor.numel() else 0
-    samples = tuple(ctypes.string_at(start + at, size) for at in places(tensor) if size)
+    sampled = places(tensor) if start and tensor.numel() else ()
+    size = min(4, tensor.element_size())
+    samples = tuple(ctypes.string_at(start + at, size) for at in sampled)
     return id(tensor), tensor._cdata, start, version(tensor), samples
 
 
@@ -144,12 +145,18 @@ class Watch:
     Args:
         module: the module.
         constants: tensors besides parameters and buffers.
+        free: names of buffers that may be written and replaced.
     """
 
-    def __init__(self, module: nn.Module, constants: Sequence[torch.Tensor] = ()) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        constants: Sequence[torch.Tensor] = (),
+        free: Collection[str] = (),
+    ) -> None:
         self.module = module
         self._structure = Structure(module)
-        self._tensors = dict(held(module))
+        self._tensors = {name: each for name, each in held(module) if name not in free}
         self._tensors.update((f"constant {n}", each) for n, each in enumerate(constants))
         self._records = {name: _record(each) for name, each in self._tensors.items()}
         self.table: WatchTable | None = None
@@ -169,10 +176,14 @@ class Watch:
         """Whether the code is still right, if perhaps for other weights."""
         return self._structure.holds(self.module)
 
-    def changed(self) -> set[str]:
-        """The names of the weights that are others or were written."""
-        now = {**self._tensors, **dict(held(self.module))}
-        return {name for name, known in self._records.items() if _record(now[name]) != known}
+    def changed(self, later: Watch | None = None) -> set[str]:
+        """The names of the weights that are others or were written, until now or a later watch."""
+        if later is not None:
+            now = later._records
+        else:
+            tensors = {**self._tensors, **dict(held(self.module))}
+            now = {name: _record(tensors[name]) for name in self._records}
+        return {name for name, known in self._records.items() if now.get(name) != known}
 
     # --- for C ------------------------------------------------------------------------------
 

@@ -164,7 +164,10 @@ class _Import:
                 "value": array.flat[0].item(),
                 "dtype": DType.of(array.dtype),
             }
-            return self.emit("ConstantOfShape", **filled)
+            made = self.emit("ConstantOfShape", **filled)
+            # The code depends on its elements.
+            self.weights[made.name] = slot
+            return made
         name = self.builder.constant(array, slot.name)
         self.weights[name] = slot
         if slot.kind == "constant" or not slot.value.is_floating_point():
