@@ -9,6 +9,8 @@ from torch.utils import _pytree as pytree
 
 import weft
 from weft.errors import UserError
+from weft.runtime.cache import Cache
+from weft.runtime.record import made_for
 from weft.torch.eager import Times
 from weft.torch.specialise import Runners, Settings, specialise
 
@@ -137,3 +139,30 @@ def test_what_runs_change_is_not_measured():
     torch.testing.assert_close(runner.flat([torch.ones(3)]), [torch.full((3,), 2.0)])
     module.calls = torch.full((), 5.0)
     torch.testing.assert_close(runner.flat([torch.ones(3)]), [torch.full((3,), 6.0)])
+
+
+def test_times_are_remembered_by_architecture_shape_and_threads(monkeypatch, tmp_path):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    found: list[Times] = []
+
+    def least(_: object) -> dict[str, float]:
+        found.append(Times(float(len(found) + 1), 9.0))
+        return {"weft": found[-1].weft, "contiguous": 9.0}
+
+    monkeypatch.setattr("weft.torch.eager._least", least)
+    x = torch.randn(1, 3, 8, 8)
+    assert specialise(Image().eval(), (x,)).times == Times(1.0, 9.0)
+    assert specialise(Image().eval(), (x + 1,)).times == Times(1.0, 9.0)
+    last: Any = Image().eval()
+    last.to(memory_format=torch.channels_last)
+    assert specialise(last, (x,)).times == Times(2.0, 9.0)
+    assert specialise(Image().eval(), (torch.randn(1, 3, 9, 8),)).times == Times(3.0, 9.0)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert specialise(Image().eval(), (x,)).times == Times(4.0, 9.0)
+    finally:
+        torch.set_num_threads(threads)
+    (entry, *_) = [each for each in Cache().entries() if each.path.suffix == ".time"]
+    assert [each.model for each in made_for(Cache())[entry.path.name]] == ["Image"]
+    assert len(found) == 4

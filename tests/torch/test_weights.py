@@ -11,6 +11,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 import weft
 from tests.torch.small import OWN, Small, agrees, small
+from weft.runtime.library import Library
 from weft.torch import native as native_call
 from weft.torch.native import Native, calibration
 from weft.torch.native.calibration import Offsets
@@ -281,3 +282,23 @@ def test_a_copy_is_not_touched_by_its_original():
         module.head.weight.mul_(2)
         torch.testing.assert_close(twin(x), expected)
     agrees(module, fast, x)
+
+
+def test_weights_are_prepared_once(monkeypatch):
+    prepared: list[object] = []
+    load = Library.load
+
+    def counted(library: Library, parameters: Any) -> None:
+        prepared.append(library)
+        load(library, parameters)
+
+    monkeypatch.setattr(Library, "load", counted)
+    module, fast, x = small()
+    agrees(module, fast, x)
+    assert len(prepared) == 1
+    module.conv.stride = (1, 1)  # equal, but another: nothing has to be prepared for it
+    agrees(module, fast, x)
+    assert len(prepared) == 1
+    module.conv.weight.data.mul_(2)
+    agrees(module, fast, x)
+    assert len(prepared) == 2

@@ -302,7 +302,9 @@ class Net(Shown):
     def bound_later(self, batch: int) -> Net:
         """``bound``, but without reading the graph now."""
         if isinstance(self.origin, Graph):
-            return self.bound(batch)
+            known = batch == 1 and all(type.is_static for type in self.graph.types.values())
+            # A start from the cache does not import what binds sizes.
+            return self if known else self.bound(batch)
         identity = digest([self.origin.identity, str(batch)])
         return Net(Source(identity, lambda: self.bound(batch).graph), None, self.states)
 

@@ -17,7 +17,13 @@ from weft.plan.report import size
 from weft.runtime.cache import Cache, CacheEntry
 from weft.runtime.record import MadeFor, made_for
 
-_KINDS = {".so": "library", ".bin": "weights", ".net": "record", ".file": "checked file"}
+_KINDS = {
+    ".so": "library",
+    ".bin": "weights",
+    ".net": "record",
+    ".file": "checked file",
+    ".time": "times",
+}
 # Libraries that serve all networks, by how their names begin.
 _SHARED = {"weft-pool": "pool of threads", "timing": "timing loop", "limits": "machine limits"}
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from weft.errors import UserError
 from weft.runtime.seal import seal, unsealed
 
-_SUFFIXES = (".so", ".bin", ".net", ".file")
+_SUFFIXES = (".so", ".bin", ".net", ".file", ".time")
 # Unfinished files of processes that died are removed after this.
 _ABANDONED_SECONDS = 24 * 3600
 

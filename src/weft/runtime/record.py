@@ -21,6 +21,8 @@ from weft.runtime.seal import unsealed
 BUILT = ".net"
 KNOWN = ".file"
 """Notes that the network of a file was built, and so is sound."""
+TIMED = ".time"
+"""What was measured of a network that was built."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
     """What entries of the cache were made for, by file names; several networks may share one."""
     found: dict[str, list[MadeFor]] = {}
     for entry in cache.entries():
-        content = unsealed(entry.path) if entry.path.suffix in (BUILT, KNOWN) else None
+        content = unsealed(entry.path) if entry.path.suffix in (BUILT, KNOWN, TIMED) else None
         if content is None:
             continue
         data = json.loads(bytes(content))

@@ -1,12 +1,16 @@
 # pyright: basic
-"""PyTorch's own forward of a module, in both layouts, and its time beside compiled code's."""
+"""PyTorch's own forward of a module, in both layouts, and its time beside compiled code's.
+
+Times are remembered in the cache, for the architecture, the compiled code, PyTorch with its number
+of threads, and the processor: checkpoints of one architecture are measured once on a machine.
+"""
 
 from __future__ import annotations
 
 import copy
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import ceil
 from typing import Any, Literal, TypeAlias
@@ -14,6 +18,9 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch.utils import _pytree as pytree
 
+from weft.runtime.cache import Cache, digest, processor
+from weft.runtime.identity import digest_self
+from weft.runtime.record import TIMED, MadeFor, read_record, write_record
 from weft.torch.capture import Captured
 
 Layout: TypeAlias = Literal["contiguous", "channels-last"]
@@ -87,20 +94,28 @@ def times(
     captured: Captured,
     compiled: Callable[[], object],
     leaves: Sequence[Any],
+    code: Sequence[str],
 ) -> Times | None:
     """Measures PyTorch and compiled code on the same arguments, for about a second at most.
+
+    What was measured before, by this process or another one, is not measured again.
 
     Args:
         module: the module.
         captured: its graph.
         compiled: runs it on these arguments.
         leaves: the arguments, flattened.
+        code: the compiled parts: names that stand for their content, and their threads.
 
     Returns:
         The times; ``None`` where runs change the module or its arguments.
     """
     if any(result.target is not None for result in captured.results):
         return None
+    name = _name(module, captured, leaves, code)
+    known = read_record(Cache(), name)
+    if known is not None:
+        return Times(**known["times"])
     contiguous = own_forward(module, captured, "contiguous")
     runs = {"weft": compiled, "contiguous": partial(contiguous, leaves)}
     if _has_layouts(captured, leaves):
@@ -112,7 +127,29 @@ def times(
             other = own_forward(converted, captured, "contiguous")
             runs["channels_last"] = partial(other, given)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        return Times(**_least(runs))
+        found = Times(**_least(runs))
+    made_for = MadeFor(captured.name, "comparison with PyTorch")
+    record = {"name": captured.name, "made_for": asdict(made_for), "times": asdict(found)}
+    write_record(Cache(), name, record)
+    return found
+
+
+def _name(
+    module: torch.nn.Module, captured: Captured, leaves: Sequence[Any], code: Sequence[str]
+) -> str:
+    """The record of the times: all but the elements of weights and arguments decides them."""
+    kind = type(module)
+    about = [kind.__module__, kind.__qualname__, str(captured.graph), *code, *map(_lies, leaves)]
+    about += [slot.name + _lies(slot.value) for slot in captured.weights]
+    about += [torch.__config__.show(), torch.__config__.parallel_info()]
+    return digest(["eager", *about, digest_self(), processor()]) + TIMED
+
+
+def _lies(leaf: Any) -> str:
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf)
+    strides = leaf.stride() if leaf.layout == torch.strided else ""
+    return f"{leaf.dtype} {leaf.layout} {tuple(leaf.shape)} {strides}"
 
 
 def _least(runs: dict[str, Callable[[], object]]) -> dict[str, float]:

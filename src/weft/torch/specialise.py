@@ -159,7 +159,9 @@ class Runner:
         given = [leaves[place] for place in self.reads]
         if self.part is not None and self.part.takes(given):
             run = self.part.timed(given)
-        self.times = times(self.module, self.captured, run, leaves)
+        built = (part.compiled.library.built for part in self.parts)
+        code = [f"{each.library.name} {each.threads}" for each in built]
+        self.times = times(self.module, self.captured, run, leaves, code)
         if self.times is None or self.times.kept is None:
             return
         self.own = self.times.kept

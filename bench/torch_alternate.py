@@ -1,0 +1,74 @@
+"""Whether compiled code and PyTorch's OpenMP threads disturb each other when they alternate.
+
+    python -m bench.torch_alternate                  2 threads each
+    python -m bench.torch_alternate --threads 4
+
+A step is a call of an optimized ResNet-18 and then some of PyTorch's own ops: two convolutions
+and two matrix products.  Each is timed in a loop of its own, and both are timed in turns; these
+three loops alternate.  Printed are medians in milliseconds and the step over the sum of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+import weft
+from bench.zoo import vision
+
+_CALLS = 15
+_ROUNDS = 12
+
+
+def alternated(threads: int, rounds: int) -> dict[str, float]:
+    """Median milliseconds of both alone and of the step.
+
+    Args:
+        threads: of PyTorch and of compiled code.
+        rounds: how often the loops of each take turns.
+    """
+    torch.set_num_threads(threads)
+    x = torch.randn(1, 3, 224, 224)
+    fast: Any = weft.optimize(vision.resnet18(weights=None).eval(), x, measure=False)
+    image, filters = torch.randn(1, 64, 56, 56), torch.randn(64, 64, 3, 3)
+    matrix = torch.randn(512, 512)
+
+    def own() -> object:
+        inner = functional.conv2d(image, filters, padding=1)
+        return functional.conv2d(inner, filters, padding=1), matrix @ matrix @ matrix
+
+    def step() -> object:
+        return fast(x), own()
+
+    runs: dict[str, Callable[[], object]] = {"weft": lambda: fast(x), "own": own, "step": step}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            run()
+            for _ in range(_CALLS):
+                start = time.perf_counter()
+                run()
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    arguments = parser.parse_args()
+    with torch.no_grad():
+        found = alternated(arguments.threads, arguments.rounds)
+    over = found["step"] / (found["weft"] + found["own"])
+    told = ", ".join(f"{name} {each:.2f} ms" for name, each in found.items())
+    print(f"{arguments.threads} threads: {told}; the step takes {over:.2f} times the sum of both")
+
+
+if __name__ == "__main__":
+    main()
