@@ -16,7 +16,7 @@ from weft.torch.dynamo import CompiledGraph, DynamoGraph
 from weft.torch.execution import CompiledPart
 from weft.torch.specialise import Runner, Settings
 
-OPTIONS = {"measure": False}
+OPTIONS: dict[str, Any] = {"measure": False}
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +142,24 @@ def test_dynamic_sizes_are_compiled_one_by_one_within_the_bound(runs):
         fast(x := torch.randn(4, 3, 8, 8))
     torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
     assert runs["own"] == 2
+
+
+def test_numbers_that_dynamo_passes_as_tensors_are_constants(runs):
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.scale = Net(), 0.5
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.net(x) * self.scale
+
+    module = Scaled().eval()
+    fast = torch.compile(module, backend="weft", dynamic=True, options=OPTIONS)
+    for size, scale in ((8, 0.5), (9, 0.5), (8, 1.75)):
+        module.scale = scale
+        x = torch.randn(2, 3, size, size)
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+    assert runs["own"] == 0
 
 
 def test_gradients_are_those_of_pytorch(runs):

@@ -73,6 +73,8 @@ class CompiledGraph:
         self.graph = graph
         self.settings = settings
         inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._numbers = [place for place, node in enumerate(inputs) if _is_number(node)]
+        _take_numbers(graph, [inputs[place] for place in self._numbers])
         self._static = [place for place, node in enumerate(inputs) if _is_static(node)]
         self._given = [place for place, node in enumerate(inputs) if not _is_static(node)]
         self._bound: list[tuple[Sequence[torch.Tensor], Optimized]] = []
@@ -80,6 +82,11 @@ class CompiledGraph:
 
     def __call__(self, *args: Any) -> Any:
         """What the graph gives."""
+        if self._numbers:
+            given = list(args)
+            for place in self._numbers:
+                given[place] = args[place].item()
+            args = tuple(given)
         bound = self._found([args[place] for place in self._static])
         if bound is None or self._needs_gradients():
             return self.graph(*args)
@@ -141,6 +148,22 @@ class DynamoGraph(torch.nn.Module):
             # Node by node, so that what is traced has the module's path and the source's line.
             return fx.Interpreter(graph).run(*args)
         return graph(*args)
+
+
+def _is_number(node: fx.Node) -> bool:
+    """Whether an input is a number of Python's that Dynamo passes as a tensor of float64."""
+    passed = getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+    return passed and all((each.op, each.target) == ("call_method", "item") for each in node.users)
+
+
+def _take_numbers(graph: fx.GraphModule, inputs: Sequence[fx.Node]) -> None:
+    """Makes a graph take numbers themselves: they are constants of what is compiled."""
+    for node in inputs:
+        for read in list(node.users):
+            read.replace_all_uses_with(node)
+            graph.graph.erase_node(read)
+    if inputs:
+        graph.recompile()
 
 
 def _is_static(node: fx.Node) -> bool:
