@@ -1,8 +1,9 @@
 # pyright: basic
 """PyTorch's own forward of a module, in both layouts, and its time beside compiled code's.
 
-Times are remembered in the cache, for the architecture, the compiled code, PyTorch with its number
-of threads, and the processor: checkpoints of one architecture are measured once on a machine.
+Where compiled code wins, times are remembered in the cache, for the architecture, the compiled
+code, PyTorch with its number of threads, and the processor: checkpoints of one architecture are
+measured once on a machine.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def times(
 ) -> Times | None:
     """Measures PyTorch and compiled code on the same arguments, for about a second at most.
 
-    What was measured before, by this process or another one, is not measured again.
+    Where compiled code won before, in this process or another one, it is not measured again.
 
     Args:
         module: the module.
@@ -128,9 +129,12 @@ def times(
             runs["channels_last"] = partial(other, given)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         found = Times(**_least(runs))
-    made_for = MadeFor(captured.name, "comparison with PyTorch")
-    record = {"name": captured.name, "made_for": asdict(made_for), "times": asdict(found)}
-    write_record(Cache(), name, record)
+    # Compiled code that loses may have been disturbed by other programs: the next process looks
+    # again.
+    if found.kept is None:
+        made_for = MadeFor(captured.name, "comparison with PyTorch")
+        record = {"name": captured.name, "made_for": asdict(made_for), "times": asdict(found)}
+        write_record(Cache(), name, record)
     return found
 
 
