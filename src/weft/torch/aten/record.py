@@ -104,7 +104,7 @@ class Emit:
         """The type of the only or first tensor that the node gives."""
         found = self.results[0] if self.results else None
         if found is None:
-            raise self.refuse("it gives no tensor")
+            self.refuse("it gives no tensor")
         return found
 
     @property
