@@ -134,9 +134,9 @@ class Options:
             flavour_named(self.flavour)
         if self.weights not in ("arrays", "blob"):
             raise UserError("weights must be arrays or blob", got=repr(self.weights))
-        if isinstance(self.parameters, str):
-            names = (self.parameters,) if self.parameters else ()
-            object.__setattr__(self, "parameters", names)
+        names = self.parameters
+        names = tuple(names) if not isinstance(names, str) else (names,) if names else ()
+        object.__setattr__(self, "parameters", names)
         if self.weights == "blob" and self.parameters:
             fix = "Leave weights out: what is constant besides is written as arrays."
             raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
@@ -189,7 +189,8 @@ class Options:
             value = getattr(self, name)
             given = value.name if isinstance(value, Target) else value
             if name == "parameters" and planned and given == ("runtime",):
-                given = planned  # Which those are is known where the network is.
+                own[name] = value  # Which those are is known where the network is.
+                continue
             if value != getattr(_NOTHING, name) and given != planned:
                 raise UserError(
                     f"{name} is fixed by the given plan",

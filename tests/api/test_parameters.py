@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +173,24 @@ def test_values_of_parameters_cannot_reach_a_plan() -> None:
     assert str(net.plan("host", parameters="runtime", plan=str(plan))) == str(plan)
 
 
+def test_runtime_beside_a_plan_with_other_parameters_is_refused() -> None:
+    net = network(1)
+    names = list(net.graph.constants)
+    plan = str(net.plan(parameters=names[:-2]))
+    told = (
+        f'parameters is fixed by the given plan; got "runtime" beside a plan in which '
+        f"{names[-2]}, {names[-1]} differ. Leave it out, or plan again with it."
+    )
+    for use in (net.plan, net.source, net.compile):
+        with pytest.raises(UserError) as caught:
+            use(plan=plan, parameters="runtime")
+        assert str(caught.value) == told
+    made = net.compile(plan=plan, parameters=names[:-2])
+    np.testing.assert_allclose(made(IMAGE), net.compile()(IMAGE), rtol=1e-4, atol=1e-5)
+    assert made.library.built.preparing is not None
+    assert {port.name for port in made.library.built.preparing.parameters} <= set(names[:-2])
+
+
 def test_rules_that_look_at_values_are_refused_with_the_parameter() -> None:
     net = Making()
     scale = net.builder.constant(np.ones((1, 4, 1, 1), np.float32), "scale")
@@ -200,6 +220,26 @@ def test_calls_that_run_meanwhile_see_old_or_new_weights() -> None:
     caller.join()
     assert found
     assert set(found) <= set(allowed)
+
+
+def test_of_replaced_weights_the_memory_of_one_is_kept() -> None:
+    one, two = network(1), network(2)
+    made = one.compile(threads=1, parameters="runtime")
+    in_use = []
+    for _ in range(4):
+        in_use.append(made.library.binding()[1])
+        made.load(weights(two))
+    kept = [weakref.ref(fixed.memory) for fixed in in_use]
+    assert len({each() for each in kept}) == 4
+    in_use.clear()
+    gc.collect()
+    (spare,) = [each for each in kept if each() is not None]
+    for net in (one, two):
+        before = made.library.binding()[1].memory
+        made.load(weights(net))
+        assert spare() is made.library.binding()[1].memory
+        spare = weakref.ref(before)
+        np.testing.assert_array_equal(made(IMAGE), net.compile(threads=1)(IMAGE))
 
 
 @pytest.mark.parametrize("flavour", ["c89", "c99"])

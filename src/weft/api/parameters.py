@@ -60,6 +60,23 @@ def parameter_names(graph: Graph, wanted: Parameters) -> tuple[str, ...]:
     return tuple(name for name in graph.constants if name in found)
 
 
+def agree_with_plan(graph: Graph, wanted: Parameters, planned: Sequence[str]) -> None:
+    """Refuses ``runtime`` beside a plan with other parameters.
+
+    Raises:
+        UserError: the plan's are not all that ``runtime`` stands for, or others.
+    """
+    names = parameter_names(graph, wanted) if wanted else planned
+    differing = [name for name in (*names, *planned) if (name in names) != (name in planned)]
+    if differing:
+        told = ", ".join(differing[:3]) + (", ..." if differing[3:] else "")
+        raise UserError(
+            "parameters is fixed by the given plan",
+            got=f'"{RUNTIME}" beside a plan in which {told} differ',
+            fix="Leave it out, or plan again with it.",
+        )
+
+
 def parametric(graph: Graph, wanted: Parameters) -> Graph:
     """The graph without the elements of its parameters, so that nothing can depend on them."""
     names = parameter_names(graph, wanted)

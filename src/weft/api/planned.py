@@ -19,7 +19,7 @@ from weft.api.network import (
     free_inputs,
     reference,
 )
-from weft.api.parameters import parameter_names, without_values
+from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
@@ -85,6 +85,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         text = text_of(options.plan)
         machine = options.target if isinstance(options.target, Target) else None
         options.of_plan(text)
+        agree_with_plan(net.graph, options.parameters, text.constraints.parameters)
         return plan_from(net, text, machine)
     machine = options.machine(target)
     threads, exact, plain = options.threads or 1, options.exact, options.plain

@@ -220,12 +220,29 @@ class _Fixed(list[int]):
         self.memory = memory
 
 
-def _taken(spare: list[RunMemory], size: int) -> RunMemory:
-    """Memory of one size, one that is free if there is one; any number of threads may ask."""
-    try:
-        return spare.pop()
-    except IndexError:
-        return RunMemory(max(1, size))
+class _Spare:
+    """Memory of one size that is used again; any number of threads may ask for it.
+
+    Fresh pages are zeroed by the system, which takes as long as preparing weights does.  At most
+    one is kept, and the system may take its pages where memory is short.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = max(1, size)
+        self._kept: list[RunMemory] = []
+
+    def take(self) -> RunMemory:
+        """Memory with any content."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return RunMemory(self._size)
+
+    def give_back(self, memory: RunMemory) -> None:
+        """Takes memory that nobody uses any more."""
+        memory.release()
+        self._kept.append(memory)
+        del self._kept[1:]
 
 
 class _Arenas(threading.local):
@@ -251,7 +268,9 @@ class Library:
         self.built = built
         self._make = make
         self._weights = content(built.weights) if built.weights else None
-        self._spare, self._scratch = list[RunMemory](), list[RunMemory]()
+        first = built.preparing
+        self._spare = _Spare(first.bytes if first else 0)
+        self._scratch = _Spare(first.arena_bytes if first else 0)
         self._threads: Threads | None = None
         if built.threads > 1:
             self._threads = shared_pool().threads(built.threads)
@@ -300,19 +319,18 @@ class Library:
         first = self.built.preparing
         if first is None or self._prepare is None:
             raise InternalError(f"{self.built.name} has no parameters")
-        made = _taken(self._spare, first.bytes)
+        made = self._spare.take()
         fixed = self._with(made)
-        # Memory of weights that no call runs on any more is written anew: fresh pages are zeroed
-        # by the system, which takes as long as the weights do.
-        weakref.finalize(fixed, self._spare.append, made).atexit = False
+        # When no call runs on these weights any more.
+        weakref.finalize(fixed, self._spare.give_back, made).atexit = False
         addresses = (ctypes.c_void_p * len(parameters))(
             *(array.ctypes.data for array in parameters)
         )
-        arena = _taken(self._scratch, first.arena_bytes)
+        arena = self._scratch.take()
         given = [ctypes.addressof(addresses), arena.address, *fixed]
         self._prepare.argtypes = [ctypes.c_void_p] * len(given)
         code = self._prepare(*given)
-        self._scratch.append(arena)
+        self._scratch.give_back(arena)
         if code != 0:
             raise InternalError(f"{first.function} returned {code} ({_FAILURES.get(code)})")
         # One assignment: a call that runs meanwhile keeps the memory that it began with.

@@ -43,6 +43,13 @@ class RunMemory:
         """The bytes, to read and write."""
         return memoryview(self._pages)[self._shift : self._shift + self.size]
 
+    def release(self) -> None:
+        """Lets the system take the pages where memory is short; the bytes are any afterwards."""
+        if hasattr(mmap, "MADV_FREE"):
+            # A kernel without it refuses: the pages stay.
+            with contextlib.suppress(OSError):
+                self._pages.madvise(mmap.MADV_FREE)
+
 
 _known: weakref.WeakValueDictionary[Path, RunMemory] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
