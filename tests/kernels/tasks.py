@@ -10,8 +10,9 @@ import numpy as np
 
 from tests.plan.nets import Net
 from weft.ir.types import TensorType
-from weft.kernels import nest
+from weft.kernels import nest, rows, tiled
 from weft.kernels.alternatives import Alternative
+from weft.kernels.contraction import contraction_of
 from weft.kernels.generator import Propose
 from weft.kernels.prepare import prepare
 from weft.kernels.refusal import Refusal
@@ -92,6 +93,19 @@ def memory_of(task: Task) -> dict[str, np.ndarray]:
         if buffer.name in task.arrays:
             found[value] = task.arrays[buffer.name].ravel()
     return found
+
+
+def tiled_kernel(task: Task, form: tiled.TileForm | None = None) -> Implementation | None:
+    """The kernel of register tiles, cut as usual if it is not said how; none where refused."""
+    parts = contraction_of(task)
+    if isinstance(parts, Refusal) or not tiled.applies(parts):
+        return None
+    return tiled.write(parts, form or tiled.usual_form(parts))
+
+
+def rows_kernel(task: Task) -> Implementation | None:
+    """The kernel of reductions along rows; none where refused."""
+    return next((each.make() for each in offers(rows.propose, task)), None)
 
 
 def arrays_of(made: Implementation, memory: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.turns import in_turn
 from weft.kernels import tiled
@@ -149,17 +149,17 @@ def test_all_forms_agree(channels: int, filters: int, kernel: int, machine: str)
 @pytest.mark.parametrize("positions", [1, 2, 3, 7, 9])
 def test_any_number_of_positions_is_folded(positions: int) -> None:
     task = task_of(20, 19, 11, machine="x86-avx2")
-    made = tiled.generate(task, TileForm(positions, 1, Order.TILES, depth=8))
+    made = tiled_kernel(task, TileForm(positions, 1, Order.TILES, depth=8))
     assert made is not None
     assert made.scheme == f"tiled-{positions}x1d8-tiles"
     assert_as_nest(task, made)
 
 
 def test_products_fill_vectors() -> None:
-    made = tiled.generate(task_of(32, 3), TileForm(9, 3, depth=16))
+    made = tiled_kernel(task_of(32, 3), TileForm(9, 3, depth=16))
     assert made is not None
     assert vectors(made.kernel) <= {1, 16}
-    plain = tiled.generate(task_of(32, 3), TileForm(16, 1))
+    plain = tiled_kernel(task_of(32, 3), TileForm(16, 1))
     assert plain is not None
     assert 2 in vectors(plain.kernel)
 

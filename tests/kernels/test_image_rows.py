@@ -7,10 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.targets.made import cached
-from weft.kernels import tiled
 from weft.kernels.contraction import contraction_of
 from weft.kernels.task import Task
 from weft.kernels.tiled import TileForm
@@ -50,7 +49,7 @@ def reduces(task: Task) -> bool:
 
 
 def kernel_of(task: Task, positions: int = 10) -> Kernel:
-    made = tiled.generate(task, TileForm(positions, 2))
+    made = tiled_kernel(task, TileForm(positions, 2))
     assert made is not None
     assert_as_nest(task, made)
     return made.kernel

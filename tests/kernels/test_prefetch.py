@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.targets.made import cached
-from weft.kernels import tiled
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.task import Task
 from weft.kernels.winograd_choice import generate_as
@@ -65,7 +64,7 @@ def hints(kernel: Kernel) -> list[Prefetch]:
 def test_kernels_fetch_the_next_block_of_weights() -> None:
     # Four blocks of 16 columns by 32 rows are 8 KiB, a block is 2 KiB.
     task = dense((8192,))
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     found = hints(made.kernel)
     assert found
@@ -83,7 +82,7 @@ def test_kernels_fetch_the_next_block_of_weights() -> None:
 def test_a_line_is_fetched_once(machine: str, offsets: set[int]) -> None:
     task = dense((8192,), 96)
     task = replace(task, target=cached(target(machine), (8192,)))
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     assert {each.index[-1] for each in hints(made.kernel)} == set(map(index, offsets))
 
@@ -91,19 +90,19 @@ def test_a_line_is_fetched_once(machine: str, offsets: set[int]) -> None:
 def test_hints_must_cost_less_than_they_save() -> None:
     """Without fused multiply-adds a block is read once and used for long."""
     slow = cached(target("x86-sse2"), (16384,))
-    made = tiled.generate(replace(dense((), 96), target=slow))
+    made = tiled_kernel(replace(dense((), 96), target=slow))
     assert made is not None
     assert not hints(made.kernel)
     net = Net()
     (task,) = tasks_of(net, net.dense(net.input(1, 64), 96))
-    row = tiled.generate(replace(task, target=slow))
+    row = tiled_kernel(replace(task, target=slow))
     assert row is not None
     assert hints(row.kernel)
 
 
 @pytest.mark.parametrize("caches", [(), (1 << 20,), (64,)])
 def test_kernels_whose_weights_stay_or_cannot_fetch_nothing(caches: tuple[int, ...]) -> None:
-    made = tiled.generate(dense(caches))
+    made = tiled_kernel(dense(caches))
     assert made is not None
     assert not hints(made.kernel)
 
@@ -113,7 +112,7 @@ def test_groups_as_the_tile_are_bound_in_what_is_fetched() -> None:
     x, weight = net.input(1, 6, 1, 1), net.constant(96, 3, 1, 1)
     task = tasks_of(net, net.op("Conv", x, weight, kernel=(1, 1), groups=2))[0]
     task = replace(task, target=cached(task.target, (512, 4096)))
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     assert hints(made.kernel)
     assert_as_nest(task, made)

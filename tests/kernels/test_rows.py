@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.harness import Case, check
-from tests.kernels.tasks import assert_as_nest, computed, memory_of, tasks_of
+from tests.kernels.tasks import assert_as_nest, computed, memory_of, rows_kernel, tasks_of
 from tests.plan.nets import Net
 from tests.turns import examples, in_turn
 from weft.dtypes import DType
-from weft.kernels import nest, rows
+from weft.kernels import nest
 from weft.kernels.task import Task
 from weft.loops.nodes import For, Kernel, Local, LoopKind, Unary
 from weft.loops.walk import own_exprs, walk, walk_stmts
@@ -117,7 +117,7 @@ def reducing(draw: st.DrawFn) -> tuple[Net, str]:
 def test_rows_are_as_the_plain_loops(case, machine):
     net, value = case
     for task in tasks_of(net, value, machine=machine):
-        found = rows.generate(task)
+        found = rows_kernel(task)
         if found is not None:
             assert_as_nest(task, found)
 
@@ -143,7 +143,7 @@ def test_usual_rows_are_taken(op, shape, axis, machine):
     net, value = made(op, *shape, axis=axis)
     taken = 0
     for task in tasks_of(net, value, machine=machine):
-        found = rows.generate(task)
+        found = rows_kernel(task)
         if found is not None:
             taken += 1
             assert_as_nest(task, found)
@@ -153,14 +153,14 @@ def test_usual_rows_are_taken(op, shape, axis, machine):
 def test_rows_of_other_types():
     for dtype in (DType.F64, DType.F16, DType.BF16):
         task = task_of("Softmax", 3, 37, dtype=dtype)
-        found = rows.generate(task)
+        found = rows_kernel(task)
         assert found is not None
         memory = memory_of(task)
         wanted = computed(task, nest.generate(task), memory).astype(np.float64)
         got = computed(task, found, memory).astype(np.float64)
         np.testing.assert_allclose(got, wanted, atol=1e-2)
     task = task_of("ReduceSum", 3, 37, dtype=DType.I32)
-    found = rows.generate(task)
+    found = rows_kernel(task)
     assert found is not None
     assert_as_nest(task, found)
 
@@ -175,14 +175,14 @@ def test_a_reduction_of_reductions_is_declined():
         for task in tasks_of(net, net.op("Sub", row, whole), machine="x86-avx512")
         if len({len(node.axes) for node in walk(task.compute.value) if hasattr(node, "axes")}) > 1
     ]
-    assert rows.generate(task) is None
+    assert rows_kernel(task) is None
 
 
 # --- what is held ---------------------------------------------------------------------------
 
 
 def test_softmax_computes_every_exponential_once_and_keeps_it_in_the_output():
-    found = rows.generate(task_of("Softmax", 7, 64))
+    found = rows_kernel(task_of("Softmax", 7, 64))
     assert found is not None
     assert exponentials(found.kernel) == 2  # two vectors at once
     assert "held" not in locals_of(found.kernel)
@@ -192,7 +192,7 @@ def test_what_may_lie_in_the_output_is_not_overwritten():
     net = Net()
     y = net.op("Add", net.op("Softmax", net.input(7, 64), axis=-1), net.input(7, 64))
     (task,) = tasks_of(net, y, machine="x86-avx512")
-    found = rows.generate(task)
+    found = rows_kernel(task)
     assert found is not None
     assert locals_of(found.kernel)["held"] == (64,)
     assert exponentials(found.kernel) == 2
@@ -202,7 +202,7 @@ def test_long_rows_are_computed_again():
     net = Net()
     y = net.op("Add", net.op("Softmax", net.input(2, 8192), axis=-1), net.input(2, 8192))
     (task,) = tasks_of(net, y, machine="x86-avx512")
-    found = rows.generate(task)
+    found = rows_kernel(task)
     assert found is not None
     assert "held" not in locals_of(found.kernel)
     assert exponentials(found.kernel) == 3
@@ -212,14 +212,14 @@ def test_long_rows_are_computed_again():
 @pytest.mark.parametrize(("count", "together"), [(7, 1), (12, 4), (9, 3), (10, 2), (1, 1)])
 def test_short_rows_run_side_by_side(count, together):
     task = task_of("Softmax", count, 64)
-    found = rows.generate(task)
+    found = rows_kernel(task)
     assert found is not None
     assert exponentials(found.kernel) == 2 * together
     assert_as_nest(task, found)
 
 
 def test_rows_are_shared_by_threads():
-    found = rows.generate(task_of("LayerNormalization", 7, 9, 768))
+    found = rows_kernel(task_of("LayerNormalization", 7, 9, 768))
     assert found is not None
     (loop,) = found.kernel.body
     assert isinstance(loop, For)
@@ -253,7 +253,7 @@ def test_special_values(kind, axis, op, machine):
     values = SPECIAL[kind]
     net, value = made(op, 53, 53, axis=axis)
     for task in tasks_of(net, value, machine=machine):
-        found = rows.generate(task)
+        found = rows_kernel(task)
         if found is None:
             continue
         memory = {
@@ -277,7 +277,7 @@ def test_rows_as_c(flavour: str, machine: str, tmp_path: Path) -> None:
     for op, shape, axis in [*USUAL, ("Softmax", (4, 1), -1), ("Softmax", (7, 40), 0)]:
         net, value = made(op, *shape, axis=axis)
         for task in tasks_of(net, value, machine=machine):
-            found = rows.generate(task)
+            found = rows_kernel(task)
             if found is not None:
                 memory = memory_of(task)
                 names = [buffer.name for buffer in found.kernel.params[:-1]]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
-from weft.kernels import tiled
 from weft.kernels.contraction import contraction_of
 from weft.kernels.sliding import Slide
 from weft.loops.nodes import Reduce
@@ -79,7 +78,7 @@ def test_pairs_come_in_the_order_of_what_they_read() -> None:
 )
 def test_sliding_windows_compute_what_loops_do(channels, image, kernel, options) -> None:
     for task in depthwise(channels, image, kernel, **options):
-        made = tiled.generate(task)
+        made = tiled_kernel(task)
         assert made is not None
         assert_as_nest(task, made)
 
@@ -92,6 +91,6 @@ def test_poolings_slide_too() -> None:
     parts = found_by(contraction_of, task)
     assert parts is not None
     assert parts.slide is not None
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     assert_as_nest(task, made)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, tasks_of
+from tests.kernels.tasks import assert_as_nest, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.turns import examples
 from weft.dtypes import DType
-from weft.kernels import tiled
 from weft.loops.nodes import For, Kernel, Local, LoopKind
 from weft.loops.text import show
 from weft.loops.walk import index, walk_stmts
@@ -26,7 +25,7 @@ def tiled_ones(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Imple
     """The kernels of a net; each is checked against the plain loops."""
     found: list[Implementation] = []
     for task in tasks_of(net, *outputs, machine=machine):
-        made = tiled.generate(task)
+        made = tiled_kernel(task)
         assert made is not None, show_task(task)
         assert_as_nest(task, made)
         found.append(made)
@@ -87,7 +86,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Net, str]:
 def test_convolutions(case, machine):
     net, made = case
     for task in tasks_of(net, made, machine=machine):
-        found = tiled.generate(task)
+        found = tiled_kernel(task)
         if found is not None:
             assert_as_nest(task, found)
 
@@ -188,7 +187,7 @@ def test_what_is_declined():
     net = Net()
     declined = [net.op("Softmax", net.input(4, 5), axis=-1)]
     declined.append(net.op("ReduceSum", net.input(4, 5), axes=(1,), keepdims=0))
-    assert [tiled.generate(task) for task in tasks_of(net, *declined)] == [None, None]
+    assert [tiled_kernel(task) for task in tasks_of(net, *declined)] == [None, None]
 
 
 # --- what is written ------------------------------------------------------------------------
@@ -257,7 +256,7 @@ def test_threads_share_tiles_of_small_images_evenly(blocks, share):
     net = Net()
     x = net.conv(net.input(1, 8, 7, 7), 16, 1)
     task = tasks_of(net, net.conv(x, 32 * blocks, 1), machine="x86-avx512")[1]
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     assert_as_nest(task, made)
     (stage,) = stages_of(made.kernel)
@@ -272,7 +271,7 @@ def test_tiles_fit_the_registers():
     x = net.input(1, 8, 28, 28)
     for machine, registers, lanes in (("x86-avx2", 16, 8), ("x86-avx512", 32, 16)):
         (task, _) = tasks_of(net, net.conv(x, 64), machine=machine)
-        made = tiled.generate(task)
+        made = tiled_kernel(task)
         assert made is not None
         shapes = accumulators(made.kernel)
         assert {lane for _, lane in shapes} == {lanes}

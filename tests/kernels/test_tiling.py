@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from weft.dtypes import DType
-from weft.kernels import tiled
 from weft.kernels.contraction import contraction_of
 from weft.kernels.guards import Guard
 from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
@@ -160,7 +159,7 @@ def test_scalars_are_held_where_vectors_are_too_many():
     """Products take a register too: the order of the updates says what is kept."""
     net = Net()
     (task,) = tasks_of(net, net.dense(net.input(4, 16), 24), machine="x86-sse2")
-    made = tiled.generate(task)
+    made = tiled_kernel(task)
     assert made is not None
     (loop,) = [
         each for each in walk_stmts(made.kernel.body) if isinstance(each, For) and each.var == "k"

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from tests.loops.kernels import affine_nests, backwards, nests, results
 from tests.turns import examples
+from weft.loops.dependence import buffers_of, carried
 from weft.loops.nodes import For, Kernel, LoopKind
+from weft.loops.ranges import Facts
 from weft.loops.schedule import (
     ScheduleError,
-    expand,
-    fuse,
-    parallelize,
-    partition,
+    at_loop,
     reorder,
     split,
     unroll,
@@ -30,6 +29,18 @@ from weft.loops.verify import verify
 from weft.loops.walk import walk_stmts
 
 VARS = st.sampled_from(["a", "b", "c"])
+
+
+def parallelize(kernel: Kernel, var: str) -> Kernel:
+    """Lets the iterations of a loop run at once where none depends on another."""
+
+    def rewrite(loop: For, facts: Facts) -> tuple[For]:
+        reason = carried(loop, facts, buffers_of(kernel))
+        if reason:
+            raise ScheduleError(reason)
+        return (replace(loop, kind=LoopKind.PARALLEL),)
+
+    return at_loop(kernel, var, rewrite)
 
 
 def agrees(kernel: Kernel, step: Callable[[Kernel], Kernel]) -> None:
@@ -51,9 +62,9 @@ def agrees(kernel: Kernel, step: Callable[[Kernel], Kernel]) -> None:
 
 
 @settings(max_examples=examples(80), deadline=None)
-@given(nests(), VARS, st.integers(1, 6), st.sampled_from(["peel", "guard"]))
-def test_split_keeps_the_results(kernel, var, factor, tail):
-    agrees(kernel, lambda each: split(each, var, factor, tail))
+@given(nests(), VARS, st.integers(1, 6))
+def test_split_keeps_the_results(kernel, var, factor):
+    agrees(kernel, lambda each: split(each, var, factor))
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -62,17 +73,10 @@ def test_reorder_keeps_the_results(kernel, order, count):
     agrees(kernel, lambda each: reorder(each, order[:count]))
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(nests(), st.sampled_from([("a", "b"), ("b", "c")]))
-def test_fuse_keeps_the_results(kernel, pair):
-    agrees(kernel, lambda each: fuse(each, *pair))
-
-
 @settings(max_examples=examples(40), deadline=None)
 @given(nests(), VARS)
-def test_unroll_and_expand_keep_the_results(kernel, var):
+def test_unroll_keeps_the_results(kernel, var):
     agrees(kernel, lambda each: unroll(each, var))
-    agrees(kernel, lambda each: expand(each, var))
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -89,12 +93,6 @@ def test_affine_accesses_are_told_apart(kernel, var, order):
     agrees(kernel, lambda each: reorder(each, order))
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(nests(), VARS, st.lists(st.integers(-1, 9), max_size=3).map(sorted))
-def test_partition_keeps_the_results(kernel, var, points):
-    agrees(kernel, lambda each: partition(each, var, points))
-
-
 @settings(max_examples=examples(80), deadline=None)
 @given(nests(), st.data())
 def test_steps_compose(kernel, data):
@@ -104,7 +102,7 @@ def test_steps_compose(kernel, data):
             if not loops:
                 return current
             var = data.draw(st.sampled_from(loops))
-            step = data.draw(st.sampled_from([_split, _parallel, _partition, _expand]))
+            step = data.draw(st.sampled_from([_split, parallelize, unroll]))
             try:
                 current = step(current, var)
             except ScheduleError:
@@ -115,19 +113,7 @@ def test_steps_compose(kernel, data):
 
 
 def _split(kernel: Kernel, var: str) -> Kernel:
-    return split(kernel, var, 2, "guard")
-
-
-def _parallel(kernel: Kernel, var: str) -> Kernel:
-    return parallelize(kernel, var)
-
-
-def _partition(kernel: Kernel, var: str) -> Kernel:
-    return partition(kernel, var, [1, 2])
-
-
-def _expand(kernel: Kernel, var: str) -> Kernel:
-    return expand(kernel, var)
+    return split(kernel, var, 2)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -208,91 +194,6 @@ kernel matmul(x: f32[10, 8] read, w: f32[8, 16] read, y: f32[10, 16] write) {
     )
 
 
-def test_split_with_a_guard():
-    kernel = split(
-        parse("kernel k(y: i64[10] write) { for i in 0..10 { y[i] = i } }"), "i", 4, "guard"
-    )
-    assert (
-        show(simplify_kernel(kernel))
-        == """\
-kernel k(y: i64[10] write) {
-  for i_outer in 0..3 {
-    for i_inner in 0..4 {
-      if i_outer * 4 + i_inner < 10 {
-        y[i_outer * 4 + i_inner] = i_outer * 4 + i_inner
-      }
-    }
-  }
-}
-"""
-    )
-
-
-def test_fused_loops_find_their_variables_again():
-    kernel = parse("""
-    kernel k(y: i64[4, 6] write) { for i in 0..4 { for j in 0..6 { y[i, j] = i * 6 + j } } }
-    """)
-    assert (
-        show(simplify_kernel(fuse(kernel, "i", "j")))
-        == """\
-kernel k(y: i64[4, 6] write) {
-  for i_j in 0..24 {
-    y[i_j // 6, i_j % 6] = i_j
-  }
-}
-"""
-    )
-
-
-def test_partition_frees_the_middle_of_guards():
-    kernel = parse("""
-    kernel pad(x: f32[8] read, y: f32[10] write) {
-      for i in 0..10 { y[i] = select(1 <= i and i < 9, x[i - 1], 0.0) }
-    }
-    """)
-    assert (
-        show(simplify_kernel(partition(kernel, "i", [1, 9])))
-        == """\
-kernel pad(x: f32[8] read, y: f32[10] write) {
-  y[0] = 0.0
-  for i_1 in 1..9 {
-    y[i_1] = x[i_1 - 1]
-  }
-  y[9] = 0.0
-}
-"""
-    )
-
-
-def test_expanded_copies_have_names_of_their_own():
-    kernel = parse("""
-    kernel k(y: i64[2, 3] write) {
-      for i in 0..2 { for j in 0..3 { local t: i64[] { t[] = i + j  y[i, j] = t[] } } }
-    }
-    """)
-    expanded = expand(kernel, "i")
-    verify(expanded)
-    assert (
-        show(simplify_kernel(expanded))
-        == """\
-kernel k(y: i64[2, 3] write) {
-  for j in 0..3 {
-    local t: i64[] {
-      t[] = j
-      y[0, j] = t[]
-    }
-  }
-  for j_1 in 0..3 {
-    local t_1: i64[] {
-      t_1[] = j_1 + 1
-      y[1, j_1] = t_1[]
-    }
-  }
-}
-"""
-    )
-
-
 # --- refusals -----------------------------------------------------------------------------------
 
 SCAN = "kernel k(y: f32[9] write) { for i in 1..9 { y[i] = y[i - 1] } }"
@@ -325,18 +226,13 @@ MOVING = "kernel k(n: i64[1] write, y: f32[9] write) { n[0] = 3  for i in 0..n[0
             r"\(iterations of i may touch the same element of y\)",
         ),
         (TRIANGLE, lambda k: reorder(k, ["j", "i"]), "the bounds of j depend on i"),
-        (TRIANGLE, lambda k: fuse(k, "i", "j"), "the bounds of j are not constant"),
         (TRIANGLE, lambda k: vectorize(k, "j"), "the bounds of j are not constant"),
         (TRIANGLE, lambda k: vectorize(k, "i"), "i is not an innermost loop"),
-        (TRIANGLE, lambda k: expand(k, "j"), "the bounds of j are not constant"),
         (TRIANGLE, lambda k: split(k, "x", 2), "there is no loop x"),
         (TRIANGLE, lambda k: split(k, "i", 0), "the factor must be positive, it is 0"),
         (TRIANGLE, lambda k: reorder(k, ["i", "x"]), "reorder: there is no loop x"),
-        (TRIANGLE, lambda k: parallelize(k, "i", LoopKind.VECTOR), "a vector loop is not parallel"),
-        (PAIR, lambda k: fuse(k, "i", "j"), "there is more than one loop inside i"),
         (PAIR, lambda k: reorder(k, ["j", "i"]), "there is more than one loop inside i"),
         (MOVING, lambda k: split(k, "i", 2), "i runs to what it stores in n"),
-        (MOVING, lambda k: partition(k, "i", [2]), "i runs to what it stores in n"),
     ],
 )
 def test_refusals_say_why(text, step, reason):
@@ -344,11 +240,9 @@ def test_refusals_say_why(text, step, reason):
         step(parse(text))
 
 
-def test_integer_sums_may_be_reordered_and_floats_when_asked():
+def test_integer_sums_may_be_reordered():
     exact = TOTAL.format(t="i32")
     assert "for j in 0..4 {\n    for i" in show(reorder(parse(exact), ["j", "i"]))
-    rounded = parse(TOTAL.format(t="f32"))
-    assert "for j in 0..4 {\n    for i" in show(reorder(rounded, ["j", "i"], reassociate=True))
 
 
 def test_blocks_of_one_buffer_are_apart():

@@ -12,7 +12,7 @@ from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.ir.text import parse
 from weft.match.compile import compile_rule
-from weft.match.rules import match_at, matches_at
+from weft.match.rules import matches_at
 from weft.match.view import GraphView
 from weft.ops.table import OPS
 
@@ -24,7 +24,7 @@ def graph_of(text: str) -> Graph:
 def found(graph: Graph, text: str) -> list[str]:
     """The roots at which a pattern matches."""
     root, view = compile_rule(text), GraphView(graph)
-    return [node.name for node in graph.nodes if match_at(root, node, view)]
+    return [node.name for node in graph.nodes if any(matches_at(root, node, view))]
 
 
 NET = graph_of(
@@ -71,8 +71,7 @@ def test_what_matches(pattern: str, roots: list[str]) -> None:
 
 def test_bindings_and_nodes() -> None:
     root = compile_rule("r = Relu(x)\ny = Mul(r, LeakyRelu(Add{r, const k}))")
-    match = match_at(root, NET.by_name["d"], GraphView(NET))
-    assert match is not None
+    match = next(matches_at(root, NET.by_name["d"], GraphView(NET)))
     assert (match["x"], match["r"], match["k"], match["y"]) == ("x", "a", "k", "d")
     assert sorted(node.name for node in match.nodes) == ["a", "b", "c", "d"]
     assert match.root is match.nodes[0]

@@ -13,7 +13,7 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.plan import Plan
-from weft.plan.report import HEADINGS, cells, report, size, spans, summary, text
+from weft.plan.report import HEADINGS, cells, report, size, spans, summary
 from weft.rewrite.recipes import simplify
 from weft.targets.find import target
 
@@ -57,15 +57,10 @@ def test_the_record_is_json(plan):
     assert found["ratio"] == round(plan.arena_bytes / plan.lower_bound, 4)
 
 
-def test_the_text_has_a_column_for_each_heading(plan):
+def test_the_summary_has_the_arena(plan):
     found = report(plan)
-    lines = text(found).splitlines()
-    starts = [lines[0].index(heading) for heading in HEADINGS]
-    first = cells(found.rows[0])
-    for start, cell in zip(starts, first, strict=True):
-        assert lines[1][start:].startswith(cell)
-    assert lines[-1] == summary(found)
-    assert f"arena {plan.arena_bytes:,} bytes" in lines[-1]
+    assert {len(cells(row)) for row in found.rows} == {len(HEADINGS)}
+    assert f"arena {plan.arena_bytes:,} bytes" in summary(found)
 
 
 def test_spans_lie_in_the_arena_and_apart(plan):

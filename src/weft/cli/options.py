@@ -58,7 +58,6 @@ SECONDS = Number(above=True)
 SEED = click.IntRange(0)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 # --- options of every command ---------------------------------------------------------------

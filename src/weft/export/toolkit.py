@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -377,10 +376,3 @@ def _array(name: str, vector: TestVector, dialect: Dialect) -> list[str]:
         "};",
         "",
     ]
-
-
-def remove(folder: Path) -> None:
-    """Removes a toolkit, and nothing that is none."""
-    check_folder(folder)
-    if folder.is_dir():
-        shutil.rmtree(folder)

@@ -36,12 +36,6 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     return (Alternative("rows", math.inf, Sums("rows"), partial(_write, rows, loops), always),)
 
 
-def generate(task: Task) -> Implementation | None:
-    """The kernel of a task, or ``None`` where these loops do not apply or gain nothing."""
-    offered = propose(task)
-    return None if isinstance(offered, Refusal) else offered[0].make()
-
-
 def _write(rows: Rows, loops: Callable[[Rows], tuple[Stmt, ...]]) -> Implementation:
     task = rows.task
     kernel = simplify_kernel(Kernel(task.name, (*task.inputs, task.output), loops(rows)))

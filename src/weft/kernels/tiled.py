@@ -25,12 +25,10 @@ from functools import partial
 from math import prod
 from typing import TypeAlias
 
-from weft.kernels.contraction import Contraction, contraction_of
+from weft.kernels.contraction import Contraction
 from weft.kernels.microkernel import Microkernel
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
-from weft.kernels.refusal import Refusal
-from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
 from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKind, Stmt, Var
@@ -317,19 +315,6 @@ def fits(parts: Contraction, form: TileForm) -> bool:
     if form.order is not Order.TILES:
         sizes = {positions_of(parts, form, block) for block in form_blocks(parts, form)}
     return all(len(_tiles(parts, axis, size)) <= MOST_TILES for size in sizes)
-
-
-def generate(task: Task, form: TileForm | None = None) -> Implementation | None:
-    """The kernel of a task, or ``None`` where these loops do not apply.
-
-    Args:
-        task: what to compute.
-        form: how the loops are cut and ordered; by default as ``usual_form`` says.
-    """
-    parts = contraction_of(task)
-    if isinstance(parts, Refusal) or not applies(parts):
-        return None
-    return write(parts, form or usual_form(parts))
 
 
 def write(parts: Contraction, form: TileForm) -> Implementation | None:

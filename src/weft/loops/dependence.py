@@ -73,12 +73,11 @@ def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
     return {buffer.name: buffer for buffer in (*kernel.params, *inside)}
 
 
-def accumulates_exactly(body: Sequence[Stmt], reassociate: bool = False) -> bool:
+def accumulates_exactly(body: Sequence[Stmt]) -> bool:
     """Whether a body only accumulates, so that its runs may come in any order.
 
-    Every store must be ``b[i] = op(b[i], value)`` to a buffer that is not read otherwise
-    and with one ``op`` for each buffer.  Integers commute exactly; floats when
-    ``reassociate`` allows it.
+    Every store must be ``b[i] = op(b[i], value)`` of integers, which commute exactly, to a
+    buffer that is not read otherwise and with one ``op`` for each buffer.
     """
     operations: dict[str, str] = {}
     for stmt in walk_stmts(body):
@@ -87,15 +86,11 @@ def accumulates_exactly(body: Sequence[Stmt], reassociate: bool = False) -> bool
         value = stmt.value
         if not (isinstance(value, Binary) and value.op in _COMMUTING):
             return False
-        if not (_is_element(value.lhs, stmt) and (reassociate or _exact(value.lhs))):
+        if not _is_element(value.lhs, stmt) or dtype_of(value.lhs).is_float:
             return False
         if operations.setdefault(stmt.buffer, value.op) != value.op:
             return False
     return all(_reads_only_own(stmt, operations) for stmt in walk_stmts(body))
-
-
-def _exact(expr: Expr) -> bool:
-    return not dtype_of(expr).is_float
 
 
 def _is_element(expr: Expr, store: Store) -> bool:

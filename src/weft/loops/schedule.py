@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from weft.errors import InternalError
 from weft.loops.dependence import accumulates_exactly, buffers_of, carried
@@ -49,11 +48,11 @@ class ScheduleError(InternalError):
     """A schedule step that does not apply, with the reason."""
 
 
-def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] = "peel") -> Kernel:
+def split(kernel: Kernel, var: str, factor: int) -> Kernel:
     """Splits a loop into blocks of ``factor`` iterations: ``var_outer`` and ``var_inner``.
 
     Where the extent is not a multiple of the factor, the rest runs in a loop of its own
-    after the blocks (``peel``), or the last block runs under a condition (``guard``).
+    after the blocks.
     """
     if factor < 1:
         raise ScheduleError(f"split {var}: the factor must be positive, it is {factor}")
@@ -69,12 +68,8 @@ def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] 
         done = Binary("mul", Var(outer), index(factor))
         offset = Binary("add", done, Var(inner))
         body = substitute_stmts(loop.body, {var: _add(loop.start, offset)})
-        even = simplify(Binary("mod", extent, index(factor)), facts) == index(0)
         rest: tuple[Stmt, ...] = ()
-        if not even and tail == "guard":
-            body = (If(Binary("lt", offset, extent), body),)
-            count = Binary("floordiv", _add(extent, index(factor - 1)), index(factor))
-        elif not even:
+        if simplify(Binary("mod", extent, index(factor)), facts) != index(0):
             begin = simplify(_add(loop.start, Binary("mul", count, index(factor))), facts)
             rest = _copy((replace(loop, start=begin),), names)
         blocked = For(inner, index(0), index(factor), body)
@@ -83,12 +78,11 @@ def split(kernel: Kernel, var: str, factor: int, tail: Literal["peel", "guard"] 
     return at_loop(kernel, var, rewrite)
 
 
-def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> Kernel:
+def reorder(kernel: Kernel, order: Sequence[str]) -> Kernel:
     """Puts the loops of a perfect nest into another order, outermost first.
 
     Loops that carry a dependence keep their order among themselves, unless all that they
-    do is to accumulate integers, or floats where ``reassociate`` allows the sum of other
-    roundings.
+    do is to accumulate integers.
     """
     named = set(order)
     found = [
@@ -111,7 +105,7 @@ def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> 
             _fixed_bounds("reorder", each)
             if each.kind is LoopKind.VECTOR:
                 raise ScheduleError(f"reorder: {each.var} is a vector loop")
-        dependent = _dependent(nest, facts, buffers_of(kernel), reassociate)
+        dependent = _dependent(nest, facts, buffers_of(kernel))
         kept = [each for each in order if each in dependent]
         before = [each.var for each in nest if each.var in dependent]
         if kept != before:
@@ -128,32 +122,6 @@ def reorder(kernel: Kernel, order: Sequence[str], reassociate: bool = False) -> 
     return at_loop(kernel, found[0].var if found else "", rewrite)
 
 
-def fuse(kernel: Kernel, outer: str, inner: str) -> Kernel:
-    """Makes one loop, ``outer_inner``, of two that are nested perfectly."""
-    fused = names_of(kernel)(f"{outer}_{inner}")
-
-    def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        first, second = perfect_nest("fuse", loop, 2)
-        if second.var != inner:
-            raise ScheduleError(f"fuse: {inner} is not the loop right inside {outer}")
-        if first.kind is not second.kind or first.kind is LoopKind.VECTOR:
-            raise ScheduleError(
-                f"fuse: {outer} is {first.kind.value}, {inner} is {second.kind.value}"
-            )
-        (start, stop), (begin, end) = _constant("fuse", first), _constant("fuse", second)
-        width = end - begin
-        if width < 1:
-            return ()
-        values: dict[str, Expr] = {
-            outer: _add(index(start), Binary("floordiv", Var(fused), index(width))),
-            inner: _add(index(begin), Binary("mod", Var(fused), index(width))),
-        }
-        total = index(max(0, stop - start) * width)
-        return (For(fused, index(0), total, substitute_stmts(second.body, values), first.kind),)
-
-    return at_loop(kernel, outer, rewrite)
-
-
 def unroll(kernel: Kernel, var: str) -> Kernel:
     """Marks a loop of constant extent to be written out in the generated text."""
 
@@ -166,23 +134,6 @@ def unroll(kernel: Kernel, var: str) -> Kernel:
     return at_loop(kernel, var, rewrite)
 
 
-def expand(kernel: Kernel, var: str) -> Kernel:
-    """Writes out a loop of constant extent, one copy of its body for each iteration."""
-    names = names_of(kernel)
-
-    def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        start, stop = _constant("expand", loop)
-        if loop.kind is LoopKind.VECTOR:
-            raise ScheduleError(f"expand: {var} is a vector loop")
-        return [
-            stmt
-            for at in range(start, stop)
-            for stmt in _copy(substitute_stmts(loop.body, {var: index(at)}), names, at > start)
-        ]
-
-    return at_loop(kernel, var, rewrite)
-
-
 def vectorize(kernel: Kernel, var: str) -> Kernel:
     """Runs an innermost loop of constant extent as the lanes of vectors."""
 
@@ -190,46 +141,12 @@ def vectorize(kernel: Kernel, var: str) -> Kernel:
         _constant("vectorize", loop)
         if any(isinstance(stmt, For) for stmt in walk_stmts(loop.body)):
             raise ScheduleError(f"vectorize: {var} is not an innermost loop")
-        return (_concurrent("vectorize", kernel, loop, facts, LoopKind.VECTOR),)
-
-    return at_loop(kernel, var, rewrite)
-
-
-def parallelize(kernel: Kernel, var: str, kind: LoopKind = LoopKind.PARALLEL) -> Kernel:
-    """Lets the iterations of a loop run at once (``PARALLEL``, or ``GRID``)."""
-    if kind not in (LoopKind.PARALLEL, LoopKind.GRID):
-        raise ScheduleError(f"parallelize: a {kind.value} loop is not parallel")
-    return at_loop(
-        kernel,
-        var,
-        lambda loop, facts: (_concurrent("parallelize", kernel, loop, facts, kind),),
-    )
-
-
-def partition(kernel: Kernel, var: str, points: Sequence[int | Expr]) -> Kernel:
-    """Cuts a loop's range at points in rising order: ``start..p``, ``p..q``, ``q..stop``.
-
-    Points outside the range give empty loops.  What is known inside each part lets
-    ``simplify_kernel`` drop the guards that hold all over it.
-    """
-    names = names_of(kernel)
-
-    def rewrite(loop: For, facts: Facts) -> Sequence[Stmt]:
-        _fixed_bounds("partition", loop)
-        if loop.kind is LoopKind.VECTOR:
-            raise ScheduleError(f"partition: {var} is a vector loop")
-        cuts = [index(point) if isinstance(point, int) else point for point in points]
-        for cut in cuts:
-            if var in free_vars(cut) or any(loads(cut)):
-                raise ScheduleError("partition: a point must be known outside the loop")
-        parts: list[Stmt] = []
-        begin = loop.start
-        for cut in cuts:
-            end = simplify(Binary("max", begin, Binary("min", cut, loop.stop)), facts)
-            parts.extend(_copy((replace(loop, start=begin, stop=end),), names, bool(parts)))
-            begin = end
-        parts.extend(_copy((replace(loop, start=begin),), names, bool(parts)))
-        return parts
+        if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
+            raise ScheduleError(f"vectorize: {var} is {loop.kind.value} already")
+        reason = carried(loop, facts, buffers_of(kernel))
+        if reason:
+            raise ScheduleError(f"vectorize: {reason}")
+        return (replace(loop, kind=LoopKind.VECTOR),)
 
     return at_loop(kernel, var, rewrite)
 
@@ -289,11 +206,9 @@ def _fixed_bounds(step: str, loop: For) -> None:
         )
 
 
-def _dependent(
-    nest: Sequence[For], facts: Facts, buffers: dict[str, Buffer], reassociate: bool
-) -> dict[str, str]:
+def _dependent(nest: Sequence[For], facts: Facts, buffers: dict[str, Buffer]) -> dict[str, str]:
     """The loops of a nest that carry a dependence, and why."""
-    if accumulates_exactly(nest[-1].body, reassociate):
+    if accumulates_exactly(nest[-1].body):
         return {}
     found: dict[str, str] = {}
     for place, loop in enumerate(nest):
@@ -306,15 +221,6 @@ def _dependent(
     return found
 
 
-def _concurrent(step: str, kernel: Kernel, loop: For, facts: Facts, kind: LoopKind) -> For:
-    if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLL):
-        raise ScheduleError(f"{step}: {loop.var} is {loop.kind.value} already")
-    reason = carried(loop, facts, buffers_of(kernel))
-    if reason:
-        raise ScheduleError(f"{step}: {reason}")
-    return replace(loop, kind=kind)
-
-
 # --- building -----------------------------------------------------------------------------------
 
 
@@ -323,10 +229,8 @@ def names_of(kernel: Kernel) -> FreshNames:
     return FreshNames({*names_in(kernel.body), *(param.name for param in kernel.params)})
 
 
-def _copy(stmts: Sequence[Stmt], names: FreshNames, again: bool = True) -> tuple[Stmt, ...]:
+def _copy(stmts: Sequence[Stmt], names: FreshNames) -> tuple[Stmt, ...]:
     """Statements with loop variables and locals of their own, where they stand again."""
-    if not again:
-        return tuple(stmts)
     inside = [stmt.buffer.name for stmt in walk_stmts(stmts) if isinstance(stmt, Local)]
     renamed = rename_buffers(stmts, {name: names(name) for name in inside})
     return tuple(_rename_loops(stmt, names) for stmt in renamed)

@@ -11,11 +11,6 @@ from weft.match.search_state import SearchEntry, entries_of
 from weft.match.view import Match, QueryableGraph
 
 
-def match_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Match | None:
-    """The first match that begins at a node."""
-    return next(matches_at(program, node, view), None)
-
-
 def matches_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Iterator[Match]:
     """Every match that begins at a node."""
     for found in GraphSearch(view, program).matches(node):

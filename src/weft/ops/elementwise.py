@@ -36,10 +36,6 @@ class Domain:
 
 FLOATS = Domain("a floating-point type", frozenset({DType.F64, DType.F32, DType.F16, DType.BF16}))
 INTEGERS = Domain("an integer type", frozenset(dtype for dtype in DType if dtype.is_integer))
-UNSIGNED = Domain(
-    "an unsigned integer type",
-    frozenset(dtype for dtype in DType if dtype.is_integer and not dtype.is_signed),
-)
 SIGNED = Domain("a signed type", frozenset(dtype for dtype in DType if dtype.is_signed))
 NUMBERS = Domain("a number type", FLOATS.dtypes | INTEGERS.dtypes)
 BOOLEANS = Domain("bool", frozenset({DType.BOOL}))

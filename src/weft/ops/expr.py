@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import reduce
 
 from weft.dtypes import DType
-from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Cast, Const, Expr, Reduce, Select, Unary, Var
 
 Index = Expr | int
@@ -107,8 +106,3 @@ def broadcast(
     return tuple(
         index(0) if extent == 1 else point[offset + axis] for axis, extent in enumerate(shape)
     )
-
-
-def pointwise(shape: Sequence[int], value: Expr, prefix: str = "i") -> tuple[Compute, ...]:
-    """The definition of one output of ``shape`` whose axes are named by ``prefix``."""
-    return (Compute(axes(shape, prefix), value),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from weft.ir.short_names import names_of
@@ -237,21 +236,3 @@ def summary(report: Report) -> str:
         f"weights {report.weight_bytes:,} bytes"
         + (f"; state {report.state_bytes:,} bytes" if report.state_bytes else "")
     )
-
-
-def text(report: Report) -> str:
-    """The whole table, in columns."""
-    lines = list(_columns([HEADINGS, *(cells(row) for row in report.rows)]))
-    return "\n".join([*lines, summary(report)])
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    split = [[cell.split("\n") for cell in row] for row in rows]
-    widths = [
-        max(len(line) for row in split for line in row[column]) for column in range(len(rows[0]))
-    ]
-    for row in split:
-        for number in range(max(map(len, row))):
-            parts = [cell[number] if number < len(cell) else "" for cell in row]
-            joined = "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True))
-            yield joined.rstrip()

@@ -60,9 +60,6 @@ class Signature:
         return self.schema.has_function or self.schema.has_context_dependent_function
 
 
-_KINDS: Mapping[str, int] = dict(AttributeProto.AttributeType.items())
-
-
 @cache
 def signature(op: str, domain: str, opset: int) -> Signature | None:
     """The op as of an opset; ``None`` if ONNX has no such op there."""
