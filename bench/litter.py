@@ -5,13 +5,13 @@ The networks of `bench.zoo` come without it, as most exporters fold it away.
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
 from functools import partial
 from itertools import cycle
 
 import numpy as np
 
 from weft.compress.insert import Part, insert_behind
-from weft.ir.edit import add_nodes
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import fresh
 from weft.ir.types import TensorType
@@ -71,7 +71,8 @@ def littered(graph: Graph, _: object = None) -> Graph:
         name = fresh(f"{value}_unread", graph.types)
         unread.append(Node(name, "Neg", (value,), (name,)))
         types[name] = graph.types[value]
-    return insert_behind(add_nodes(graph, unread, types), parts, "litter")
+    added = changed(graph, nodes=(*graph.nodes, *unread), types={**graph.types, **types})
+    return insert_behind(added, parts, "litter")
 
 
 LITTER = Recipe("litter", (littered.__doc__ or "").strip(), Exactness.BIT_EXACT, littered)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace as changed
 from pathlib import Path
 
 import ml_dtypes
@@ -16,18 +18,23 @@ from hypothesis import strategies as st
 from tests.strategies import attribute_class, graphs
 from tests.turns import examples
 from weft.errors import UserError
-from weft.ir.edit import add_nodes
+from weft.ir.edit import read_only
 from weft.ir.graph import Graph
+from weft.ir.naming import type_of
 from weft.ir.native import load, save
 from weft.ir.text import show
 
 
+def with_constants(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    types = {name: type_of(array, name) for name, array in arrays.items()}
+    known = {name: read_only(array) for name, array in arrays.items()}
+    return changed(graph, types={**graph.types, **types}, constants={**graph.constants, **known})
+
+
 def weighted() -> Graph:
     rng = np.random.default_rng(0)
-    return add_nodes(
+    return with_constants(
         Graph("net", (), (), (), {}),
-        [],
-        {},
         {
             "half": rng.standard_normal((3, 5)).astype(ml_dtypes.bfloat16),
             "byte": np.arange(9, dtype=np.int8),
@@ -123,7 +130,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "net.weft"
     save(weighted(), path)
     before = path.read_bytes()
-    reserved = add_nodes(weighted(), [], {}, {"__metadata__": np.zeros(20)})
+    reserved = with_constants(weighted(), {"__metadata__": np.zeros(20)})
     with pytest.raises(UserError) as caught:
         save(reserved, path)
     assert str(caught.value) == ("a constant in a file cannot be named __metadata__. Rename it.")

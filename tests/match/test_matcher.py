@@ -12,7 +12,7 @@ from tests.turns import examples
 from weft.ir.graph import Graph
 from weft.ir.text import parse
 from weft.match.compile import compile_rule
-from weft.match.rules import matches_at
+from weft.match.matcher import matches_at
 from weft.match.view import GraphView
 from weft.ops.table import OPS
 

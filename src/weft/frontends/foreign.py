@@ -130,14 +130,6 @@ def _is_graph_def(head: bytes, size: int) -> bool:
     return head[:1] == b"\n" and any(each in head[:4096] for each in ops)
 
 
-def _is_html(head: bytes, size: int) -> bool:
-    return head[:64].lstrip().lower().startswith((b"<!doctype html", b"<html"))
-
-
-def _is_openvino(head: bytes, size: int) -> bool:
-    return head.lstrip().startswith(b"<") and b"<net " in head[:1024]
-
-
 def _is_tfjs(head: bytes, size: int) -> bool:
     return head[:1] == b"{" and (b'"modelTopology"' in head or b'"layers-model"' in head)
 
@@ -182,8 +174,8 @@ _TESTS: Mapping[str, Callable[[bytes, int], bool]] = {
     "safetensors": _is_safetensors,
     "torch_pickle": _is_legacy_torch,
     "pickle": _is_pickle,
-    "html": _is_html,
-    "openvino": _is_openvino,
+    "html": lambda head, size: head[:64].lstrip().lower().startswith((b"<!doctype html", b"<html")),
+    "openvino": lambda head, size: head.lstrip().startswith(b"<") and b"<net " in head[:1024],
     "tfjs": _is_tfjs,
     "saved_model": _is_saved_model,
     "graph_def": _is_graph_def,

@@ -27,18 +27,14 @@ from weft.ir.naming import (
 )
 from weft.ir.order import topological
 from weft.ir.substitute import Replacement, substitute
-from weft.ir.types import TensorType
 
 __all__ = [
     "Replacement",
-    "add_nodes",
     "insert_on_edge",
     "prune",
     "read_only",
-    "remove_nodes",
     "rename_nodes",
     "rename_values",
-    "replace",
     "replace_all",
     "set_constants",
     "set_outputs",
@@ -50,69 +46,6 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def add_nodes(
-    graph: Graph,
-    nodes: Sequence[Node],
-    types: Mapping[str, TensorType],
-    constants: Mapping[str, np.ndarray] | None = None,
-) -> Graph:
-    """Add nodes and constants.
-
-    Args:
-        graph: the graph.
-        nodes: in any order; they may read each other and every value of the graph.
-        types: types of the values that the nodes make.
-        constants: new constants, whose types are taken from the arrays.
-    """
-    constants = {name: read_only(array) for name, array in (constants or {}).items()}
-    made = [value for node in nodes for value in node.outputs if value]
-    refuse_duplicates([*graph.by_name, *(node.name for node in nodes)], "node")
-    refuse_duplicates([*graph.types, *constants, *made], "value")
-    for value in made:
-        if value not in types:
-            raise UserError(f"add: value {value} needs a type", got="none")
-    all_types = dict(graph.types)
-    all_types.update({name: type_of(array, name) for name, array in constants.items()})
-    all_types.update({value: types[value] for value in made})
-    for node in nodes:
-        require_values(all_types, node.inputs, f"node {node.name}")
-    added = changed(
-        graph,
-        nodes=topological((*graph.nodes, *nodes)),
-        types=all_types,
-        constants={**graph.constants, **constants},
-    )
-    return noted(added, "add", listed([*(node.name for node in nodes), *constants]))
-
-
-def remove_nodes(graph: Graph, names: Iterable[str]) -> Graph:
-    """Remove nodes that nothing else reads; refused when something does."""
-    gone = dict.fromkeys(names)
-    require_nodes(graph, gone)
-    lost = {value for name in gone for value in graph.by_name[name].outputs if value}
-    for value in graph.outputs:
-        if value in lost:
-            raise UserError(
-                f"remove: value {value} is a graph output",
-                where=f"node {graph.producers[value].name}",
-                fix="Set other outputs first.",
-            )
-    for node in graph.nodes:
-        for value in node.inputs:
-            if node.name not in gone and value in lost:
-                raise UserError(
-                    f"remove: value {value} is read by node {node.name}",
-                    where=f"node {graph.producers[value].name}",
-                    fix="Remove its users too, or replace it.",
-                )
-    left = changed(
-        graph,
-        nodes=tuple(node for node in graph.nodes if node.name not in gone),
-        types={value: type for value, type in graph.types.items() if value not in lost},
-    )
-    return noted(left, "remove", listed(gone))
 
 
 def replace_all(
@@ -130,27 +63,6 @@ def replace_all(
     edited = substitute(graph, replacements, retyped=retyped)
     by = sum(len(each.subgraph.nodes) for each in replacements)
     return noted(edited, "replace", f"{count} nodes by {by}: {names}")
-
-
-def replace(
-    graph: Graph,
-    nodes: Iterable[str],
-    subgraph: Graph,
-    *,
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
-) -> Graph:
-    """Replace a set of nodes by a subgraph.
-
-    Args:
-        graph: the graph.
-        nodes: names of the nodes that go.
-        subgraph: what comes; its other names get a suffix where they are taken.
-        inputs: value of ``graph`` for every input of ``subgraph``.
-        outputs: output of ``subgraph`` for every value of ``graph`` that the nodes made
-            and that is still read; it keeps its name.
-    """
-    return replace_all(graph, [Replacement(tuple(nodes), subgraph, inputs, outputs)])
 
 
 def insert_on_edge(

@@ -43,6 +43,7 @@ from weft.kernels.writer import (
     with_locals,
 )
 from weft.loops.definition import Compute
+from weft.loops.guards import conjunction
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -69,14 +70,6 @@ from weft.plan.implementation import FilterTransform, Implementation, Operand, P
 _F32 = DType.F32
 _WORTH_A_BLOCK = 8
 """One part in so many of a layer may be computed twice, so that all blocks have one size."""
-
-
-def conjunction(conditions: Sequence[Expr]) -> Expr:
-    """All of them."""
-    found = conditions[0]
-    for each in conditions[1:]:
-        found = Binary("and", found, each)
-    return found
 
 
 @dataclass

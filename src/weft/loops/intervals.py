@@ -16,14 +16,6 @@ def _corners(values: list[int]) -> Interval:
     return (min(values), max(values))
 
 
-def _add(a: Interval, b: Interval) -> Interval:
-    return (a[0] + b[0], a[1] + b[1])
-
-
-def _sub(a: Interval, b: Interval) -> Interval:
-    return (a[0] - b[1], a[1] - b[0])
-
-
 def _mul(a: Interval, b: Interval) -> Interval:
     return _corners([x * y for x in a for y in b])
 
@@ -53,14 +45,6 @@ def _fmod(a: Interval, b: Interval) -> Interval | None:
     return (max(a[0], 1 - b[1]) if a[0] < 0 else 0, min(a[1], b[1] - 1) if a[1] > 0 else 0)
 
 
-def _min(a: Interval, b: Interval) -> Interval:
-    return (min(a[0], b[0]), min(a[1], b[1]))
-
-
-def _max(a: Interval, b: Interval) -> Interval:
-    return (max(a[0], b[0]), max(a[1], b[1]))
-
-
 def _and(a: Interval, b: Interval) -> Interval | None:
     tops = [each[1] for each in (a, b) if each[0] >= 0]
     return (0, min(tops)) if tops else None
@@ -79,15 +63,15 @@ def _shr(a: Interval, b: Interval) -> Interval | None:
 
 
 OPERATIONS: dict[str, Callable[[Interval, Interval], Interval | None]] = {
-    "add": _add,
-    "sub": _sub,
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     "mul": _mul,
     "floordiv": _floordiv,
     "mod": _mod,
     "div": _div,
     "fmod": _fmod,
-    "min": _min,
-    "max": _max,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "and": _and,
     "shl": _shl,
     "shr": _shr,

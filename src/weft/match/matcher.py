@@ -7,7 +7,7 @@ cost of ``*`` is that of the places that it can be at, not of the ways that lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,10 +31,19 @@ from weft.match.program import (
     ValueStep,
 )
 from weft.match.repeats import Repetitions
-from weft.match.search_state import Bindings, Budget, Config, Distinguish, Found, Kinds
+from weft.match.search_state import (
+    Bindings,
+    Budget,
+    Config,
+    Distinguish,
+    Found,
+    Kinds,
+    SearchEntry,
+    entries_of,
+)
 from weft.match.site import Site
 from weft.match.values import at_link, at_number, at_ref, at_restart, at_split, at_value
-from weft.match.view import QueryableGraph
+from weft.match.view import Match, QueryableGraph
 
 
 class GraphSearch:
@@ -148,3 +157,26 @@ _RUN: Mapping[type, Callable[[Site, Any, Config], list[Config]]] = {
     RefStep: at_ref,
     RestartStep: at_restart,
 }
+
+
+def matches_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Iterator[Match]:
+    """Every match that begins at a node."""
+    for found in GraphSearch(view, program).matches(node):
+        values = dict(found.bound)
+        named = {name: view.nodes[values.pop(name)] for name in program.captures & values.keys()}
+        yield Match(view, node, values, _by_level(entries_of(found)), named)
+
+
+def _by_level(entries: Iterable[SearchEntry]) -> tuple[Node, ...]:
+    """The nodes that take part: the first, then its operands, then theirs."""
+    operands: dict[str | None, list[Node]] = {}
+    for entry in entries:
+        if entry.node is not None:
+            operands.setdefault(entry.parent, []).append(entry.node)
+    order: dict[str, Node] = {}
+    pending = list(operands.get(None, ()))
+    for node in pending:
+        if node.name not in order:
+            order[node.name] = node
+            pending.extend(operands.get(node.name, ()))
+    return tuple(order.values())

@@ -198,14 +198,6 @@ def _hard_value(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
     return np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1)
 
 
-def _thresholded_formula(attributes: ThresholdedReluAttributes, x: Expr) -> Expr:
-    return select(binary("gt", x, like(x, attributes.alpha)), x, like(x, 0))
-
-
-def _thresholded(attributes: ThresholdedReluAttributes, x: np.ndarray) -> np.ndarray:
-    return np.where(x > x.dtype.type(attributes.alpha), x, x.dtype.type(0))
-
-
 def _shrink_formula(attributes: ShrinkAttributes, x: Expr) -> Expr:
     dtype = dtype_of(x)
     # Bias and threshold are fractions: integers are computed with as f64.
@@ -337,8 +329,8 @@ OPS: tuple[Op, ...] = (
     ),
     _smooth(
         "ThresholdedRelu",
-        _thresholded_formula,
-        _thresholded,
+        lambda attributes, x: select(binary("gt", x, like(x, attributes.alpha)), x, like(x, 0)),
+        lambda attributes, x: np.where(x > x.dtype.type(attributes.alpha), x, x.dtype.type(0)),
         "x above alpha, 0 elsewhere.",
         ThresholdedReluAttributes,
     ),

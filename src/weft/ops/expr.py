@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from weft.dtypes import DType
 from weft.loops.nodes import Axis, Binary, Cast, Const, Expr, Reduce, Select, Unary, Var
@@ -73,11 +72,6 @@ def clamp(value: Index, low: Index, high: Index) -> Expr:
 def inside(value: Index, extent: int) -> Expr:
     """Whether ``0 <= value < extent``."""
     return binary("and", binary("le", 0, value), binary("lt", value, extent))
-
-
-def all_of(conditions: Sequence[Expr]) -> Expr:
-    """The conjunction; at least one condition."""
-    return reduce(lambda lhs, rhs: Binary("and", lhs, rhs), conditions)
 
 
 def axes(shape: Sequence[int], prefix: str = "i") -> tuple[Axis, ...]:

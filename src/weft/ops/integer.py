@@ -279,10 +279,6 @@ def _conv_integer(
     return (_convolved(call, x, w, x_zero, w_zero),)
 
 
-def _define_conv_integer(call: Call) -> tuple[Compute, ...]:
-    return (Compute(*_conv_sum(call, 1, 2, 3)),)
-
-
 def _infer_qlinear_conv(call: Call) -> tuple[TensorType, ...]:
     shape = _infer_conv(call, 3, 2, 5)
     channels = call.type(3).dims[0]
@@ -359,7 +355,7 @@ OPS: tuple[Op, ...] = (
         inputs=_with_zero_points("x", "w"),
         infer=lambda call: (TensorType(DType.I32, _infer_conv(call, 1, 2, 3)),),
         reference=_conv_integer,
-        compute=Define(_define_conv_integer),
+        compute=Define(lambda call: (Compute(*_conv_sum(call, 1, 2, 3)),)),
         grad=INTEGERS_ONLY,
         doc="The convolution of x and w less their zero points, in i32.",
         attributes=ConvAttributes,

@@ -64,10 +64,6 @@ class Stretch:
 # The length of the target is the whole number, as ONNX has it, not the product with the scale.
 
 
-def _align_corners(at: Reals, axis: Stretch) -> Reals:
-    return at * 0 if axis.target == 1 else at * (axis.source - 1) / (axis.target - 1)
-
-
 def _half_pixel(at: Reals, axis: Stretch) -> Reals:
     return (at + 0.5) / axis.scale - 0.5
 
@@ -75,10 +71,6 @@ def _half_pixel(at: Reals, axis: Stretch) -> Reals:
 def _half_pixel_symmetric(at: Reals, axis: Stretch) -> Reals:
     adjustment = at.dtype.type(axis.target) / (at.dtype.type(axis.scale) * axis.source)
     return _half_pixel(at, axis) + axis.source / 2 * (1 - adjustment)
-
-
-def _pytorch_half_pixel(at: Reals, axis: Stretch) -> Reals:
-    return at * 0 if axis.target == 1 else _half_pixel(at, axis)
 
 
 def _crop_and_resize(at: Reals, axis: Stretch) -> Reals:
@@ -91,8 +83,10 @@ def _crop_and_resize(at: Reals, axis: Stretch) -> Reals:
 COORDINATES: dict[str, Callable[[Reals, Stretch], Reals]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _half_pixel_symmetric,
-    "pytorch_half_pixel": _pytorch_half_pixel,
-    "align_corners": _align_corners,
+    "pytorch_half_pixel": lambda at, axis: at * 0 if axis.target == 1 else _half_pixel(at, axis),
+    "align_corners": lambda at, axis: (
+        at * 0 if axis.target == 1 else at * (axis.source - 1) / (axis.target - 1)
+    ),
     "asymmetric": lambda at, axis: at / axis.scale,
     "tf_half_pixel_for_nn": lambda at, axis: (at + 0.5) / axis.scale,
     "tf_crop_and_resize": _crop_and_resize,

@@ -51,10 +51,6 @@ def _infer_nll(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, shape),)
 
 
-def _infer_cross_entropy(call: Call) -> tuple[TensorType, ...]:
-    return (*_infer_nll(call), call.type(0))
-
-
 def _label_weights(
     call: Call, labels: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +171,7 @@ OPS: tuple[Op, ...] = (
     Op(
         name="SoftmaxCrossEntropyLoss",
         inputs=_INPUTS,
-        infer=_infer_cross_entropy,
+        infer=lambda call: (*_infer_nll(call), call.type(0)),
         reference=_cross_entropy,
         compute=Expand(_expand_cross_entropy),
         doc="The negated log softmax of the labels, and the log softmax itself.",

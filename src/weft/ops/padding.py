@@ -10,8 +10,9 @@ import numpy as np
 from weft.ir.graph import Attributes
 from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
+from weft.loops.guards import conjunction
 from weft.loops.nodes import Expr
-from weft.ops.expr import add, all_of, axes, binary, clamp, const, index, select, variables
+from weft.ops.expr import add, axes, binary, clamp, const, index, select, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import axes_of, known
 
@@ -110,7 +111,7 @@ def _define_padded(call: Call, pads: tuple[tuple[int, int], ...], mode: str, fil
             guards += [binary("lt", place, left)] * (back > 0)
         where.append(add(place, low))
     x = call.load(0, *where)
-    return Compute(ranges, select(all_of(guards), x, fill) if guards else x)
+    return Compute(ranges, select(conjunction(guards), x, fill) if guards else x)
 
 
 def _define_pad(call: Call) -> tuple[Compute, ...]:

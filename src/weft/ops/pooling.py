@@ -34,38 +34,34 @@ from weft.ops.window import (
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPoolAttributes(Attributes):
-    """Of ``MaxPool``; ``storage_order`` 1 numbers the indices column by column."""
+class PoolAttributes(Attributes):
+    """Of every pool."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...] = ()
     dilations: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
     ceil_mode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolAttributes(PoolAttributes):
+    """Of ``MaxPool``; ``storage_order`` 1 numbers the indices column by column."""
+
     storage_order: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class AveragePoolAttributes(Attributes):
+class AveragePoolAttributes(PoolAttributes):
     """Of ``AveragePool``; ``count_include_pad`` 1 divides by padding elements too."""
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...] = ()
-    dilations: tuple[int, ...] = ()
-    pads: tuple[int, ...] = ()
-    ceil_mode: int = 0
     count_include_pad: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class LpPoolAttributes(Attributes):
+class LpPoolAttributes(PoolAttributes):
     """Of ``LpPool``: the ``p``-norm of each window."""
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...] = ()
-    dilations: tuple[int, ...] = ()
-    pads: tuple[int, ...] = ()
-    ceil_mode: int = 0
     p: int = 2
 
 

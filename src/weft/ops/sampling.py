@@ -12,17 +12,17 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
-from weft.loops.nodes import Const, Expr
+from weft.loops.guards import conjunction
+from weft.loops.nodes import Expr
 from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
+from weft.ops.elementwise import like, plus, times
 from weft.ops.expr import (
     add,
-    all_of,
     axes,
     binary,
     cast,
     clamp,
-    const,
     index,
     inside,
     select,
@@ -59,44 +59,28 @@ class AffineGridAttributes(Attributes):
 # --- arithmetic on coordinates --------------------------------------------------------------
 
 
-def _like(value: float, x: Expr) -> Const:
-    return const(value, dtype_of(x))
-
-
-def _plus(x: Expr, value: float) -> Expr:
-    return binary("add", x, _like(value, x))
-
-
-def _times(x: Expr, value: float) -> Expr:
-    return binary("mul", x, _like(value, x))
-
-
 def bounded(x: Expr) -> Expr:
     """A coordinate without infinities; what is not a number becomes far outside."""
-    low, high = _like(-FAR, x), _like(FAR, x)
+    low, high = like(x, -FAR), like(x, FAR)
     return binary("min", binary("max", low, x), high)
 
 
 def linear_weight(distance: Expr) -> Expr:
     """``max(0, 1 - |d|)`` for distances of at most 1."""
-    return binary("sub", _like(1, distance), unary("abs", distance))
+    return binary("sub", like(distance, 1), unary("abs", distance))
 
 
 def cubic_weight(distance: Expr) -> Expr:
     """Keys' kernel with a = -0.75 for distances of at most 2."""
     x = unary("abs", distance)
     square = binary("mul", x, x)
-    near = _plus(binary("mul", _plus(_times(x, 1.25), -2.25), square), 1)
-    far = _plus(binary("mul", _plus(binary("mul", _plus(_times(x, -0.75), 3.75), x), -6), x), 3)
-    return select(binary("le", x, _like(1, x)), near, far)
-
-
-def _nearest_weight(distance: Expr) -> Expr:
-    return _like(1, distance)
+    near = plus(binary("mul", plus(times(x, 1.25), -2.25), square), 1)
+    far = plus(binary("mul", plus(binary("mul", plus(times(x, -0.75), 3.75), x), -6), x), 3)
+    return select(binary("le", x, like(x, 1)), near, far)
 
 
 WEIGHTS: dict[str, tuple[int, Callable[[Expr], Expr]]] = {
-    "nearest": (1, _nearest_weight),
+    "nearest": (1, lambda distance: like(distance, 1)),
     "linear": (2, linear_weight),
     "cubic": (4, cubic_weight),
 }
@@ -139,7 +123,7 @@ def interpolated(
             where.append(places(place, extent))
     value = read(tuple(where))
     if guards:
-        value = select(all_of(guards), value, _like(0, value))
+        value = select(conjunction(guards), value, like(value, 0))
     for each in weights if taps else ():
         value = binary("mul", value, cast(dtype_of(value), each))
     return total("sum", taps, value)
@@ -175,8 +159,8 @@ def _infer_grid_sample(call: Call) -> tuple[TensorType, ...]:
 def _denormalized(x: Expr, extent: int, align: bool) -> Expr:
     """From -1..1 to elements."""
     if align:
-        return _times(_plus(x, 1), (extent - 1) / 2)
-    return _times(_plus(_times(_plus(x, 1), extent), -1), 0.5)
+        return times(plus(x, 1), (extent - 1) / 2)
+    return times(plus(times(plus(x, 1), extent), -1), 0.5)
 
 
 def _borders(extent: int, align: bool) -> tuple[float, float]:
@@ -192,15 +176,15 @@ def _held(x: Expr, extent: int, align: bool, mode: str, padding: str) -> Expr:
     if padding == "zeros" or (mode == "cubic" and padding == "border"):
         return x
     if padding == "border":
-        beyond = binary("or", binary("lt", x, _like(low, x)), binary("gt", x, _like(high, x)))
-        return select(beyond, clamp(x, _like(0, x), _like(extent - 1, x)), x)
+        beyond = binary("or", binary("lt", x, like(x, low)), binary("gt", x, like(x, high)))
+        return select(beyond, clamp(x, like(x, 0), like(x, extent - 1)), x)
     if low == high:
-        return _like(low, x)
+        return like(x, low)
     span = high - low
-    distance = unary("abs", _plus(x, -low))
-    turned = binary("fmod", distance, _like(2 * span, x))
-    back = binary("sub", _like(2 * span, x), turned)
-    return _plus(select(binary("gt", turned, _like(span, x)), back, turned), low)
+    distance = unary("abs", plus(x, -low))
+    turned = binary("fmod", distance, like(x, 2 * span))
+    back = binary("sub", like(x, 2 * span), turned)
+    return plus(select(binary("gt", turned, like(x, span)), back, turned), low)
 
 
 def _border_place(place: Expr, extent: int) -> Expr:
@@ -350,7 +334,7 @@ def _define_affine_grid(call: Call) -> tuple[Compute, ...]:
         found = _as(work, call.load(0, *row, index(len(spatial))))
         for column, axis in enumerate(reversed(range(len(spatial)))):
             scale, start = _steps(spatial[axis], bool(call.attributes.align_corners))
-            at = _plus(_times(cast(work, point[1 + axis]), scale), start)
+            at = plus(times(cast(work, point[1 + axis]), scale), start)
             term = binary("mul", _as(work, call.load(0, *row, index(column))), at)
             found = binary("add", term, found)
         return _as(dtype, found)

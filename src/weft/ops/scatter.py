@@ -12,11 +12,12 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
+from weft.loops.guards import conjunction
 from weft.loops.nodes import Expr
 from weft.loops.shapes import row_major
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.ctext import count, nest, offset, wrapping
-from weft.ops.expr import add, all_of, axes, binary, clamp, inside, mul, select, total, variables
+from weft.ops.expr import add, axes, binary, clamp, inside, mul, select, total, variables
 from weft.ops.record import Call, Define, Extern, ExternBody, Op, Param
 from weft.ops.shape import linear_index
 from weft.ops.support import (
@@ -324,7 +325,7 @@ def _define_col2im(call: Call) -> tuple[Compute, ...]:
         row = linear_index(asked.block_shape, variables(taps))
         channel = add(mul(point[1], prod(asked.block_shape)), row)
         x = call.load(0, point[0], channel, linear_index(found.blocks, places))
-        held = select(all_of(guards), widened(x, dtype), zero(accumulator(dtype)))
+        held = select(conjunction(guards), widened(x, dtype), zero(accumulator(dtype)))
         return narrowed(total("sum", taps, held), dtype)
 
     return each_point(_infer_col2im(call)[0].dims, value)

@@ -9,8 +9,9 @@ from itertools import product
 import numpy as np
 
 from weft.ir.types import Dim, TensorType
+from weft.loops.guards import conjunction
 from weft.loops.nodes import Axis, Expr, Select
-from weft.ops.expr import add, all_of, binary, mul
+from weft.ops.expr import add, binary, mul
 from weft.ops.record import Call, Implied
 
 SPATIAL = {1: ("x",), 2: ("y", "x"), 3: ("z", "y", "x")}
@@ -144,7 +145,7 @@ class Window:
 
 def guarded(conditions: Sequence[Expr], value: Expr, otherwise: Expr) -> Expr:
     """``value`` where all conditions hold; itself when there are none."""
-    return Select(all_of(conditions), value, otherwise) if conditions else value
+    return Select(conjunction(conditions), value, otherwise) if conditions else value
 
 
 def window_of(

@@ -63,10 +63,6 @@ def removal(op: str) -> Rule:
     )
 
 
-def _not_pooled_to_one(match: Match) -> str | None:
-    return None if len(match.type("x").shape) > 2 else "there is nothing to pool"
-
-
 def _mean(match: Match, builder: GraphBuilder) -> str:
     axes = tuple(range(2, len(match.type("x").shape)))
     return builder.op("ReduceMean", match["x"], attributes=ReduceAttributes(axes, keepdims=0))
@@ -75,7 +71,7 @@ def _mean(match: Match, builder: GraphBuilder) -> str:
 _POOL_AND_FLATTEN = Rule(
     name="flat-global-pool",
     before="p = GlobalAveragePool(x) [users=1]\ny = Flatten(p) [axis=1]",
-    where=_not_pooled_to_one,
+    where=lambda match: None if len(match.type("x").shape) > 2 else "there is nothing to pool",
     after=_mean,
     exactness=Exactness.REASSOCIATING,
     doc="The flattened mean of an image is a mean that does not keep the axes.",
@@ -136,10 +132,6 @@ class SimplifyParameters:
     )
 
 
-def _simplify(graph: Graph, parameters: SimplifyParameters) -> Graph:
-    return simplify(graph, allow=Exactness(parameters.allow))[0]
-
-
 def _expand(graph: Graph, _: object) -> Graph:
     def change(each: Graph) -> Graph:
         expanded = expand(each, OPS)
@@ -148,20 +140,12 @@ def _expand(graph: Graph, _: object) -> Graph:
     return everywhere(graph, change)
 
 
-def _share(graph: Graph, _: object) -> Graph:
-    return everywhere(graph, constants.share_constants)
-
-
-def _prune(graph: Graph, _: object) -> Graph:
-    return everywhere(graph, prune)
-
-
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
         "simplify",
         "All rules that every model goes through before it is compiled.",
         Exactness.APPROXIMATE,
-        _simplify,
+        lambda graph, parameters: simplify(graph, allow=Exactness(parameters.allow))[0],
         SimplifyParameters,
         promise=lambda parameters: Exactness(parameters.allow),
     ),
@@ -220,7 +204,7 @@ RECIPES: tuple[Recipe, ...] = (
         "share-constants",
         "Equal constants become one.",
         Exactness.BIT_EXACT,
-        _share,
+        lambda graph, _: everywhere(graph, constants.share_constants),
     ),
     Recipe(
         "share-nodes",
@@ -232,7 +216,7 @@ RECIPES: tuple[Recipe, ...] = (
         "remove-unused",
         "What no output depends on goes: nodes and constants.",
         Exactness.BIT_EXACT,
-        _prune,
+        lambda graph, _: everywhere(graph, prune),
     ),
     Recipe(
         "expand-composites",

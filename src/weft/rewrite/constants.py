@@ -136,10 +136,6 @@ def _record(
     return tuple(made)
 
 
-def _known_shape(match: Match) -> str | None:
-    return None if match.type("x").is_static else "the shape is not known"
-
-
 def _fold_shape(match: Match, builder: GraphBuilder) -> str:
     node, type = match.root, match.type("x")
     # The reference asks for an array of the shape: one that takes no memory.
@@ -171,10 +167,6 @@ def _twin(match: Match) -> Node | None:
         ):
             return other
     return None
-
-
-def _no_twin(match: Match) -> str | None:
-    return None if _twin(match) else ""
 
 
 def _share(match: Match, _: GraphBuilder) -> tuple[str, ...]:
@@ -227,7 +219,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="fold-shape",
         before="y = Shape(x) | Size(x)",
-        where=_known_shape,
+        where=lambda match: None if match.type("x").is_static else "the shape is not known",
         after=_fold_shape,
         exactness=Exactness.BIT_EXACT,
         doc="The shape of a value of known shape is a constant.",
@@ -235,7 +227,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="share-equal-nodes",
         before="y, ... = *(...)",
-        where=_no_twin,
+        where=lambda match: None if _twin(match) else "",
         after=_share,
         exactness=Exactness.BIT_EXACT,
         doc="Two nodes with one op, equal attributes and the same inputs become one.",

@@ -13,7 +13,7 @@ from weft.ir.graph import Graph, Node, Origin, noted
 from weft.ir.history import HistoryEntry
 from weft.ir.text import show
 from weft.ir.unknown import ValueUnknown
-from weft.match.rules import matches_at
+from weft.match.matcher import matches_at
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.resolve import resolved

@@ -47,10 +47,6 @@ def _gemm(match: Match, builder: GraphBuilder) -> str:
     return builder.op("Gemm", a, b, *rest, attributes=attributes)
 
 
-def _time_first(match: Match) -> str | None:
-    return None if match.root.attributes.layout else ""
-
-
 _STATES = (5, 6)
 """Where a recurrent layer's first states stand."""
 _SWAPPED = (1, 0, 2)
@@ -89,7 +85,7 @@ _TRANSPOSES: tuple[Rule, ...] = (
     Rule(
         name="transpose-beside-recurrent",
         before="y, ... = LSTM(x, ...) | GRU(x, ...) | RNN(x, ...)",
-        where=_time_first,
+        where=lambda match: None if match.root.attributes.layout else "",
         after=_recurrent,
         exactness=Exactness.BIT_EXACT,
         doc="A recurrent layer that has the batch first is one that has time first, transposed.",

@@ -211,10 +211,6 @@ def _distributed(match: Match, builder: GraphBuilder) -> str:
     return builder.op("Add", builder.op("Mul", match["c"], match["k"]), term)
 
 
-def _not_float(match: Match) -> str | None:
-    return None if match.type("y").dtype.is_float else ""
-
-
 def _add_negative(match: Match, builder: GraphBuilder) -> str:
     return builder.op("Add", match["x"], builder.constant(-match.array("k"), match["k"]))
 
@@ -329,7 +325,7 @@ CHEAPEN: tuple[Rule, ...] = (
     Rule(
         name="subtract-to-add",
         before="y = Sub(x, const k)",
-        where=_not_float,
+        where=lambda match: None if match.type("y").dtype.is_float else "",
         after=_add_negative,
         exactness=Exactness.BIT_EXACT,
         doc="Subtracting a constant is adding its negative, which other rules can use.",

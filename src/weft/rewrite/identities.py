@@ -30,10 +30,6 @@ def _one_input(match: Match) -> bool:
     return len(match.root.inputs) == 1
 
 
-def _no_pads(match: Match) -> bool:
-    return not any(match.root.attributes.pads)
-
-
 def _identity_permutation(match: Match) -> bool:
     rank = len(match.type("x").shape)
     perm = match.root.attributes.perm
@@ -74,7 +70,7 @@ NO_OPS: Mapping[str, Condition] = {
     "Mean": _one_input,
     "Max": _one_input,
     "Min": _one_input,
-    "Pad": _no_pads,
+    "Pad": lambda match: not any(match.root.attributes.pads),
     "Transpose": _identity_permutation,
     "MaxPool": _single_taps,
     "AveragePool": _single_taps,

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from weft.frontends.onnx.lowering import NodeLowering
-from weft.frontends.onnx.request import Request
+from weft.frontends.onnx.request import NeedsValue, Request
 from weft.frontends.onnx.tensors import ExternalData, array_of
 from weft.frontends.onnx.values import KnownTensor, KnownValue, Value, known
 from weft.ir.types import Symbol
@@ -159,3 +159,29 @@ def tile_1(request: Request, lowering: NodeLowering) -> Request:
 def unused(request: Request, position: int) -> bool:
     """Whether nobody asks for an output."""
     return position >= len(request.outputs) or not request.outputs[position]
+
+
+def _counted_axis(request: Request) -> int:
+    """The axis of the first output along which the results lie."""
+    if request.op == "NonZero":
+        return 1
+    return int(request.get("axis", 0)) if request.op == "Unique" else 0
+
+
+def counted(request: Request, lowering: NodeLowering) -> Request:
+    """Say how many results there are, of an op that gives as many as it finds.
+
+    A graph has static shapes.  Where all inputs are known, the results can be counted; else
+    the model may declare the output's shape, which is a promise that there are so many.
+    """
+    if all(value is None or isinstance(value, KnownValue) for value in request.inputs):
+        found = lowering.outputs(request)
+        return request.but(count=found[0].shape[_counted_axis(request)])
+    for wish in request.outputs:
+        declared = request.scope.declared.get(wish)
+        if wish and declared:
+            size = declared[_counted_axis(request) if wish == request.outputs[0] else 0]
+            if size is not None:
+                return request.but(count=size)
+    computed = next(each for each in request.inputs if isinstance(each, KnownTensor))
+    raise NeedsValue(request.op, "how many results there are", computed.name, request.where)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from weft.frontends.onnx.adapt_counted import counted
 from weft.frontends.onnx.adapt_data import (
     clip,
     constant_of_shape,
+    counted,
     pad_1,
     pad_axes,
     reshape,

@@ -13,12 +13,20 @@ import numpy as np
 from onnx import GraphProto, SparseTensorProto, TensorProto
 
 from weft.frontends.onnx.control import if_, loop, scan
-from weft.frontends.onnx.gradient import gradient
 from weft.frontends.onnx.importer import Importer, Special
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
-from weft.frontends.onnx.values import KnownTensor, KnownValue, Listed, Nothing, Value, known
+from weft.frontends.onnx.values import (
+    KnownTensor,
+    KnownValue,
+    Listed,
+    Nothing,
+    UnknownValue,
+    Value,
+    known,
+)
 from weft.ir.types import Dim
+from weft.train.reverse import gradients
 
 # --- constants and shapes -----------------------------------------------------------------------
 
@@ -57,6 +65,31 @@ def _size(request: Request, importer: Importer) -> tuple[Value, ...]:
     return (KnownValue(tuple(sizes), "size"),)
 
 
+# --- gradients ---------------------------------------------------------------------------------
+
+
+def _gradient(request: Request, importer: Importer) -> tuple[Value, ...]:
+    """Of ai.onnx.preview.training: derivatives of one value by others, at the values they have."""
+    xs, zs = tuple(request.get("xs") or ()), tuple(request.get("zs") or ())
+    named = [request.scope.find(name) for name in (*xs, *zs)]
+    if list(request.inputs) != named:
+        # Anywhere else the part of the graph between them would have to be run again.
+        raise request.error("the inputs must be the values that xs and zs name")
+    y = request.scope.find(request.get("y") or "")
+    if isinstance(y, UnknownValue):
+        return (UnknownValue(),) * len(request.outputs)
+    by = [importer.lowering.name_of(request, value) for value in named[: len(xs)]]
+    if not isinstance(y, KnownTensor) or not y.type.dtype.is_float or not y.type.is_static:
+        raise request.error("y must be a computed value of floating-point type and known shape")
+    builder = request.scope.frame.builder
+    made = gradients(builder, y.name, by)
+    wishes = (*request.outputs, *[""] * (len(made) - len(request.outputs)))
+    return tuple(
+        KnownTensor(builder.op("Identity", value, output=wish), builder.types[value])
+        for value, wish in zip(made, wishes, strict=True)
+    )
+
+
 # --- sequences ----------------------------------------------------------------------------------
 
 
@@ -79,10 +112,6 @@ def _place(request: Request, position: int, count: int, last: int) -> int:
 
 def _sequence_construct(request: Request, importer: Importer) -> tuple[Value, ...]:
     return (Listed(tuple(request.value(place) for place in range(len(request.inputs)))),)
-
-
-def _sequence_empty(request: Request, importer: Importer) -> tuple[Value, ...]:
-    return (Listed(()),)
 
 
 def _sequence_at(request: Request, importer: Importer) -> tuple[Value, ...]:
@@ -164,10 +193,6 @@ def _sequence_map(request: Request, importer: Importer) -> tuple[Value, ...]:
 # --- optionals ----------------------------------------------------------------------------------
 
 
-def _optional(request: Request, importer: Importer) -> tuple[Value, ...]:
-    return (request.value(0) if request.has(0) else Nothing(),)
-
-
 def _has_element(request: Request, importer: Importer) -> tuple[Value, ...]:
     return (known(np.array(request.has(0)), "has_element"),)
 
@@ -191,16 +216,16 @@ SPECIAL: Mapping[str, Special] = MappingProxyType(
         "ConcatFromSequence": _concat_from_sequence,
         "Constant": _constant,
         "Identity": _identity,
-        "Gradient": gradient,
+        "Gradient": _gradient,
         "If": if_,
         "Loop": loop,
-        "Optional": _optional,
+        "Optional": lambda request, importer: (request.value(0) if request.has(0) else Nothing(),),
         "OptionalGetElement": _get_element,
         "OptionalHasElement": _has_element,
         "Scan": scan,
         "SequenceAt": _sequence_at,
         "SequenceConstruct": _sequence_construct,
-        "SequenceEmpty": _sequence_empty,
+        "SequenceEmpty": lambda request, importer: (Listed(()),),
         "SequenceErase": _sequence_erase,
         "SequenceInsert": _sequence_insert,
         "SequenceLength": _sequence_length,
