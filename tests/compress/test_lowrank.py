@@ -11,7 +11,7 @@ from tests.compress.networks import assert_compiled
 from tests.compress.random_networks import networks
 from tests.rewrite.checks import assert_same, graph_of, infer, outputs_of
 from tests.turns import examples
-from weft.compress.lowrank import RECIPES, LowRankParameters, low_rank, splits
+from weft.compress.lowrank import RECIPES, Factors, LowRankParameters, low_rank, ranks
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.verify import verify
@@ -90,21 +90,18 @@ def test_the_nearest_matrix_of_a_rank() -> None:
 def test_a_budget_of_macs(convolution: str, share: float) -> None:
     graph = graph_of(NET, **arrays())
     parameters = LowRankParameters(macs=share, convolution=convolution)  # type: ignore[arg-type]
-    report = {split.layer: split for split in splits(graph, parameters)}
+    chosen = ranks(graph, parameters, Factors())
     done = low_rank(graph, parameters)
     verify(done, infer)
     before = {layer.name: layer.macs for layer in stats(graph, OPS).layers}
     after = {layer.name: layer.macs for layer in stats(done, OPS).layers}
-    for name, split in report.items():
+    assert chosen
+    for name, (form, rank) in chosen.items():
         # What is counted here is what the definitions say.
-        assert split.macs == before[name]
-        if split.rank:
-            assert split.macs_after == after[name] + after[f"{name}_first"]
-            assert split.macs_after <= share * split.macs
-            assert split.macs_after * (split.rank + 1) / split.rank > share * split.macs
-        else:
-            assert after[name] == before[name]
-    assert any(split.rank for split in report.values())
+        assert form.macs == before[name]
+        assert rank * form.macs_each == after[name] + after[f"{name}_first"]
+        assert rank * form.macs_each <= share * form.macs < (rank + 1) * form.macs_each
+    assert all(after[name] == before[name] for name in before if name not in chosen)
     assert_compiled(done)
 
 
@@ -119,18 +116,20 @@ def test_energy_finds_the_rank_that_is_there() -> None:
     done = low_rank(graph, LowRankParameters(energy=0.99999))
     assert done.constants["w_first"].shape == (40, 3)
     assert_same(graph, done, Exactness.REASSOCIATING)
-    assert splits(graph, LowRankParameters(energy=1e-9))[0].rank == 1
+    least = low_rank(graph, LowRankParameters(energy=1e-9))
+    assert least.constants["w_first"].shape == (40, 1)
 
 
 def test_layers_that_would_grow_stay() -> None:
     graph = graph_of(NET, **arrays())
-    report = splits(graph, LowRankParameters(rank=8))
-    by_name = {split.layer: split for split in report}
-    assert by_name["e"].reason == "rank 8 would take 144 MACs, it takes 80"
+    chosen = ranks(graph, LowRankParameters(rank=8, always=True), Factors())
+    form, rank = chosen["e"]
+    assert (rank * form.macs_each, form.macs) == (144, 80)
+    assert "e" not in ranks(graph, LowRankParameters(rank=8), Factors())
     assert low_rank(graph, LowRankParameters(rank=8, layers=("e",))) is graph
 
 
-def test_layers_that_cannot_be_split_say_why() -> None:
+def test_layers_that_cannot_be_split_stay() -> None:
     text = """(%x: f32[1,4,6,6], %k: f32[4,4,3,3]) -> (%y, %z, %u) {
         const %w: f32[4,1,3,3]
         const %t: f32[4,4,3,3]
@@ -139,12 +138,9 @@ def test_layers_that_cannot_be_split_say_why() -> None:
         %z: f32[1,4,8,8] = ConvTranspose(%x, %t)
         %u: f32[1,4,6,6] = MatMul(%l, %x)
     }"""
-    found = {each.layer: each.reason for each in splits(graph_of(text), LowRankParameters(rank=1))}
-    assert found == {
-        "y": "rank 1 would take 640 MACs, it takes 576",
-        "z": "ConvTranspose is not split",
-        "u": "only a constant matrix as its second factor can be split",
-    }
+    graph = graph_of(text)
+    assert low_rank(graph, LowRankParameters(rank=1)) is graph
+    assert list(ranks(graph, LowRankParameters(rank=1, always=True), Factors())) == ["y"]
 
 
 GROUPED = """(%x: f32[1,6,9,8]) -> (%y, %z) {
@@ -165,15 +161,14 @@ def test_groups_are_split_apart(convolution: str) -> None:
     assert_same(graph, whole, Exactness.REASSOCIATING)
     assert [node.attributes.groups for node in whole.nodes if node.op == "Conv"] == [2, 2, 8, 8]
     few = LowRankParameters(rank=1, convolution=convolution)  # type: ignore[arg-type]
-    report = {split.layer: split for split in splits(graph, few)}
+    chosen = ranks(graph, few, Factors())
     done = low_rank(graph, few)
     after = {layer.name: layer.macs for layer in stats(done, OPS).layers}
-    assert report["c"].rank == 1
     # One number is left of a channel that has a group of its own, but a column and a row are.
-    assert report["z"].rank == (1 if convolution == "spatial" else 0)
-    for name, split in report.items():
-        if split.rank:
-            assert split.macs_after == after[name] + after[f"{name}_first"] < split.macs
+    assert list(chosen) == (["c", "z"] if convolution == "spatial" else ["c"])
+    for name, (form, rank) in chosen.items():
+        assert rank == 1
+        assert form.macs_each == after[name] + after[f"{name}_first"] < form.macs
     assert_compiled(done)
 
 
@@ -193,8 +188,8 @@ def test_recurrent_layers_read_less(op: str, gates: int) -> None:
     assert [node.op for node in done.nodes] == ["MatMul", op]
     assert done.constants["w_first"].shape == (20, 2)
     assert done.constants["w_second"].shape == (2, rows, 2)
-    (report,) = splits(graph, LowRankParameters(rank=2))
-    assert (report.macs, report.macs_after) == (2 * 40 * rows, 2 * 2 * (20 + 2 * rows))
+    ((form, rank),) = ranks(graph, LowRankParameters(rank=2), Factors()).values()
+    assert (form.macs, rank * form.macs_each) == (2 * 40 * rows, 2 * 2 * (20 + 2 * rows))
     assert_compiled(done)
 
 

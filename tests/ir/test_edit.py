@@ -259,7 +259,7 @@ WIDE = graph_of("graph s(%p: f32[3]) -> (%r) { %r: f32[3] = Relu(%p) }")
     [
         (
             lambda: replace(NET, ["z"], RELU, inputs={"p": "a"}, outputs={}),
-            "graph net has no node z",
+            "replace: graph net has no node z",
         ),
         (
             lambda: replace(NET, ["b"], RELU, inputs={"p": "a"}, outputs={}),

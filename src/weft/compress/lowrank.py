@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from functools import partial
 
 import numpy as np
 
@@ -21,27 +22,6 @@ from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
 
 _RECIPE = "low-rank"
-
-
-@dataclass(frozen=True)
-class Split:
-    """What becomes of a layer.
-
-    Attributes:
-        layer: its name.
-        rank: of the two layers that it becomes; 0 if it stays.
-        full: the largest rank there is.
-        macs: before, for one entry of the first axis (one sample, as a rule).
-        macs_after: of the two layers.
-        reason: why it stays.
-    """
-
-    layer: str
-    rank: int
-    full: int
-    macs: int
-    macs_after: int
-    reason: str = ""
 
 
 # --- choosing the rank ------------------------------------------------------------------------
@@ -78,7 +58,7 @@ def _factored(matrix: np.ndarray) -> _Factored:
 
 
 @dataclass
-class _Factors:
+class Factors:
     """The factors of weights, found once for each."""
 
     found: dict[tuple[str, str], _Factored] = field(
@@ -94,7 +74,7 @@ class _Factors:
 
 
 def _rank(
-    form: LowRankForm, parameters: LowRankParameters, factors: Callable[[], np.ndarray]
+    form: LowRankForm, parameters: LowRankParameters, factors: Callable[[], _Factored]
 ) -> int:
     """The rank asked for; 0 if there is none."""
     full = min(form.matrix.shape[-2:])
@@ -103,7 +83,7 @@ def _rank(
     if parameters.macs:
         return min(full, int(parameters.macs * form.macs / form.macs_each))
     # All groups get one rank.
-    squares = np.cumsum((factors() ** 2).reshape(-1, full).sum(0))
+    squares = np.cumsum((factors().values ** 2).reshape(-1, full).sum(0))
     # A weight of zeros has rank 1 rather than none.
     wanted = parameters.energy * squares[-1] * (1 - 1e-12)
     return 1 + int(np.count_nonzero(squares < wanted))
@@ -120,66 +100,45 @@ def _check(parameters: LowRankParameters) -> None:
     share_of(_RECIPE, "macs", parameters.macs)
 
 
-def splits(graph: Graph, parameters: LowRankParameters) -> tuple[Split, ...]:
-    """What ``low-rank`` does to each layer, and why it leaves some."""
-    return tuple(split for split, _ in _planned(graph, parameters, _Factors()).values())
-
-
-def _planned(
-    graph: Graph, parameters: LowRankParameters, factors: _Factors
-) -> dict[str, tuple[Split, LowRankForm | None]]:
+def ranks(
+    graph: Graph, parameters: LowRankParameters, factors: Factors
+) -> dict[str, tuple[LowRankForm, int]]:
+    """The layers that are split, as products, and the rank of each."""
     _check(parameters)
     chosen = weights_of(graph, parameters.layers, _RECIPE)
     names = {node.name for weight in chosen for node in weight.layers}
-    found: dict[str, tuple[Split, LowRankForm | None]] = {}
+    found: dict[str, tuple[LowRankForm, int]] = {}
     for node in graph.nodes:
         former = FORMERS.get(node.op)
-        if node.name not in names:
+        form = former(graph, node, parameters) if former and node.name in names else None
+        if form is None:
             continue
-        form = f"{node.op} is not split" if former is None else former(graph, node, parameters)
-        if isinstance(form, str):
-            found[node.name] = (Split(node.name, 0, 0, 0, 0, form), None)
-            continue
-        found[node.name] = (_split(node, form, parameters, factors), form)
+        rank = _rank(form, parameters, partial(factors.of, node.inputs[1], form))
+        if rank and (parameters.always or rank * form.macs_each < form.macs):
+            found[node.name] = (form, rank)
     return found
-
-
-def _split(
-    node: Node, form: LowRankForm, parameters: LowRankParameters, factors: _Factors
-) -> Split:
-    full = min(form.matrix.shape[-2:])
-    rank = _rank(form, parameters, lambda: factors.of(node.inputs[1], form).values)
-    after = rank * form.macs_each
-    if not rank:
-        reason = "even rank 1 takes more MACs than asked for"
-    elif after >= form.macs and not parameters.always:
-        reason = f"rank {rank} would take {after} MACs, it takes {form.macs}"
-    else:
-        return Split(node.name, rank, full, form.macs, after)
-    return Split(node.name, 0, full, form.macs, form.macs, reason)
 
 
 def low_rank(graph: Graph, parameters: LowRankParameters) -> Graph:
     """Split layers where that saves MACs."""
-    factors = _Factors()
-    planned = _planned(graph, parameters, factors)
+    factors = Factors()
+    chosen = ranks(graph, parameters, factors)
+    if not chosen:
+        return graph
     builder = GraphBuilder(OPS, graph.name, taken=[*graph.types, *graph.by_name])
     for value, type in graph.types.items():
         builder.declare(value, type)
     made: dict[tuple[str, str, int], tuple[str, str]] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        split, form = planned.get(node.name, (None, None))
-        if split is None or form is None or not split.rank:
+        if node.name not in chosen:
             nodes.append(node)
             continue
-        key = (node.inputs[1], form.kind, split.rank)
+        form, rank = chosen[node.name]
+        key = (node.inputs[1], form.kind, rank)
         if key not in made:
-            made[key] = _constants(builder, node, form, split.rank, factors)
+            made[key] = _constants(builder, node, form, rank, factors)
         nodes += _pair(builder, node, form, made[key])
-    done = [name for name, (split, _) in planned.items() if split.rank]
-    if not done:
-        return graph
     hidden = {value for node in nodes for value in node.outputs if value not in graph.types}
     types = {name: builder.types[name] for name in (*hidden, *builder.constants)}
     small = changed(
@@ -188,11 +147,11 @@ def low_rank(graph: Graph, parameters: LowRankParameters) -> Graph:
         types={**graph.types, **types},
         constants={**graph.constants, **builder.constants},
     )
-    return prune(noted(small, "split", f"{len(done)} layers: {listed(done)}"))
+    return prune(noted(small, "split", f"{len(chosen)} layers: {listed(chosen)}"))
 
 
 def _constants(
-    builder: GraphBuilder, node: Node, form: LowRankForm, rank: int, factors: _Factors
+    builder: GraphBuilder, node: Node, form: LowRankForm, rank: int, factors: Factors
 ) -> tuple[str, str]:
     """The weights of both layers."""
     found = factors.of(node.inputs[1], form)

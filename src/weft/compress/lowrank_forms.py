@@ -53,8 +53,8 @@ class LowRankForm:
     build: Callable[[GraphBuilder, str, str], None]
 
 
-Former: TypeAlias = "Callable[[Graph, Node, LowRankParameters], LowRankForm | str]"
-"""The layer as a product, or why it has none."""
+Former: TypeAlias = "Callable[[Graph, Node, LowRankParameters], LowRankForm | None]"
+"""The layer as a product, if it is one by a constant."""
 
 
 def _points(shape: Sequence[Dim]) -> int:
@@ -65,10 +65,10 @@ def _points(shape: Sequence[Dim]) -> int:
 # --- products of matrices -------------------------------------------------------------------
 
 
-def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
+def _matmul(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | None:
     x, w = node.inputs
     if w not in graph.constants or graph.constants[w].ndim != 2:
-        return "only a constant matrix as its second factor can be split"
+        return None
     matrix = graph.constants[w]
     inner, columns = matrix.shape
     rows = _points(graph.types[node.outputs[0]].shape) // columns or 1
@@ -85,10 +85,10 @@ def _as_they_are(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.nd
     return left, right
 
 
-def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
+def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | None:
     a, w, *c = node.inputs
     if w not in graph.constants:
-        return "only a constant matrix as its second factor can be split"
+        return None
     flags = node.attributes
     matrix = graph.constants[w].T if flags.transB else graph.constants[w]
     inner, columns = matrix.shape
@@ -113,13 +113,13 @@ def _gemm(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
 # --- convolutions -----------------------------------------------------------------------------
 
 
-def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> LowRankForm | str:
+def _conv(graph: Graph, node: Node, parameters: LowRankParameters) -> LowRankForm | None:
     if node.inputs[1] not in graph.constants:
-        return "its weight is computed"
+        return None
     if parameters.convolution == "channel":
         return _by_channels(graph, node)
     if graph.constants[node.inputs[1]].ndim != 4:
-        return "only windows of two axes can be split into a column and a row"
+        return None
     return _by_window(graph, node)
 
 
@@ -188,11 +188,11 @@ def _image(graph: Graph, value: str) -> tuple[int, int]:
 # --- recurrent layers -------------------------------------------------------------------------
 
 
-def _recurrent(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | str:
+def _recurrent(graph: Graph, node: Node, _: LowRankParameters) -> LowRankForm | None:
     """What is read at each step is multiplied before the layer; the state's weight stays."""
     x, w, *rest = node.inputs
     if w not in graph.constants:
-        return "its weight is computed"
+        return None
     directions, gates, inputs = graph.constants[w].shape
     steps = _points(graph.types[x].shape) // inputs
 
