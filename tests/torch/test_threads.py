@@ -1,8 +1,10 @@
 """Threads: PyTorch's number, several callers at once, and processes that were forked."""
 
 import os
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from torch import nn
 
 import weft
 from tests.torch.small import agrees
-from weft.runtime.threads import Pool
+from weft.runtime.threads import Pool, Team, cores
+from weft.torch.native.openmp import openmp_team
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +25,12 @@ def _threads() -> Iterator[None]:
 
 
 class Deep(nn.Module):
+    """Large enough for forks to pay."""
+
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            *(nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(4))
+            *(nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()) for _ in range(4))
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +38,7 @@ class Deep(nn.Module):
 
 
 def _deep(**options: Any) -> tuple[Any, Any, torch.Tensor]:
-    module, x = Deep().eval(), torch.randn(1, 16, 24, 24)
+    module, x = Deep().eval(), torch.randn(1, 32, 28, 28)
     return module, weft.optimize(module, x, measure=False, **options), x
 
 
@@ -76,7 +81,7 @@ def test_a_number_that_was_asked_for_stays():
 def test_eight_threads_may_call_one_module(threads: int):
     torch.set_num_threads(threads)
     module, fast, _ = _deep()
-    inputs = [torch.randn(1, 16, 24, 24) for _ in range(8)]
+    inputs = [torch.randn(1, 32, 28, 28) for _ in range(8)]
     with torch.no_grad():
         expected = [module(x) for x in inputs]
     wrong: list[int] = []
@@ -123,15 +128,93 @@ def test_weights_that_change_meanwhile_are_the_old_or_the_new():
     agrees(module, fast, x, compiled=None)
 
 
+def _team() -> Team:
+    found = openmp_team()
+    if found is None or cores() < 2:
+        pytest.skip("needs two cores and a PyTorch that runs on OpenMP")
+    return found
+
+
+def _sines() -> torch.Tensor:
+    """By an operator of PyTorch that runs on its threads."""
+    return torch.arange(1.0, 1 << 18).sin()
+
+
+def _on_team(call: Callable[[], Any]) -> Any:
+    """What a call on PyTorch's threads gives.
+
+    The second call of a thread runs on them in any case, except for a while where that did not
+    pay, as on a busy system.
+    """
+    team, end, found = _team(), time.monotonic() + 60, list[Any]()
+
+    def twice() -> None:
+        with torch.no_grad():
+            call()
+            found.append(call())
+
+    before = team.calls()
+    while team.calls() == before:
+        assert time.monotonic() < end, "no call ran on the team"
+        caller = threading.Thread(target=twice)
+        caller.start()
+        caller.join()
+    return found[-1]
+
+
+@torch.no_grad()
+def test_calls_run_on_pytorchs_threads():
+    torch.set_num_threads(2)
+    module, fast, x = _deep()
+    expected = fast(x)
+    for _ in range(5):
+        assert torch.equal(_on_team(lambda: fast(x)), expected)
+        _sines()
+        assert torch.equal(fast(x), expected)
+    agrees(module, fast, x, compiled=None)
+
+
+@torch.no_grad()
+def test_parts_between_pytorchs_operators_run_on_its_threads():
+    class Mixed(Deep):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layers(torch.special.bessel_j0(self.layers(x)))
+
+    torch.set_num_threads(2)
+    module, x = Mixed().eval(), torch.randn(1, 32, 28, 28)
+    fast = weft.optimize(module, x, measure=False)
+    assert torch.equal(_on_team(lambda: fast(x)), fast(x))
+    agrees(module, fast, x, compiled=None)
+
+
+@torch.no_grad()
+def test_another_number_than_pytorchs_runs_on_threads_of_its_own():
+    _, fast, x = _deep(threads=2)
+    team, expected = _team(), fast(x)
+    torch.set_num_threads(1)
+    before = team.calls()
+    for _ in range(5):
+        assert torch.equal(fast(x), expected)
+    assert team.calls() == before
+    torch.set_num_threads(2)
+    assert torch.equal(_on_team(lambda: fast(x)), expected)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
 @torch.no_grad()
 def test_a_forked_process_goes_on():
     torch.set_num_threads(2)
     _, fast, x = _deep()
-    expected = fast(x)
+    expected, sines = fast(x), _sines()
+    if openmp_team() is not None:
+        _on_team(lambda: fast(x))
     child = os.fork()
     if child == 0:
+        signal.alarm(120)  # where it waits for threads that it does not have
         same = torch.equal(fast(x), expected) and torch.equal(fast(x), expected)
+        if openmp_team() is not None:
+            # Of PyTorch's operators, too.
+            same = same and torch.equal(_sines(), sines) and torch.equal(fast(x), expected)
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert torch.equal(fast(x), expected)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from weft.runtime.compiler import (
 MOST_THREADS = 1024
 POOL_HEADER = "weft_pool.h"
 POOL_SOURCE = "weft_pool.c"
+# The pool, and calls on threads of OpenMP.
+_TEAM_HEADER, _TEAM_SOURCE = "weft_team.h", "weft_team.c"
 _FLAGS = ("-std=gnu11", "-O2", "-pthread")
 _DATA = Path(__file__).parent / "data"
 
@@ -76,16 +80,19 @@ def pool_texts() -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def build_pool(compiler: Compiler, cache: Cache, flags: Sequence[str] = _FLAGS) -> Path:
-    """The pool as a shared library."""
+    """The pool as a shared library, on Linux with calls on threads of OpenMP."""
     require_atomics(compiler)
-    texts = pool_texts()
+    names = [POOL_SOURCE, POOL_HEADER]
+    if sys.platform == "linux":
+        names = [_TEAM_SOURCE, _TEAM_HEADER, *names]
+    texts = [(name, (_DATA / name).read_text()) for name in names]
     identity = [part for text in texts for part in text]
     identity += [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
 
     def make(target: Path) -> None:
         announce("compiling the pool of threads")
         write_files(target.parent, [(name, text.encode()) for name, text in texts])
-        source = target.parent / POOL_SOURCE
+        source = target.parent / names[0]
         compile_object(compiler, flags, source, source.with_suffix(".o"))
         link_library(compiler, [source.with_suffix(".o")], target, ["-pthread"])
 
@@ -112,16 +119,55 @@ class Pool:
             library = ctypes.CDLL(str(path))
             library.weft_pool_new.restype = ctypes.c_void_p
             library.weft_pool_new.argtypes = [ctypes.c_int, ctypes.c_int]
-            self._run = ctypes.cast(library.weft_pool_run, ctypes.c_void_p)
+            team = sys.platform == "linux"
+            run = library.weft_team_run if team else library.weft_pool_run
+            self._run = ctypes.cast(run, ctypes.c_void_p)
         except (OSError, AttributeError) as error:
             raise InternalError(f"the built pool {path} cannot be loaded: {error}") from error
         self._pool = library.weft_pool_new(most, int(pin))
         if not self._pool:
             raise InternalError("there is no memory for a pool of threads")
+        self._library, self._may_adopt = library, team and not pin
 
     def threads(self, count: int) -> Threads:
         """So many threads of the pool, as generated code wants them."""
         return Threads(count, self._run, self._pool)
+
+    def adopt(self, openmp: Sequence[int]) -> Team | None:
+        """Lets calls run on the threads of the OpenMP runtime that the process uses.
+
+        Args:
+            openmp: addresses of the functions in ``weft_openmp`` of ``weft_team.h``, in order.
+
+        Returns:
+            What begins and ends such calls; ``None`` where threads are bound to cores, and on
+            systems other than Linux.
+        """
+        if not self._may_adopt:
+            return None
+        library, functions = self._library, (ctypes.c_void_p * len(openmp))(*openmp)
+        library.weft_team_adopt.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        if not library.weft_team_adopt(self._pool, functions):
+            raise InternalError("there is no memory for a pool of threads")
+        begin, end = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0
+            for function in (library.weft_team_begin, library.weft_team_end)
+        )
+        return Team(begin, end, library.weft_team_calls)
+
+
+@dataclass(frozen=True)
+class Team:
+    """Calls on threads of OpenMP.
+
+    Attributes:
+        begin: the address of ``weft_team_begin``; end: of ``weft_team_end``.
+        calls: how many there were.
+    """
+
+    begin: int
+    end: int
+    calls: Callable[[], int]
 
 
 _making = threading.Lock()

@@ -12,6 +12,7 @@ import torch
 from weft.runtime.library import Library
 from weft.runtime.memory import RunMemory
 from weft.torch.native import MOST_ARGUMENTS, Entry, Leaf, integers, pointers
+from weft.torch.native.openmp import openmp_team
 
 _MOST_ARENAS = 1024
 # DLPack's codes of types.
@@ -85,6 +86,9 @@ class CallEntry:
         self._object("new_arena", self._arena)
         if unflatten is not None:
             self._object("unflatten", unflatten)
+        team = openmp_team() if library.built.threads > 1 else None
+        if team is not None:
+            table.begin, table.end, table.team = team.begin, team.end, library.built.threads
 
     def load(self, library: Library) -> None:
         """Runs on what the library's weights are now; calls in progress keep theirs."""

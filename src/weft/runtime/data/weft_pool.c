@@ -499,21 +499,38 @@ static void fork_and_join(weft_pool *pool, int parts, weft_task task, void *cont
     }
 }
 
-void weft_pool_run(void *memory, int parts, weft_task task, void *context)
+/* Whether the caller gets the pool. */
+static int obtain(weft_pool *pool)
 {
-    weft_pool *const pool = (weft_pool *)memory;
-    if (parts < 2 || atomic_load_explicit(&pool->busy, memory_order_relaxed)
-        || atomic_exchange_explicit(&pool->busy, 1, memory_order_acquire)) {
-        task(context, 0, 1);
-        return;
-    }
+    return !atomic_load_explicit(&pool->busy, memory_order_relaxed)
+           && !atomic_exchange_explicit(&pool->busy, 1, memory_order_acquire);
+}
+
+static void release(weft_pool *pool)
+{
+    atomic_store_explicit(&pool->busy, 0, memory_order_release);
+}
+
+/* Runs a task for the caller who has the pool. */
+static void run_task(weft_pool *pool, int parts, weft_task task, void *context)
+{
     parts = allowed(pool, gather(pool, parts));
     if (parts < 2) {
         task(context, 0, 1);
     } else {
         fork_and_join(pool, parts, task, context);
     }
-    atomic_store_explicit(&pool->busy, 0, memory_order_release);
+}
+
+void weft_pool_run(void *memory, int parts, weft_task task, void *context)
+{
+    weft_pool *const pool = (weft_pool *)memory;
+    if (parts < 2 || !obtain(pool)) {
+        task(context, 0, 1);
+        return;
+    }
+    run_task(pool, parts, task, context);
+    release(pool);
 }
 
 /* --- pools ----------------------------------------------------------------------------------- */

@@ -198,6 +198,19 @@ static int run(void *function, void *const *a, int64_t count)
     }
 }
 
+/* Runs on PyTorch's threads where they are at hand. */
+static int run_in_team(const weft_entry *entry, void *const *values, int64_t count)
+{
+    int code;
+    if (entry->begin == NULL) {
+        return run(entry->function, values, count);
+    }
+    entry->begin((int)entry->team);
+    code = run(entry->function, values, count);
+    entry->end();
+    return code;
+}
+
 static int64_t now(void)
 {
     struct timespec time;
@@ -213,11 +226,11 @@ static int run_timed(weft_entry *entry, void *const *values, int64_t count)
     int64_t passed;
     int code;
     if (entry->runs >= TIMED_RUNS && entry->nanoseconds < SHORT) {
-        return run(entry->function, values, count);
+        return run_in_team(entry, values, count);
     }
     state = PyEval_SaveThread();
     start = entry->runs < TIMED_RUNS ? now() : 0;
-    code = run(entry->function, values, count);
+    code = run_in_team(entry, values, count);
     passed = start != 0 ? now() - start : 0;
     PyEval_RestoreThread(state);
     if (start != 0) {

@@ -118,6 +118,9 @@ typedef struct weft_entry {
     void **arenas; /* scratch memory that no call uses, for arena_most of them */
     int64_t arena_count;
     int64_t arena_most;
+    void (*begin)(int threads); /* of weft_team.h, or a null pointer, ... */
+    void (*end)(void);
+    int64_t team; /* ... and the threads of the code */
     int64_t threads;
     int64_t nanoseconds; /* of the shortest run so far; 0 before the first */
     int64_t runs;
