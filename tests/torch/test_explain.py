@@ -74,7 +74,7 @@ def test_it_draws_both_parts_and_marks_what_pytorch_runs():
 
 
 def test_it_says_that_the_own_forward_runs_where_it_is_faster(monkeypatch):
-    monkeypatch.setattr("weft.torch.specialise.times", lambda *_: Times(9.0, 1.0))
+    monkeypatch.setattr("weft.torch.specialise.times", lambda *_, **__: Times(9.0, 1.0))
     told = weft.explain(nn.Linear(3, 4).eval(), torch.randn(2, 3))
     assert told.own == "contiguous"
     assert "the module's own forward, which is faster" in str(told)

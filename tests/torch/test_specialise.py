@@ -1,5 +1,6 @@
 """One runner a signature, within a bound."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import weft
 from weft.errors import UserError
 from weft.runtime.cache import Cache
 from weft.runtime.record import made_for
-from weft.torch.eager import Times
+from weft.torch.eager import Times, _race
 from weft.torch.specialise import Runners, Settings, specialise
 
 
@@ -98,7 +99,7 @@ def test_the_own_forward_runs_where_it_is_faster(monkeypatch, layout):
     module = Image().eval()
     x = torch.randn(2, 3, 8, 8)
     slow = Times(9.0, 1.0, 0.5 if layout == "channels-last" else 2.0)
-    monkeypatch.setattr("weft.torch.specialise.times", lambda *_: slow)
+    monkeypatch.setattr("weft.torch.specialise.times", lambda *_, **__: slow)
     runner = specialise(module, (x,))
     assert (runner.own, runner.part, runner.parts) == (layout, None, [])
     before = module.forwards
@@ -110,10 +111,17 @@ def test_the_own_forward_runs_where_it_is_faster(monkeypatch, layout):
 
 def test_both_layouts_of_convolutions_are_measured():
     module, x = Image().eval(), torch.randn(1, 3, 8, 8)
-    times = specialise(module, (x,)).times
+    runner = specialise(module, (x,), settings=Settings(measure=False))
+    runner.measure([x], converted=True)
+    times = runner.times
     assert times is not None
     assert times.inputs_channels_last is not None
     assert times.channels_last is not None
+    times = specialise(module, (x,)).times
+    assert times is not None
+    assert times.inputs_channels_last is not None
+    # It costs a copy of the module, and cannot be kept.
+    assert times.channels_last is None
     times = specialise(nn.Linear(3, 4).eval(), (torch.randn(2, 3),)).times
     assert times is not None
     assert times.inputs_channels_last is None
@@ -145,11 +153,11 @@ def test_times_are_remembered_by_architecture_shape_and_threads(monkeypatch, tmp
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found: list[Times] = []
 
-    def least(_: object) -> dict[str, float]:
+    def race(_: object) -> tuple[dict[str, float], bool]:
         found.append(Times(float(len(found) + 1), 9.0))
-        return {"weft": found[-1].weft, "contiguous": 9.0}
+        return {"weft": found[-1].weft, "contiguous": 9.0}, True
 
-    monkeypatch.setattr("weft.torch.eager._least", least)
+    monkeypatch.setattr("weft.torch.eager._race", race)
     x = torch.randn(1, 3, 8, 8)
     assert specialise(Image().eval(), (x,)).times == Times(1.0, 9.0)
     assert specialise(Image().eval(), (x + 1,)).times == Times(1.0, 9.0)
@@ -172,8 +180,100 @@ def test_a_lost_comparison_is_made_again_by_the_next_process(monkeypatch, tmp_pa
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     weft = iter((20.0, 1.0))
     monkeypatch.setattr(
-        "weft.torch.eager._least", lambda _: {"weft": next(weft), "contiguous": 9.0}
+        "weft.torch.eager._race", lambda _: ({"weft": next(weft), "contiguous": 9.0}, True)
     )
     x = torch.randn(1, 3, 8, 8)
     assert specialise(Image().eval(), (x,)).times == Times(20.0, 9.0)
     assert specialise(Image().eval(), (x,)).times == Times(1.0, 9.0)
+
+
+def test_what_wins_narrowly_is_compared_thrice(monkeypatch, tmp_path):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    weft, contiguous = [8.0, 7.5, 8.5], [9.0, 8.8, 8.9]
+    made: list[int] = []
+
+    def race(_: object) -> tuple[dict[str, float], bool]:
+        made.append(0)
+        return {"weft": weft[len(made) - 1], "contiguous": contiguous[len(made) - 1]}, False
+
+    monkeypatch.setattr("weft.torch.eager._race", race)
+    x = torch.randn(1, 3, 8, 8)
+    wanted = [Times(8.0, 9.0), Times(7.5, 8.8), Times(7.5, 8.8), Times(7.5, 8.8)]
+    assert [specialise(Image().eval(), (x,)).times for _ in wanted] == wanted
+    assert len(made) == 3
+
+
+class Clock:
+    """Time that passes only while contestants run, each batch as long as it is told.
+
+    Args:
+        seconds: by name, of the first runs; the last of them is that of all further ones.
+    """
+
+    def __init__(self, **seconds: list[float]) -> None:
+        self.now = 0.0
+        self.runs = dict.fromkeys(seconds, 0)
+        self.contestants = {name: partial(self._run, name, each) for name, each in seconds.items()}
+
+    def _run(self, name: str, seconds: list[float]) -> None:
+        self.now += seconds[min(self.runs[name], len(seconds) - 1)]
+        self.runs[name] += 1
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "least", "clear", "runs"),
+    [
+        # Clear after the three rounds that there are at the least.
+        ({"weft": [0.05], "contiguous": [0.07]}, (0.05, 0.07), True, (4, 4)),
+        # So clear that a fourth of the time is enough.
+        ({"weft": [0.1], "contiguous": [0.3]}, (0.1, 0.3), True, (2, 2)),
+        ({"weft": [0.3], "contiguous": [0.1]}, (0.3, 0.1), True, (2, 2)),
+        # Close: the more rounds, the smaller a difference is clear.
+        ({"weft": [0.03], "contiguous": [0.033]}, (0.03, 0.033), True, (12, 12)),
+        ({"weft": [0.03], "contiguous": [0.0303]}, (0.03, 0.0303), False, (34, 33)),
+        # One disturbed run decides nothing, whoever has it.
+        ({"weft": [0.03, 0.3, 0.03], "contiguous": [0.06]}, (0.03, 0.06), True, (3, 3)),
+        ({"weft": [0.03], "contiguous": [0.02, 0.3, 0.02]}, (0.03, 0.02), True, (4, 4)),
+        # Two runs of both are made however long they take, and no more.
+        ({"weft": [9.0, 5.0], "contiguous": [9.0, 6.0]}, (5.0, 6.0), False, (2, 2)),
+        (
+            {"weft": [0.7], "contiguous": [0.9], "inputs_channels_last": [0.8]},
+            (0.7, 0.9),
+            False,
+            (2, 2, 1),
+        ),
+    ],
+)
+def test_a_comparison_ends_when_the_difference_is_clear_or_its_time_is_over(
+    monkeypatch, seconds, least, clear, runs
+):
+    clock = Clock(**seconds)
+    monkeypatch.setattr("weft.torch.eager.time", clock)
+    found, decided = _race(clock.contestants)
+    names = list(seconds)[: len(least)]
+    assert found == {
+        name: pytest.approx(1e6 * each) for name, each in zip(names, least, strict=True)
+    }
+    assert (decided, tuple(clock.runs.values())) == (clear, runs)
+
+
+def test_what_is_clearly_slower_drops_out_while_others_race_on(monkeypatch):
+    clock = Clock(weft=[0.03], contiguous=[0.06], inputs_channels_last=[0.0315])
+    monkeypatch.setattr("weft.torch.eager.time", clock)
+    found, decided = _race(clock.contestants)
+    assert list(found) == ["weft", "contiguous", "inputs_channels_last"]
+    assert decided
+    assert clock.runs == {"weft": 21, "contiguous": 4, "inputs_channels_last": 21}
+
+
+def test_short_runs_are_measured_in_batches(monkeypatch):
+    clock = Clock(weft=[0.1, 0.0001], contiguous=[0.0004])
+    monkeypatch.setattr("weft.torch.eager.time", clock)
+    found, decided = _race(clock.contestants)
+    assert found == {"weft": pytest.approx(100), "contiguous": pytest.approx(400)}
+    assert decided
+    # Two single runs, then two batches of a millisecond.
+    assert clock.runs == {"weft": 2 + 2 * 10, "contiguous": 2 + 2 * 3}

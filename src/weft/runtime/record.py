@@ -86,13 +86,13 @@ class MadeFor:
 
 
 def write_record(cache: Cache, name: str, data: Any) -> None:
-    """Writes a record unless there is one of that name."""
+    """Writes a record, in the place of any other of that name."""
     text = json.dumps(data, sort_keys=True)
 
     def write(path: Path) -> None:
         write_files(path.parent, [(path.name, text.encode())])
 
-    cache.get(name, write)
+    cache.put(name, write)
 
 
 def read_record(cache: Cache, name: str) -> Any:

@@ -1,16 +1,17 @@
 # pyright: basic
 """PyTorch's own forward of a module, in both layouts, and its time beside compiled code's.
 
-Where compiled code wins, times are remembered in the cache, for the architecture, the compiled
-code, PyTorch with its number of threads, and the processor: checkpoints of one architecture are
-measured once on a machine.
+Runs alternate, and what is clearly slower drops out (``_race``), so that a clear winner is found
+in a few runs.  Where compiled code wins, times are remembered in the cache, for the architecture,
+the compiled code, PyTorch with its number of threads, and the processor: checkpoints of one
+architecture are measured once on a machine, and thrice where the difference is small.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import ceil
@@ -27,9 +28,15 @@ from weft.torch.capture import Captured
 Layout: TypeAlias = Literal["contiguous", "channels-last"]
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
-_SECONDS = 1.0
-_MOST_ROUNDS, _LEAST_ROUNDS = 15, 3
+SECONDS = 2.0
+"""So long a comparison takes, unless two runs of both compiled code and PyTorch take longer."""
+COMPARISONS = 3
+"""So often what wins narrowly is compared: by further processes, too."""
+# Before anybody drops out: other programs may disturb one round, seldom all.
+_LEAST_ROUNDS, _LEAST_SECONDS = 3, SECONDS / 4
+_MOST_ROUNDS = 40
 _BATCH_SECONDS = 1e-3
+_DECIDING = ("weft", "contiguous")
 # A module with more bytes of weights than this is not copied to be measured in channels-last.
 _MOST_BYTES = 1 << 29
 
@@ -96,10 +103,13 @@ def times(
     compiled: Callable[[], object],
     leaves: Sequence[Any],
     code: Sequence[str],
+    *,
+    converted: bool = False,
 ) -> Times | None:
-    """Measures PyTorch and compiled code on the same arguments, for about a second at most.
+    """Measures PyTorch and compiled code on the same arguments, for ``SECONDS`` at most.
 
-    Where compiled code won before, in this process or another one, it is not measured again.
+    Where compiled code won clearly before, or ``COMPARISONS`` times, in this process or another
+    one, it is not measured again.
 
     Args:
         module: the module.
@@ -107,34 +117,41 @@ def times(
         compiled: runs it on these arguments.
         leaves: the arguments, flattened.
         code: the compiled parts: names that stand for their content, and their threads.
+        converted: measures a copy of the module in channels-last, too, which is never kept.
 
     Returns:
         The times; ``None`` where runs change the module or its arguments.
     """
     if any(result.target is not None for result in captured.results):
         return None
-    name = _name(module, captured, leaves, code)
+    name = _name(module, captured, leaves, [*code, str(converted)])
     known = read_record(Cache(), name)
-    if known is not None:
+    if known is not None and known["comparisons"] >= COMPARISONS:
         return Times(**known["times"])
     contiguous = own_forward(module, captured, "contiguous")
     runs = {"weft": compiled, "contiguous": partial(contiguous, leaves)}
     if _has_layouts(captured, leaves):
         other = own_forward(module, captured, "channels-last")
         runs["inputs_channels_last"] = partial(other, leaves)
-        converted = _converted(module, captured)
-        if converted is not None:
+        twin = _converted(module, captured) if converted else None
+        if twin is not None:
             given = [_channels_last(each) for each in leaves]
-            other = own_forward(converted, captured, "contiguous")
+            other = own_forward(twin, captured, "contiguous")
             runs["channels_last"] = partial(other, given)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        found = Times(**_least(runs))
+        least, clear = _race(runs)
+    comparisons = COMPARISONS if clear else 1
+    if known is not None:
+        comparisons = max(comparisons, known["comparisons"] + 1)
+        earlier = {each: value for each, value in known["times"].items() if value is not None}
+        least |= {each: min(value, least.get(each, value)) for each, value in earlier.items()}
+    found = Times(**least)
     # Compiled code that loses may have been disturbed by other programs: the next process looks
     # again.
     if found.kept is None:
-        made_for = MadeFor(captured.name, "comparison with PyTorch")
-        record = {"name": captured.name, "made_for": asdict(made_for), "times": asdict(found)}
-        write_record(Cache(), name, record)
+        made_for = asdict(MadeFor(captured.name, "comparison with PyTorch"))
+        record = {"made_for": made_for, "times": asdict(found), "comparisons": comparisons}
+        write_record(Cache(), name, {"name": captured.name, **record})
     return found
 
 
@@ -156,25 +173,42 @@ def _lies(leaf: Any) -> str:
     return f"{leaf.dtype} {leaf.layout} {tuple(leaf.shape)} {strides}"
 
 
-def _least(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Microseconds of one run of each; what fails is left out."""
-    batches: dict[str, int] = {}
+def _race(runs: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
+    """Runs by turns, until one is clearly the fastest or ``SECONDS`` are over.
+
+    After ``n`` rounds those drop out whose fastest batch took ``1 + 1/n`` times as long as the
+    fastest of all: other programs make some batches longer, none shorter.
+
+    Returns:
+        Microseconds of one run in each one's fastest batch, without what fails or there is no
+        time for; and whether one alone is left.
+    """
+    start = time.perf_counter()
+    racing: list[str] = []
     for name, run in runs.items():
         try:
-            run()
-            batches[name] = max(1, ceil(_BATCH_SECONDS / _seconds(run, 1)))
+            # The first run takes longer than others.
+            if name in _DECIDING or time.perf_counter() - start < SECONDS:
+                run()
+                racing.append(name)
         except RuntimeError:
             # Views of what lies in channels-last may be impossible.
             if "channels_last" not in name:
                 raise
-    least = dict.fromkeys(batches, float("inf"))
-    end = time.perf_counter() + _SECONDS
-    for number in range(_MOST_ROUNDS):
-        if number >= _LEAST_ROUNDS and time.perf_counter() > end:
+    least: dict[str, float] = {}
+    for number in range(1, _MOST_ROUNDS + 1):
+        for name in racing:
+            if time.perf_counter() - start < SECONDS or (name in _DECIDING and number == 1):
+                batch = ceil(_BATCH_SECONDS / least[name]) if name in least else 1
+                seconds = _seconds(runs[name], batch)
+                least[name] = min(seconds, least.get(name, seconds))
+        spent, fastest = time.perf_counter() - start, min(least.values())
+        if number >= _LEAST_ROUNDS or spent >= _LEAST_SECONDS:
+            bound = fastest * (1 + 1 / number)
+            racing = [name for name in racing if least.get(name, bound) <= bound]
+        if len(racing) == 1 or spent >= SECONDS:
             break
-        for name, batch in batches.items():
-            least[name] = min(least[name], _seconds(runs[name], batch) * 1e6)
-    return least
+    return {name: seconds * 1e6 for name, seconds in least.items()}, len(racing) == 1
 
 
 def _seconds(run: Callable[[], object], count: int) -> float:

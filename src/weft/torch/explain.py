@@ -163,7 +163,7 @@ def explain(
     leaves = [slot.value for slot in runner.captured.inputs]
     groups = [layers_of(Net(p.imported.graph).plan(options=p.options)) for p in parts]
     copies = list(_copies(runner, parts))
-    runner.measure(leaves)
+    runner.measure(leaves, converted=True)
     name = runner.captured.name
     return Explanation(name, groups, runner.fallbacks, copies, runner.times, runner.own, graph)
 

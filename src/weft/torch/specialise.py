@@ -45,7 +45,8 @@ class Settings:
         signatures: bound of the cache; calls with further signatures run the module's own
             forward.
         measure: compares with PyTorch's own forward after compiling, and keeps the faster.
-        background: compiles new signatures in a thread; the module's own forward runs meanwhile.
+        background: compiles new signatures in a thread, once they are captured; the module's own
+            forward runs meanwhile.
         precision: ``float32``, the only one so far.
 
     Raises:
@@ -149,11 +150,12 @@ class Runner:
                     (self._held(slot) if given is None else given).copy_(value)
         return list(made[len(self._targets) :])
 
-    def measure(self, leaves: Sequence[Any]) -> None:
+    def measure(self, leaves: Sequence[Any], *, converted: bool = False) -> None:
         """Compares with the module's own forward, which runs from now on if it is faster.
 
         Args:
             leaves: arguments, flattened.
+            converted: measures a copy of the module in channels-last, too.
         """
         run = partial(self.flat, leaves)
         given = [leaves[place] for place in self.reads]
@@ -161,7 +163,7 @@ class Runner:
             run = self.part.timed(given)
         built = (part.compiled.library.built for part in self.parts)
         code = [f"{each.library.name} {each.threads}" for each in built]
-        self.times = times(self.module, self.captured, run, leaves, code)
+        self.times = times(self.module, self.captured, run, leaves, code, converted=converted)
         if self.times is None or self.times.kept is None:
             return
         self.own = self.times.kept
@@ -308,6 +310,8 @@ class Runners:
             self._say(f"its cache of {bound} signatures is full")
             return
         self.known[key] = None
+        # Never in a thread: while PyTorch exports a module, nobody else can call it, because its
+        # parameters are fake tensors and ``nn.Module.__call__`` is patched.
         made = self._attempt(lambda: _captured(self.module, args, kwargs, self.settings.strict))
         if made is None:
             return
