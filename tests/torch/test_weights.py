@@ -15,7 +15,7 @@ from weft.runtime.library import Library
 from weft.torch import native as native_call
 from weft.torch.native import Native, calibration
 from weft.torch.native.calibration import Offsets
-from weft.torch.watch import Watch
+from weft.torch.watch import Watch, places
 
 Change = Callable[[Any], object]
 
@@ -70,6 +70,13 @@ def _data(module: Any) -> None:
     module.head.weight.data = torch.randn(5, 8)
 
 
+def _data_but_for_one(module: Any) -> None:
+    """Other memory, in which no sample differs."""
+    other = module.head.weight.data.clone()
+    other[2, 3] += 1
+    module.head.weight.data = other
+
+
 def _storage(module: Any) -> None:
     module.head.weight.set_(torch.randn(5, 8))
 
@@ -90,6 +97,7 @@ CHANGES: dict[str, Change] = {
     "data.copy_": lambda m: m.head.weight.data.copy_(torch.randn(5, 8)),
     "data.add_": lambda m: m.head.weight.data.add_(0.1),
     "data =": _data,
+    "data = but for one element": _data_but_for_one,
     "set_": _storage,
     "numpy": _numpy,
     "EMA by data": _ema,
@@ -159,6 +167,20 @@ def test_writes_that_nothing_counts_and_no_sample_meets_need_refresh(shared):
     fast.refresh()
     agrees(module, fast, x)
     assert not torch.equal(fast(x), before)
+
+
+@pytest.mark.parametrize("place", [0, 15, 24, 39])
+@torch.no_grad()
+def test_each_sample_shows_a_write_that_nothing_counts(shared, place: int):
+    module, fast, x = shared
+    weight = module.head.weight
+    assert {4 * each for each in (0, 15, 24, 39)} == set(places(weight))
+    agrees(module, fast, x, compiled=None)
+    before, counted = fast(x), weight._version
+    weight.detach().numpy().reshape(-1)[place] += 1
+    assert weight._version == counted
+    agrees(module, fast, x)
+    assert not torch.allclose(before, fast(x), rtol=1e-3, atol=1e-3)
 
 
 @torch.no_grad()

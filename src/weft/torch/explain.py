@@ -23,6 +23,7 @@ from weft.torch.eager import Layout, Times
 from weft.torch.execution import CompiledPart
 from weft.torch.module import Optimized
 from weft.torch.picture import joined_graph
+from weft.torch.prediction import Prediction, predict
 from weft.torch.regions import Fallback
 from weft.torch.specialise import Runner, Settings, specialise
 
@@ -51,6 +52,7 @@ class Explanation(Shown):
         groups: of each compiled part, in order of execution, its groups with their kernels.
         fallbacks: what PyTorch runs between the parts.
         copies: of tensors, in every call.
+        predicted: how long both take by estimates alone; ``None`` where nothing is compiled.
         times: of compiled code and of PyTorch; ``None`` where runs change the module.
         own: the layout of the module's own forward, where that is faster and therefore runs.
         graph: all parts and fallbacks, as it is drawn.
@@ -60,6 +62,7 @@ class Explanation(Shown):
     groups: Sequence[Sequence[ExplainedLayer]]
     fallbacks: Sequence[Fallback]
     copies: Sequence[CountedCopy]
+    predicted: Prediction | None
     times: Times | None
     own: Layout | None
     graph: Graph = field(repr=False)
@@ -81,7 +84,8 @@ class Explanation(Shown):
 
     def _facts(self) -> list[tuple[str, str]]:
         copies = ", ".join(f"{each.what} {each.bytes:,} bytes" for each in self.copies)
-        return [("runs", self._runs()), *_facts(self.times), ("copies", copies or "none")]
+        times = [*_facts(self.times), *_prediction(self.predicted)]
+        return [("runs", self._runs()), *times, ("copies", copies or "none")]
 
     def _runs(self) -> str:
         if self.own is not None:
@@ -110,9 +114,15 @@ class Explanation(Shown):
             "groups": [[each.record() for each in groups] for groups in self.groups],
             "fallbacks": [asdict(each) for each in self.fallbacks],
             "copies": [asdict(each) for each in self.copies],
+            "predicted": self.predicted and asdict(self.predicted),
             "times": self.times and asdict(self.times),
             "own": self.own,
         }
+
+    def _title(self) -> str:
+        gains = [("gain", self.times), ("predicted", self.predicted)]
+        told = ", ".join(f"{name} {each.gain:.2f}" for name, each in gains if each)
+        return f"{self.name}: {told}" if told else self.name
 
     def draw(self, *, format: pictures.Format = "svg", title: str = "") -> str:
         """A picture of the graph, PyTorch's ops marked.
@@ -120,11 +130,13 @@ class Explanation(Shown):
         Args:
             format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds and
                 searches.
-            title: stands above; the module's class if not given.
+            title: stands above; the module's class and the gains if not given.
         """
         foreign = [node.name for node in self.graph.nodes if "::" in node.op]
         marked = {"run by PyTorch": foreign} if foreign else None
-        return pictures.draw(self.graph, highlight=marked, format=format, title=title or self.name)
+        return pictures.draw(
+            self.graph, highlight=marked, format=format, title=title or self._title()
+        )
 
 
 _HEADINGS = ("part", "does", "by", "makes", "cycles", "source")
@@ -161,11 +173,23 @@ def explain(
     assert joined is not None
     graph = joined_graph(joined, [part.imported.graph for part in parts])
     leaves = [slot.value for slot in runner.captured.inputs]
-    groups = [layers_of(Net(p.imported.graph).plan(options=p.options)) for p in parts]
+    plans = [Net(part.imported.graph).plan(options=part.options) for part in parts]
+    groups = [layers_of(plan) for plan in plans]
+    foreign = [node for node in joined.graph.nodes if node.op == "call_function"]
+    both = list(zip(plans, groups, strict=True))
+    predicted = predict(runner.captured.graph, both, foreign) if both else None
     copies = list(_copies(runner, parts))
     runner.measure(leaves, converted=True)
-    name = runner.captured.name
-    return Explanation(name, groups, runner.fallbacks, copies, runner.times, runner.own, graph)
+    return Explanation(
+        runner.captured.name,
+        groups,
+        runner.fallbacks,
+        copies,
+        predicted,
+        runner.times,
+        runner.own,
+        graph,
+    )
 
 
 def _optimized(
@@ -199,12 +223,22 @@ def _copies(runner: Runner, parts: Sequence[CompiledPart]) -> Iterator[CountedCo
             yield CountedCopy(f"{result.target.name}, which the module changes,", size)
 
 
+def _prediction(predicted: Prediction | None) -> list[tuple[str, str]]:
+    if predicted is None:
+        return []
+    compiled, eager = microseconds(predicted.weft), microseconds(predicted.eager)
+    told = f"{compiled} µs compiled, {eager} µs by PyTorch, {predicted.gain:.2f} times as fast"
+    return [("predicted", told)]
+
+
 def _facts(times: Times | None) -> list[tuple[str, str]]:
     if times is None:
         return [("time", "not measured, because runs change the module")]
-    gain = times.eager / times.weft
     found = [
-        ("compiled", f"{microseconds(times.weft)} µs, {gain:.2f} times as fast as PyTorch's best"),
+        (
+            "compiled",
+            f"{microseconds(times.weft)} µs, {times.gain:.2f} times as fast as PyTorch's best",
+        ),
         ("PyTorch", f"{microseconds(times.contiguous)} µs"),
     ]
     if times.channels_last is not None:
