@@ -80,6 +80,10 @@ class Options:
             What is built depends on the architecture only, so that further checkpoints need no
             compiler; ``CompiledNet.load`` replaces them.
         flavour: dialect of C: ``c89``, ``c99`` or ``gnu``; the target's if not given.
+        regions: bytes of each memory that the arena may use, by name, the nearest first: ``dtcm``,
+            ``sram``, ...  Buffers with much traffic for their size go to the nearest; the C takes
+            a pointer for each, or as ever one if there is one.  By default the target's regions,
+            which few have; ``{}`` for one arena of any size.
         ram: limit in bytes for arena, stack, state, inputs and outputs.
         flash: limit in bytes for code and constants.
         batch: size of an open leading dimension.
@@ -110,6 +114,7 @@ class Options:
     plan: PlanSource | None = None
     parameters: Parameters = ()
     flavour: str = ""
+    regions: Mapping[str, int] | None = None
     ram: int | None = None
     flash: int | None = None
     batch: int = 1
@@ -140,6 +145,7 @@ class Options:
         if self.weights == "blob" and self.parameters:
             fix = "Leave weights out: what is constant besides is written as arrays."
             raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
+        _check_regions(self.regions or {})
         if self.parts < 0:
             rule = "parts must not be negative; 0 means one file for each function"
             raise UserError(rule, got=str(self.parts))
@@ -183,7 +189,7 @@ class Options:
         made = plan.constraints
         names = ("exact", "plain", "libraries", "parameters", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
-        own |= {"target": plan.target, "threads": plan.threads}
+        own |= {"target": plan.target, "threads": plan.threads, "regions": sizes(made.regions)}
         tune = self.tune if made.tuned else False
         for name, planned in {**own, "tune": tune, "choices": None}.items():
             value = getattr(self, name)
@@ -205,6 +211,27 @@ class Options:
             "flash": made.flash if self.flash is None else self.flash,
         }
         return replace(self, **own)
+
+
+def sizes(regions: Sequence[str]) -> dict[str, int]:
+    """Bytes by name, of regions as the constraints of plans have them."""
+    pairs = (each.rpartition("=") for each in regions)
+    try:
+        return {name: int(size) for name, _, size in pairs}
+    except ValueError:
+        rule = "plan: a region is given as NAME=BYTES"
+        raise UserError(rule, got=", ".join(regions)) from None
+
+
+def _check_regions(regions: Mapping[str, int]) -> None:
+    """Refuses regions that there cannot be."""
+    names = [name.upper() for name in regions]
+    if not all(name == identifier(name) for name in regions) or len({*names}) < len(names):
+        rule = "regions must have different names, each a C identifier"
+        raise UserError(rule, got=", ".join(regions))
+    for name, size in regions.items():
+        if size <= 0:
+            raise UserError(f"the region {name} must have some bytes", got=str(size))
 
 
 _NOTHING = Options()
@@ -230,6 +257,7 @@ class CompileKeywords(TuneKeywords, total=False):
     tune_seconds: float
     plan: PlanSource | None
     parameters: Parameters
+    regions: Mapping[str, int] | None
 
 
 class CompareKeywords(TypedDict, total=False):
@@ -252,6 +280,7 @@ class PlanKeywords(TypedDict, total=False):
     plan: PlanSource | None
     parameters: Parameters
     flavour: str
+    regions: Mapping[str, int] | None
     ram: int | None
     flash: int | None
 

@@ -101,6 +101,7 @@ class Build:
         asked = self.options
         parts = (self.machine, asked.threads, asked.exact, asked.plain, asked.tune)
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
+        parts += tuple((asked.regions or {}).items())
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:

@@ -40,6 +40,7 @@ from weft.options import (
     SourceKeywords,
     ToolkitKeywords,
     chosen,
+    sizes,
 )
 from weft.plan.choice import Measured
 from weft.plan.given import GivenDecisions, fits
@@ -99,6 +100,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         libraries=options.libraries,
     )
     fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+    regions = machine.regions(options.regions)
     announce("simplifying")
     without = without_values(net, options.parameters)
     graph = expanded(without, machine, exact=exact, plain=plain).graph
@@ -111,8 +113,10 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         spread=bool(machine.caches),
         fuse=fuse,
         states=places(net),
+        regions=regions,
     )
-    constraints = options.constraints(tuned)
+    told = tuple(f"{each.name}={each.bytes}" for each in regions)
+    constraints = replace(options.constraints(tuned), regions=told)
     if options.parameters:
         names = parameter_names(net.graph, options.parameters)
         constraints = replace(constraints, parameters=names)
@@ -141,6 +145,7 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
         text.body,
         named_implementer(machine, threads=threads, exact=asked.exact, libraries=asked.libraries),
         named_fuser(machine, threads=threads, exact=asked.exact),
+        machine.regions(sizes(asked.regions)),
     )
     announce("planning")
     spread = bool(machine.caches)

@@ -28,6 +28,7 @@ from weft.plan.report import size
     "parameters",
     "parts",
     "threads",
+    "regions",
     "ram",
     "flash",
     "also",

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from weft.cli.files import parse_bytes
 from weft.codegen.flavours import FLAVOURS
+from weft.errors import UserError
 from weft.options import Options
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.find import SIMD
@@ -165,6 +166,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
 
+def _regions(texts: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, mark, size = text.partition("=")
+        if not mark or name in found:
+            raise UserError("a region is given once, as NAME=BYTES", got=text, fix="dtcm=64K")
+        found[name] = parse_bytes(size)
+    return found
+
+
 _DIALECTS = ", ".join(FLAVOURS)
 FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
     {
@@ -195,6 +206,14 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             type=FILE,
         ),
         "flavour": Flag(f"Dialect of C: {_DIALECTS} [default: the target's]."),
+        "regions": Flag(
+            "A memory for intermediate values, such as dtcm=64K; the nearest first, and a pointer "
+            "each in the C. May be repeated.",
+            "--region",
+            metavar="NAME=BYTES",
+            multiple=True,
+            convert=_regions,
+        ),
         "ram": Flag(
             "Limit, such as 256K, for arena, stack, state, inputs and outputs; fail above it.",
             convert=parse_bytes,

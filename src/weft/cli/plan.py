@@ -19,7 +19,7 @@ from weft.pictures.file import write_picture
 from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
 from weft.plan.plan import Plan, written
-from weft.plan.report import MemoryPlace, Report, Row, report, size, spans, summary
+from weft.plan.report import Report, Row, report, size, spans, summary
 
 _PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")
 _PLAN = ("step", "does", "scheme", "reads", "writes", "makes", "at", "in place of")
@@ -32,20 +32,15 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
         " + ".join(row.ops),
         row.scheme,
         ", ".join(
-            f"{names[each.value]} {_at(each)}" for each in row.reads if each.region != "weights"
+            f"{names[each.value]} {each.at()}" for each in row.reads if each.region != "weights"
         ),
         ", ".join(names[each.value] for each in row.writes),
         ", ".join(each.type for each in row.writes),
-        ", ".join(_at(each) for each in row.writes),
+        ", ".join(each.at() for each in row.writes),
         names[row.in_place] if row.in_place else "",
         size(row.scratch) if row.scratch else "",
         size(row.live),
     )
-
-
-def _at(place: MemoryPlace) -> str:
-    counted = place.region in ("arena", "state")
-    return f"{place.region}+{place.offset}" if counted else place.region
 
 
 @click.command(short_help="Plan steps, kernels and memory for a target.")
@@ -58,6 +53,7 @@ def _at(place: MemoryPlace) -> str:
     "tune",
     "libraries",
     "flavour",
+    "regions",
     "ram",
     "flash",
     "plan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.blob import Blob
@@ -13,7 +13,7 @@ from weft.codegen.layout import comment, integer_types, wrap_all
 from weft.codegen.naming import STORAGE, CNames
 from weft.codegen.stack import Stack
 from weft.codegen.state import reset_declaration, state_constants
-from weft.plan.program import Port, Program
+from weft.plan.program import Arena, Port, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,18 @@ class PortName:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class ArenaName:
+    """A region of the scratch memory, the C name of its parameter and that of its size.
+
+    Where there is one region, it has no name: ``arena`` and ``PREFIX_ARENA_BYTES``.
+    """
+
+    arena: Arena
+    name: str
+    size: str
+
+
 @dataclass(frozen=True)
 class Interface:
     """Names that the generated library gives to things.
@@ -32,7 +44,8 @@ class Interface:
         function: the run function.
         prefix: of the constants.
         inputs: parameters for the inputs; outputs: for the outputs.
-        arena: the parameter for the scratch memory.
+        arenas: parameters for the scratch memory of a run, one for each region.
+        arena: the parameter for that of a preparation.
         weights: the parameter for the weights, empty if they are in the source.
         threads: the parameter for the caller's threads, empty if one is all it runs on.
         open: the function that prepares libraries, empty if none is called.
@@ -47,6 +60,7 @@ class Interface:
     prefix: str
     inputs: tuple[PortName, ...]
     outputs: tuple[PortName, ...]
+    arenas: tuple[ArenaName, ...]
     arena: str
     weights: str
     threads: str
@@ -73,6 +87,7 @@ def interface_of(
     prepare = f"{program.name}_prepare" if program.preparation else ""
     names = CNames([*functions, f"{program.name}_run", opened, prepare, reset])
     arena = names.fresh("arena")
+    arenas = tuple(_arena_names(program, arena, names))
     state = names.fresh("state") if program.states else ""
     data = names.fresh("weights") if blob is not None else ""
     prepared = names.fresh("prepared") if prepare else ""
@@ -86,6 +101,7 @@ def interface_of(
         program.name.upper(),
         inputs,
         outputs,
+        arenas,
         arena,
         data,
         threads,
@@ -99,11 +115,19 @@ def interface_of(
     )
 
 
+def _arena_names(program: Program, arena: str, names: CNames) -> Iterator[ArenaName]:
+    for each in program.regions:
+        name, inner = (names.fresh(f"{arena}_{each.name}"), f"_{each.name}") if each.name else (
+            arena, ""
+        )  # fmt: skip
+        yield ArenaName(each, name, f"{program.name}_ARENA{inner}_BYTES".upper())
+
+
 def run_parameters(interface: Interface) -> list[tuple[str, str]]:
     """Types and names of the run function's parameters."""
     found = [(f"const {STORAGE[each.port.dtype]} *", each.name) for each in interface.inputs]
     found += [(f"{STORAGE[each.port.dtype]} *", each.name) for each in interface.outputs]
-    found.append(("void *", interface.arena))
+    found += [("void *", each.name) for each in interface.arenas]
     if interface.state:
         found.append(("void *", interface.state))
     if interface.weights:
@@ -203,9 +227,10 @@ def _constants(
 ) -> list[str]:
     prefix = interface.prefix
     rows = [
-        (f"{prefix}_ARENA_BYTES", program.arena_bytes, "size of the scratch memory"),
-        (f"{prefix}_ARENA_ALIGNMENT", program.alignment, "of the scratch memory, in bytes"),
+        (each.size, each.arena.bytes, f"size of the scratch memory {_where(each)}".rstrip())
+        for each in interface.arenas
     ]
+    rows.append((f"{prefix}_ARENA_ALIGNMENT", program.alignment, "of the scratch memory, in bytes"))
     rows += state_constants(program)
     rows += prepare_constants(program)
     if blob is not None:
@@ -266,11 +291,13 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
     for each in interface.outputs:
         lines.append(f"  {each.name}: output {_shown(each.port)}")
     prefix = interface.prefix
-    lines.append(
-        f"  {interface.arena}: {prefix}_ARENA_BYTES of scratch memory, aligned to "
-        f"{prefix}_ARENA_ALIGNMENT; its content is not kept"
-        + (" (may be null)" if program.arena_bytes == 0 else "")
-    )
+    for each in interface.arenas:
+        what = f"scratch memory {_where(each)}".rstrip()
+        lines.append(
+            f"  {each.name}: {each.size} of {what}, aligned to "
+            f"{prefix}_ARENA_ALIGNMENT; its content is not kept"
+            + (" (may be null)" if each.arena.bytes == 0 else "")
+        )
     if interface.state:
         lines.append(
             f"  {interface.state}: {prefix}_STATE_BYTES of memory, aligned to "
@@ -301,6 +328,10 @@ def _documentation(program: Program, interface: Interface) -> list[str]:
         f"at the same time. Returns 0, {', '.join(codes[:-1])} or {codes[-1]}.",
     ]
     return lines
+
+
+def _where(each: ArenaName) -> str:
+    return f"in {each.arena.name}" if each.arena.name else ""
 
 
 def _shown(port: Port) -> str:

@@ -53,7 +53,7 @@ class DeviceProgram:
         source: its text.
         kernel: name of the kernel.
         memory: region and name of its other arguments, each a buffer of bytes: of the inputs
-            and outputs, then the arena, the state and the weights where there are such.
+            and outputs, then the arena's regions, the state and the weights where there are such.
         weights: the bytes of the weights.
         launches: that make a run, in order.
     """
@@ -105,10 +105,13 @@ class _Kernel:
         self.pointers: dict[tuple[Region, str], str] = {}
         for region, ports in ((Region.INPUT, program.inputs), (Region.OUTPUT, program.outputs)):
             self.pointers |= {(region, port.name): names.fresh(port.name) for port in ports}
-        rest = (Region.ARENA, program.arena_bytes), (Region.STATE, program.state_bytes)
-        for region, size in (*rest, (Region.WEIGHTS, self.blob.size)):
+        for region, name, size in (
+            *((Region.ARENA, each.name, each.bytes) for each in program.regions),
+            (Region.STATE, "", program.state_bytes),
+            (Region.WEIGHTS, "", self.blob.size),
+        ):
             if size:
-                self.pointers[region, ""] = names.fresh(region.value)
+                self.pointers[region, name] = names.fresh(f"{region.value}_{name}".rstrip("_"))
         self._cut = {call.function for call, _ in calls if max(call.parts) > 1}
         # Calls with equal texts are one case; each stage of a call that is cut is its own.
         self._cases: dict[tuple[CallStep, int], int] = {}
@@ -169,6 +172,4 @@ class _Kernel:
         if address.region is Region.WEIGHTS:
             pointer, shift = self.pointers[address.region, ""], self.blob.offsets[address.name]
             return Base(pointer, "unsigned char", const, shift)
-        port = address.region in (Region.INPUT, Region.OUTPUT)
-        pointer = self.pointers[address.region, address.name if port else ""]
-        return Base(pointer, "unsigned char", const)
+        return Base(self.pointers[address.region, address.name], "unsigned char", const)

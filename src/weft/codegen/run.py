@@ -37,7 +37,7 @@ class _Calls:
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
     tasks: Mapping[TaskKey, ForkTask]
-    memory: str
+    memory: Mapping[str, str]
     data: str
     arguments: str
     kept: str
@@ -56,8 +56,11 @@ class _Calls:
         """Declarations of the pointers that the calls written so far use."""
         given, const = self.interface, "" if self.preparing else "const "
         lines: list[str] = []
+        arenas = {each.arena.name: each.name for each in given.arenas}
+        if self.preparing:
+            arenas = {"": given.arena}
         for name, value, kind in (
-            (self.memory, given.arena, ""),
+            *((self.memory[name], value, "") for name, value in arenas.items()),
             (self.kept, given.state, ""),
             (self.data, given.weights, "const "),
             (self.made, given.prepared, const),
@@ -71,8 +74,8 @@ class _Calls:
         """The pointer that an address is counted from."""
         match address.region:
             case Region.ARENA:
-                self.used.add(self.memory)
-                return Base(self.memory, "unsigned char", const=False)
+                self.used.add(self.memory[address.name])
+                return Base(self.memory[address.name], "unsigned char", const=False)
             case Region.STATE:
                 self.used.add(self.kept)
                 return Base(self.kept, "unsigned char", const=False)
@@ -123,7 +126,7 @@ class Runs:
     def run(self) -> tuple[list[str], Uses]:
         """The definition of the run function, and what it and the tasks use."""
         interface, program = self.interface, self.program
-        checks = _checks(program, interface, self.blob)
+        checks = _checks(interface, self.blob)
         if interface.open:
             checks += _guard(f"{interface.open}() != 0", f"{interface.prefix}_UNPREPARED")
         return self._written(run_signature(interface), program.steps, checks)
@@ -150,14 +153,19 @@ class Runs:
                 *(each.name for each in interface.ports),
                 *interface.arrays.values(),
                 *self.names.values(),
+                *(each.name for each in interface.arenas),
                 *(interface.arena, interface.weights, interface.threads, interface.state),
                 *(interface.prepared, interface.parameters, *_CHECKED),
                 *(name for task in tasks.values() for name in (task.name, task.struct)),
             ]
         )
-        memory, data, arguments, kept, made = map(
-            taken.fresh, ("memory", "data", "arguments", "kept", "made")
-        )
+        memory = {"": taken.fresh("memory")}
+        memory |= {
+            name: taken.fresh(f"memory_{name}")
+            for each in interface.arenas
+            if (name := each.arena.name)
+        }
+        data, arguments, kept, made = map(taken.fresh, ("data", "arguments", "kept", "made"))
         calls = _Calls(
             self.program, interface, flavour, self.blob, self.names, self.formals, tasks,
             memory, data, arguments, kept, made, preparing,
@@ -199,7 +207,7 @@ def _repeat_variables(steps: Sequence[ProgramStep]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[str]:
+def _checks(interface: Interface, blob: Blob | None) -> list[str]:
     pointers = [each.name for each in interface.ports if prod(each.port.shape)]
     aligned: list[tuple[str, str]] = [
         (each.name, f"sizeof({STORAGE[each.port.dtype]})")
@@ -207,10 +215,10 @@ def _checks(program: Program, interface: Interface, blob: Blob | None) -> list[s
         if each.port.dtype.bytes > 1
     ]
     alignment = f"(size_t){interface.prefix}_ARENA_ALIGNMENT"
-    if program.arena_bytes:
-        pointers.append(interface.arena)
-        aligned.append((interface.arena, alignment))
-    unused: list[str] = [] if program.arena_bytes else [interface.arena]
+    needed = [each.name for each in interface.arenas if each.arena.bytes]
+    pointers += needed
+    aligned += [(name, alignment) for name in needed]
+    unused = [each.name for each in interface.arenas if not each.arena.bytes]
     if interface.state:
         pointers.append(interface.state)
         aligned.append((interface.state, alignment))

@@ -101,7 +101,10 @@ class CLibrary:
     def facts(self) -> dict[str, Any]:
         """What the templates speak of."""
         files, interface = self.files, self.files.interface
-        names = {interface.arena: "context->arena.start"}
+        names = {
+            each.name: f"context->arena.start + {each.arena.start}".removesuffix(" + 0")
+            for each in interface.arenas
+        }
         if interface.state:
             names[interface.state] = "context->state.start"
         if interface.weights:
@@ -144,7 +147,8 @@ class CLibrary:
             "data_bytes": len(self.data),
             "head": self.head.decode(),
             "head_bytes": _HEAD_BYTES * 2,
-            "arena_bytes": next(_arena_bytes(files)),
+            "arena_bytes": sum(each.arena.bytes for each in interface.arenas),
+            "arena_sizes": " + ".join(f"(size_t){each.size}" for each in interface.arenas),
             "flags": {kind: " ".join(flags) for kind, flags in self.flags.items()},
             "native": "-march=native" in self.flags["gcc"],
             "files": len(inputs) + len(outputs) + (not self.inside),
@@ -155,13 +159,6 @@ class CLibrary:
 
 
 _POOL = ("weft_pool_new", "weft_pool_run", "weft_pool_free")
-
-
-def _arena_bytes(files: Files) -> Iterator[int]:
-    for line in files.header[1].splitlines():
-        found = re.match(rf"#define {files.interface.prefix}_ARENA_BYTES (\d+)", line)
-        if found:
-            yield int(found[1])
 
 
 def _ports(ports: Sequence[PortName]) -> list[dict[str, Any]]:

@@ -236,6 +236,16 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "rows": [_row(row, names) for row in report.rows],
         "size": size,
         "arena_bytes": report.arena_bytes,
+        "arenas": [
+            {
+                "name": each.name,
+                "size": each.size,
+                "region": each.arena.name,
+                "bytes": each.arena.bytes,
+                "section": each.size.removesuffix("_BYTES") + "_SECTION" if each.arena.name else "",
+            }
+            for each in files.interface.arenas
+        ],
         "reset": files.interface.reset,
         "state_bytes": report.state_bytes,
         "runs": golden.runs,
@@ -303,14 +313,7 @@ def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
         "kernel": _cell(f"{row.scheme} ({row.reason})" if row.reason else row.scheme),
         "nodes": _cell(", ".join(names[node] for node in row.nodes)),
         "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
-        "at": _cell(
-            "; ".join(
-                f"{place.region} {place.offset}"
-                if place.region in ("arena", "state")
-                else place.region
-                for place in row.writes
-            )
-        ),
+        "at": _cell("; ".join(place.at(" ") for place in row.writes)),
         "live": size(row.live),
     }
 
@@ -329,6 +332,7 @@ def _record(toolkit: Toolkit) -> Mapping[str, Any]:
         "flavour": files.flavour.name,
         "arena_bytes": report.arena_bytes,
         "arena_lower_bound": report.lower_bound,
+        **({"regions": {each.name: each.bytes for each in report.arenas}} if report.arenas else {}),
         "state_bytes": report.state_bytes,
         "placement": report.method,
         "solver": solver_name() if report.method == "solver" else "",

@@ -78,6 +78,9 @@ def _body(old: BodyText, new: BodyText, inside: str) -> Iterator[str]:
         else:
             yield f"{inside}value added: {value.name} {_place(value)}"
     yield from (f"{inside}value removed: {name}" for name in values)
+    for each in new.arenas:
+        sizes = (sum(a.bytes for a in body.arenas if a.name == each.name) for body in (old, new))
+        yield from _change(f"{inside}arena {each.name}", *(f"{size} bytes" for size in sizes))
     yield from _change(f"{inside}arena", f"{old.arena_bytes} bytes", f"{new.arena_bytes} bytes")
 
 
@@ -122,10 +125,11 @@ def _stages(step: StepText) -> str:
 
 
 def _scratch(step: StepText) -> str:
-    return f"{step.scratch} bytes at {step.scratch_offset}" if step.scratch else "none"
+    region = f" in {step.scratch_arena}" if step.scratch_arena else ""
+    return f"{step.scratch} bytes{region} at {step.scratch_offset}" if step.scratch else "none"
 
 
 def _place(value: ValueText) -> str:
-    region = f"in {value.within}" if value.within else value.region
+    region = f"in {value.within}" if value.within else f"{value.region} {value.arena}".rstrip()
     strides = f" with strides {value.strides}" if value.strides else ""
     return f"{region} at {value.offset}{strides}"

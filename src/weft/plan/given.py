@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from weft.ir.graph import Graph
 from weft.ir.printer import architecture
@@ -20,13 +20,24 @@ from weft.plan import liveness
 from weft.plan.chain import Fuse
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implement, Implementation
-from weft.plan.memory import Overlap, Placement, completed
+from weft.plan.interval import Interval
+from weft.plan.memory import Overlap, Placement, completed, joined
 from weft.plan.plan import ALIGNMENT, InPlace, PlannedStep
 from weft.plan.storage import Storage
 from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque, only_used, own_outputs
 from weft.plan.text import BodyText, PlanText, StepText, ValueText, refused
 from weft.plan.written import values_text
+from weft.targets.target import Memory
+
+
+class _At(NamedTuple):
+    """Where something lies: in which region, where there, and the line that says so."""
+
+    region: str
+    offset: int | None
+    line: int
+
 
 Kernels: TypeAlias = Callable[[StepText], Implement]
 """Makes what a step's text names, or refuses."""
@@ -71,11 +82,13 @@ class GivenDecisions:
         body: the text.
         kernels: makes them.
         fuse: of a body, makes the kernels of chains.
+        regions: memories that the arena is in; of any size if there are none.
     """
 
     body: BodyText
     kernels: Kernels
     fuser: Callable[[BodyText], Fuse]
+    regions: Sequence[Memory] = ()
 
     @cached_property
     def steps(self) -> Mapping[tuple[str, ...], StepText]:
@@ -113,7 +126,7 @@ class GivenDecisions:
         step = self.step(tuple(value for value in work.node.outputs if value))
         if step.body is None:
             raise refused("a loop needs the plan of its body", _named(step), step.line)
-        return replace(self, body=step.body)
+        return replace(self, body=step.body, regions=())
 
     def step(self, writes: tuple[str, ...]) -> StepText:
         """The text of a step."""
@@ -169,56 +182,81 @@ class GivenDecisions:
         scratch: Mapping[int, str],
     ) -> Placement:
         """The placement of the text, as far as it has room for the scratch memory of steps."""
+        self.check_in_place(steps)
         values = self.values(storage)
+        found: dict[str, _At] = {}
+        for root, home in lives.home.items():
+            value, owner = values[root], values[home]
+            if (value.arena, value.offset) != (owner.arena, owner.offset):
+                rule = f"what is computed in place of {home} must lie where it lies"
+                got = f"{root} at {f'{value.arena} {value.offset}'.strip()}"
+                raise refused(rule, got, value.line, "Give both the same offset.")
+            found[home] = _At(owner.arena, owner.offset, owner.line)
+        for place, name in scratch.items():
+            text = self.step(steps[place].writes)
+            # Scratch memory that the text has not goes to the last region, mostly the largest.
+            region = text.scratch_arena or self.names[-1]
+            fits = text.scratch >= steps[place].scratch
+            found[name] = _At(region, text.scratch_offset if fits else None, text.line)
+        inside: dict[str, list[Interval]] = {name: [] for name in self.names}
+        for each in lives.intervals:
+            at = found[each.name]
+            if (at.offset or 0) % ALIGNMENT:
+                rule = f"offsets in the arena are multiples of {ALIGNMENT}"
+                raise refused(rule, str(at.offset), at.line)
+            if at.region not in inside:
+                rule = f"the region of a value is one of {', '.join(self.names) or 'none'}"
+                raise refused(rule, at.region or "none", at.line)
+            inside[at.region if each.bytes else self.names[0]].append(each)
+        parts = {name: self.checked(name, inside[name], found) for name in self.names}
+        return joined(parts, self.body.method)
+
+    def check_in_place(self, steps: Sequence[PlannedStep]) -> None:
+        """Refuses a text whose steps take over what they cannot."""
         for step in steps:
             text = self.step(step.writes)
             if step.in_place != text.in_place:
                 rule = "in place of a value can be what is computed from it element by element"
                 got = f"{_named(text)} in place of {text.in_place}, which it cannot take over"
                 raise refused(rule, got, text.line, "Remove the line, and give it an offset.")
-        offsets: dict[str, int] = {}
-        lines: dict[str, int] = {}
-        for root, home in lives.home.items():
-            if values[root].offset != values[home].offset:
-                rule = f"what is computed in place of {home} must lie where it lies"
-                got = f"{root} at {values[root].offset}"
-                raise refused(rule, got, values[root].line, "Give both the same offset.")
-            offsets[home], lines[home] = values[home].offset, values[home].line
-        missing = False
-        for place, name in scratch.items():
-            text, lines[name] = self.step(steps[place].writes), self.step(steps[place].writes).line
-            if text.scratch >= steps[place].scratch:
-                offsets[name] = text.scratch_offset
-            else:
-                missing = True
-        for name, offset in offsets.items():
-            if offset % ALIGNMENT:
-                rule = f"offsets in the arena are multiples of {ALIGNMENT}"
-                raise refused(rule, str(offset), lines[name])
-        return self.checked(lives, offsets, lines, grows=missing)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the regions of the arena; an empty one where it is one."""
+        found = tuple(each.name for each in self.body.arenas)
+        wanted = tuple(each.name for each in self.regions) if len(self.regions) > 1 else ()
+        if found != wanted:
+            rule = f"the regions of the arena must be {', '.join(wanted) or 'none'}"
+            raise refused(rule, ", ".join(found) or "none", self.body.line)
+        return found or ("",)
 
     def checked(
-        self,
-        lives: liveness.Lifetimes,
-        offsets: Mapping[str, int],
-        lines: Mapping[str, int],
-        *,
-        grows: bool,
+        self, region: str, intervals: Sequence[Interval], at: Mapping[str, _At]
     ) -> Placement:
-        """The placement of offsets, nothing live overlapping, within the arena."""
+        """The placement in a region, nothing live overlapping, within its size."""
+        given = {
+            each.name: offset for each in intervals if (offset := at[each.name].offset) is not None
+        }
         try:
-            placed = completed(lives.intervals, offsets, ALIGNMENT, self.body.method)
+            placed = completed(intervals, given, ALIGNMENT, self.body.method)
         except Overlap as error:
             low, high = error.args
             rule = f"{low} and {high} are live together and must not overlap"
-            got = f"{low} at {offsets.get(low, 0)}, {high} at {offsets.get(high, 0)}"
-            raise refused(rule, got, lines.get(high, 0)) from None
-        if placed.bytes > self.body.arena_bytes and not grows:
-            high = max(lives.intervals, key=lambda each: placed.offsets[each.name] + each.bytes)
-            rule = f"everything must lie within the arena of {self.body.arena_bytes} bytes"
-            got = f"{high.name} up to {placed.bytes}"
-            fix = f"Move it, or write: arena {placed.bytes} bytes."
-            raise refused(rule, got, lines.get(high.name, 0), fix)
+            got = f"{low} at {given.get(low, 0)}, {high} at {given.get(high, 0)}"
+            raise refused(rule, got, at[high].line) from None
+        high = max(intervals, key=lambda each: placed.offsets[each.name] + each.bytes, default=None)
+        if high is not None:
+            written = {each.name: each.bytes for each in self.body.arenas}
+            size = written.get(region, self.body.arena_bytes)
+            got, line = f"{high.name} up to {placed.bytes}", at[high.name].line
+            if placed.bytes > size and len(given) == len(intervals):
+                rule = f"everything must lie within the arena {region}".rstrip()
+                fix = f"Move it, or write: arena {f'{region} {placed.bytes}'.lstrip()} bytes."
+                raise refused(f"{rule} of {size} bytes", got, line, fix)
+            for each in self.regions:
+                if region in (each.name, "") and placed.bytes > each.bytes:
+                    rule = f"everything must lie within the {each.bytes} bytes of {each.name}"
+                    raise refused(rule, got, line)
         return placed
 
     def values(self, storage: Storage) -> Mapping[str, ValueText]:
@@ -234,7 +272,8 @@ class GivenDecisions:
             want = wanted.get(value.name)
             if want is None:
                 raise refused("a value must be one of the network", value.name, value.line)
-            if replace(value, offset=want.offset if value.region else value.offset) != want:
+            offset = want.offset if value.region else value.offset
+            if replace(value, offset=offset, arena="") != want:
                 rule = f"{value.name} must lie as its layout says; only offsets may be edited"
                 raise refused(rule, "another type, region, size or stride", value.line)
         for name in wanted.keys() - found.keys():

@@ -17,7 +17,16 @@ from weft.ir.naming import fresh
 from weft.ir.types import TensorType
 from weft.loops.nodes import Access, Buffer, Const, For, Kernel, Load, Stmt, Store, Var
 from weft.plan.plan import Plan, PlannedStep
-from weft.plan.program import Address, CallStep, Port, Program, ProgramStep, Region, Repeat
+from weft.plan.program import (
+    Address,
+    CallStep,
+    Port,
+    Program,
+    ProgramStep,
+    Region,
+    Repeat,
+    located,
+)
 from weft.plan.strides import StridedView
 
 # Of every copy from the start of the output, which is made of 64-bit numbers.
@@ -83,7 +92,7 @@ def _address(plan: Plan, value: str) -> Address:
     root = plan.roots[view.root]
     offset = view.offset * plan.types[value].dtype.bytes
     if root.region is Region.ARENA:
-        return Address(Region.ARENA, "", plan.offsets[root.value] + offset)
+        return Address(Region.ARENA, *located(plan.arenas, plan.offsets[root.value] + offset))
     if root.region is Region.STATE:
         return Address(Region.STATE, "", plan.state_offsets[root.value] + offset)
     return Address(root.region, root.value, offset)

@@ -31,7 +31,8 @@ class _Machine:
     ) -> None:
         self.functions = {function.name: function for function in program.functions}
         self.memory: dict[tuple[Region, str], np.ndarray] = {
-            (Region.ARENA, ""): np.full(program.arena_bytes, POISON, np.uint8)
+            (Region.ARENA, each.name): np.full(each.bytes, POISON, np.uint8)
+            for each in program.regions
         }
         if state is None:
             state = np.zeros(program.state_bytes, np.uint8)
@@ -50,10 +51,10 @@ class _Machine:
         self.memory[Region.PREPARED, ""] = np.full(first.bytes, POISON, np.uint8)
         for port in first.parameters:
             self.memory[Region.INPUT, port.name] = _bytes(parameters[port.name])
-        arena = self.memory[Region.ARENA, ""]
+        arenas = dict(self.memory)
         self.memory[Region.ARENA, ""] = np.full(first.arena_bytes, POISON, np.uint8)
         self.run(first.steps, {})
-        self.memory[Region.ARENA, ""] = arena
+        self.memory |= arenas
 
     def window(self, buffer: Buffer, address: Address, loops: Mapping[str, int]) -> np.ndarray:
         offset = address.offset + sum(

@@ -28,8 +28,11 @@ from weft.plan.implementation import Implement, Implementation
 from weft.plan.in_place import candidates
 from weft.plan.plan import ALIGNMENT, InPlace, Plan, PlannedStep
 from weft.plan.program import Region
+from weft.plan.regions import place_in
 from weft.plan.storage import Storage, assign
 from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program
+from weft.plan.traffic import carried
+from weft.targets.target import Memory
 
 
 class Decide(Protocol):
@@ -79,11 +82,12 @@ class SearchedDecisions:
 
     kernel: Implement
     fuse: Fuse | None = None
+    regions: Sequence[Memory] = ()
 
     def inside(self, work: Opaque) -> SearchedDecisions:
-        """The same for the body of a loop."""
+        """The same for the body of a loop, whose arena is scratch memory of a step."""
         del work
-        return self
+        return replace(self, regions=())
 
     def order(
         self,
@@ -107,9 +111,15 @@ class SearchedDecisions:
         lives: liveness.Lifetimes,
         scratch: Mapping[int, str],
     ) -> memory.Placement:
-        """The smallest arena that was found."""
-        del storage, steps, scratch
-        return memory.place(lives.intervals, ALIGNMENT)
+        """The smallest arena that was found; in regions, the one with least traffic far away."""
+        if not self.regions:
+            return memory.place(lives.intervals, ALIGNMENT)
+        sums: dict[str, int] = {}
+        for name, size in carried(steps, storage, scratch).items():
+            home = lives.home.get(name, name)
+            sums[home] = sums.get(home, 0) + size
+        told = [" + ".join(node.op for node in step.nodes) for step in steps]
+        return place_in(lives.intervals, sums, self.regions, ALIGNMENT, told)
 
 
 def make(
@@ -121,6 +131,7 @@ def make(
     spread: bool = False,
     fuse: Fuse | None = None,
     states: Mapping[str, int] | None = None,
+    regions: Sequence[Memory] = (),
 ) -> Plan:
     """The plan of a static graph without composite ops.
 
@@ -132,13 +143,14 @@ def make(
         spread: leave gaps after rows that would share places of a cache.
         fuse: says which groups in a row run together by bands of rows; by default none.
         states: by input, the place among the outputs of the one that takes its memory.
+        regions: memories that the arena is in, with their sizes, the nearest first; by default
+            one of any size.
 
     Raises:
-        UserError: the graph has a symbolic dimension.
+        UserError: the graph has a symbolic dimension, or the regions are too small.
     """
-    return planned(
-        graph, ops, SearchedDecisions(implement, fuse), threads, spread=spread, states=states
-    )
+    decide = SearchedDecisions(implement, fuse, regions)
+    return planned(graph, ops, decide, threads, spread=spread, states=states)
 
 
 def planned(
@@ -253,6 +265,7 @@ class _Planner:
             threads=self.threads,
             states=self.states,
             state_offsets=self.state_offsets(),
+            arenas=placed.arenas,
         )
 
     def step(self, place: int, work: Group | Opaque) -> PlannedStep:

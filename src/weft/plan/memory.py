@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.plan.interval import Interval
+from weft.plan.program import Arena
 from weft.plan.solver import improve, is_installed
 
 REPAIRS = 2000
@@ -36,17 +37,42 @@ class Placement:
         bytes: size of the arena.
         lower_bound: no arena can be smaller.
         method: ``greedy``, ``repaired`` or ``solver``: what found this placement.
+        arenas: the regions of the arena; none where it is one.
     """
 
     offsets: dict[str, int]
     bytes: int
     lower_bound: int
     method: str
+    arenas: tuple[Arena, ...] = ()
 
     @property
     def ratio(self) -> float:
         """Size over lower bound."""
         return self.bytes / self.lower_bound if self.lower_bound else 1.0
+
+
+METHODS = ("greedy", "repaired", "solver")
+"""What finds placements, the least effort first."""
+
+
+def joined(parts: Mapping[str, Placement], method: str = "") -> Placement:
+    """The placements in several regions as one; of one region, that alone.
+
+    Args:
+        parts: by name of the region, in order; an interval is in one of them.
+        method: what found them, if they do not say.
+    """
+    offsets: dict[str, int] = {}
+    arenas: list[Arena] = []
+    start = 0
+    for name, part in parts.items():
+        offsets |= {each: start + offset for each, offset in part.offsets.items()}
+        arenas.append(Arena(name, start, part.bytes, part.lower_bound))
+        start += part.bytes
+    method = method or max((each.method for each in parts.values()), key=METHODS.index)
+    bound = sum(each.lower_bound for each in arenas)
+    return Placement(offsets, start, bound, method, tuple(arenas) if len(arenas) > 1 else ())
 
 
 def aligned(size: int, alignment: int) -> int:

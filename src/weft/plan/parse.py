@@ -15,6 +15,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from weft.errors import UserError
 from weft.plan.choice import Answer, Offered, Reason
+from weft.plan.program import Arena
 from weft.plan.text import (
     FORMAT,
     BodyText,
@@ -80,10 +81,17 @@ class _Place(NamedTuple):
     within: str = ""
     offset: int = 0
     bytes: int = 0
+    arena: str = ""
 
 
 class _Nested(NamedTuple):
     body: BodyText
+
+
+class _Region(NamedTuple):
+    name: str
+    bytes: int
+    lower_bound: int
 
 
 def _unquoted(text: str, line: int) -> str:
@@ -194,12 +202,15 @@ class _Builder(Transformer[Token, Any]):
 
     def value(self, found: list[Any]) -> ValueText:
         name, type, place, strides = found
-        region, within, offset, size = cast(_Place, place)
-        line = name.line or 0
-        return ValueText(str(name), str(type), region, within, offset, size, strides or (), line)
+        at, line = cast(_Place, place), name.line or 0
+        return ValueText(
+            str(name), str(type), at.region, at.within, at.offset, at.bytes, strides or (), line,
+            at.arena,
+        )  # fmt: skip
 
-    def root(self, found: list[int]) -> _Place:
-        return _Place("arena", "", *found)
+    def root(self, found: list[Any]) -> _Place:
+        arena, offset, size = found
+        return _Place("arena", "", offset, size, arena or "")
 
     def view(self, found: list[Any]) -> _Place:
         return _Place("", str(found[0]), found[1])
@@ -222,7 +233,19 @@ class _Builder(Transformer[Token, Any]):
         size, bound, method = found[-1]
         if size > MOST_ARENA:
             raise refused(f"an arena has {MOST_ARENA:,} bytes at the most", str(size), 0)
-        return BodyText(values, steps, size, bound, method, values[0].line if values else 0)
+        line, arenas, start = values[0].line if values else 0, list[Arena](), 0
+        for each in found:
+            if isinstance(each, _Region):
+                arenas.append(Arena(each.name, start, each.bytes, each.lower_bound))
+                start += each.bytes
+        if arenas and start != size:
+            raise refused("an arena is as large as its regions", f"{size} for {start} bytes", line)
+        if len({each.name for each in arenas}) < len(arenas):
+            raise refused("a region stands once", ", ".join(each.name for each in arenas), line)
+        return BodyText(values, steps, size, bound, method, tuple(arenas), line)
+
+    def region(self, found: list[Any]) -> _Region:
+        return _Region(*found)
 
     def step(self, found: list[Any]) -> StepText:
         writes, ops, reads, (kernel, reason), in_place, scratch, *parts = found
@@ -230,7 +253,7 @@ class _Builder(Transformer[Token, Any]):
         line = writes[0].line or 0
         if len(bodies) > 1:
             raise refused("a step has one body at the most", f"{len(bodies)} bodies", line)
-        size, offset = scratch or (0, 0)
+        size, arena, offset = scratch or (0, None, 0)
         return StepText(
             tuple(map(str, writes)),
             ops,
@@ -248,6 +271,7 @@ class _Builder(Transformer[Token, Any]):
             tuple(each for each in parts if isinstance(each, StepText)),
             bodies[0] if bodies else None,
             line,
+            arena or "",
         )
 
     def stage(self, found: list[StepText]) -> StepText:

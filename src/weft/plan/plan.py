@@ -14,6 +14,7 @@ from weft.plan.choice import Reason
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
 from weft.plan.interval import Interval
+from weft.plan.program import Arena, located
 from weft.plan.storage import Root
 from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
@@ -97,7 +98,7 @@ class Plan(Shown):
         graph: what is computed.
         steps: in order of execution.
         views: where every value lies in its root; roots: whose memory there is.
-        offsets: arena offsets of the arena roots, in bytes.
+        offsets: arena offsets of the arena roots, in bytes, counted through all regions.
         scratch: arena offsets of the steps' scratch memory, by step.
         arena_bytes: size of the arena; lower_bound: what no placement could beat.
         types: of all values, those that the plan added included.
@@ -107,6 +108,7 @@ class Plan(Shown):
         states: by input that is a state, the output that takes its memory.
         state_offsets: of the roots that are states, in bytes.
         target: the machine; constraints: that it was made under; of the whole network's plan.
+        arenas: the regions of the arena; none where it is one.
     """
 
     graph: Graph
@@ -125,6 +127,7 @@ class Plan(Shown):
     constraints: Constraints = NO_CONSTRAINTS
     states: Mapping[str, str] = field(default_factory=dict[str, str])
     state_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    arenas: tuple[Arena, ...] = ()
 
     @property
     def state_bytes(self) -> int:
@@ -180,11 +183,12 @@ def written(plan: Plan, *, alternatives: bool = True) -> PlanText:
 
 def _body(plan: Plan, alternatives: bool) -> BodyText:
     return BodyText(
-        tuple(values_text(plan.views, plan.roots, plan.types, plan.offsets)),
+        tuple(values_text(plan.views, plan.roots, plan.types, plan.offsets, plan.arenas)),
         tuple(_step(plan, number, alternatives) for number in range(len(plan.steps))),
         plan.arena_bytes,
         plan.lower_bound,
         plan.method,
+        plan.arenas,
     )
 
 
@@ -195,13 +199,15 @@ def _step(plan: Plan, number: int, alternatives: bool) -> StepText:
         layer_text(group.nodes, group.reads, (group.value,), made, alternatives)
         for group, made in step.stages
     )
+    arena, offset = located(plan.arenas, plan.scratch.get(number, 0))
     return replace(
         found,
         kernel=step.scheme,
         reason=step.reason,
         in_place=step.in_place,
         scratch=step.scratch,
-        scratch_offset=plan.scratch.get(number, 0),
+        scratch_offset=offset if step.scratch else 0,
+        scratch_arena=arena if step.scratch else "",
         stages=stages,
         body=_body(step.nested, alternatives) if step.nested else None,
     )

@@ -33,6 +33,34 @@ class Region(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Arena:
+    """A memory region that holds intermediate values.
+
+    Offsets of a plan count through all regions, one behind the other, as if they were one: what
+    tells when and where values lie need not know that there are several.
+
+    Attributes:
+        name: of the memory; empty where there is one region only.
+        start: where it begins, counted through; bytes: that are used of it.
+        lower_bound: no placement of what lies in it uses less.
+    """
+
+    name: str
+    start: int
+    bytes: int
+    lower_bound: int
+
+
+def located(arenas: Sequence[Arena], offset: int) -> tuple[str, int]:
+    """The name of the region that an offset is in, and where in it."""
+    if not arenas:
+        return "", offset
+    held = (each for each in reversed(arenas) if each.start <= offset and each.bytes)
+    found = next(held, arenas[0])
+    return found.name, offset - found.start
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """Moves an address by ``bytes`` (may be negative) per iteration of a ``Repeat``."""
 
@@ -46,7 +74,7 @@ class Address:
 
     Attributes:
         region: where it is counted from.
-        name: port or weight name (empty for the arena and the state).
+        name: of a port, a weight, or a region of several; empty for the one arena and the state.
         offset: bytes from there.
         advances: what surrounding ``Repeat`` loops add.
         part_bytes: what each part of a call that is cut for threads adds (scratch memory,
@@ -177,6 +205,7 @@ class Program(Shown):
         weights: packed arrays by name.
         arena_bytes: size of the caller's scratch memory.
         alignment: of the arena and of every buffer in it, in bytes.
+        arenas: the regions of that memory; none where it is one.
         threads: how many may be used at once; with one, nothing is cut into parts.
         states: what is handed from run to run; neither among the inputs nor the outputs.
         preparation: what runs before, where parameters are given at run time.
@@ -195,6 +224,12 @@ class Program(Shown):
     threads: int = 1
     states: tuple[State, ...] = ()
     preparation: Preparation | None = None
+    arenas: tuple[Arena, ...] = ()
+
+    @property
+    def regions(self) -> tuple[Arena, ...]:
+        """The regions of the scratch memory, of which the caller gives a pointer each."""
+        return self.arenas or (Arena("", 0, self.arena_bytes, self.arena_bytes),)
 
     @property
     def all_steps(self) -> tuple[ProgramStep, ...]:

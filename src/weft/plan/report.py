@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
-from weft.plan.program import Region
+from weft.plan.program import Arena, Region, located
 from weft.plan.solver import ADVICE, is_installed
 from weft.screen import Screen, Shown
 
@@ -40,11 +40,12 @@ class MemoryPlace:
     Attributes:
         value: its name.
         type: its type.
-        region: ``input``, ``output``, ``arena`` or ``weights``.
+        region: ``input``, ``output``, ``arena``, ``state`` or ``weights``.
         offset: bytes from the region's start; of inputs, outputs and weights, from the
             start of the value that holds it.
         bytes: of the value alone.
         within: the value whose memory this is a part or a view of, if it is not its own.
+        arena: the region of the arena, where there are several.
     """
 
     value: str
@@ -53,6 +54,12 @@ class MemoryPlace:
     offset: int
     bytes: int
     within: str = ""
+    arena: str = ""
+
+    def at(self, between: str = "+") -> str:
+        """Where it lies: ``arena+128``; in memory of the caller's, its name alone."""
+        counted = self.region in (Region.ARENA.value, Region.STATE.value)
+        return f"{self.arena or self.region}{between}{self.offset}" if counted else self.region
 
     def __str__(self) -> str:
         return f"{self.value} {self.type} @{self.region}+{self.offset}"
@@ -100,6 +107,7 @@ class Report(Shown):
         method: what found the placement.
         weight_bytes: bytes of the constants that steps read.
         state_bytes: of the memory that is handed from run to run.
+        arenas: the regions of the arena; none where it is one.
     """
 
     name: str
@@ -109,6 +117,7 @@ class Report(Shown):
     method: str
     weight_bytes: int
     state_bytes: int = 0
+    arenas: tuple[Arena, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -129,12 +138,13 @@ def _place(plan: Plan, value: str) -> MemoryPlace:
     view, type = plan.views[value], plan.types[value]
     root = plan.roots[view.root]
     offset = view.offset * type.dtype.bytes
+    arena = ""
     if root.region is Region.ARENA:
-        offset += plan.offsets.get(root.value, 0)
+        arena, offset = located(plan.arenas, plan.offsets.get(root.value, 0) + offset)
     elif root.region is Region.STATE:
         offset += plan.state_offsets[root.value]
     within = "" if root.value == value else root.value
-    return MemoryPlace(value, str(type), root.region.value, offset, type.bytes, within)
+    return MemoryPlace(value, str(type), root.region.value, offset, type.bytes, within, arena)
 
 
 def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
@@ -173,6 +183,7 @@ def report(plan: Plan) -> Report:
         plan.method,
         sum(plan.types[value].bytes for value in weights),
         plan.state_bytes,
+        plan.arenas,
     )
 
 
@@ -211,9 +222,9 @@ HEADINGS = ("step", "does", "scheme", "reads", "writes", "live")
 def cells(row: Row) -> tuple[str, ...]:
     """A row as text, under ``HEADINGS``."""
     reads = "\n".join(
-        f"{place.value} {_at(place)}" for place in row.reads if place.region != "weights"
+        f"{place.value} {place.at()}" for place in row.reads if place.region != "weights"
     )
-    writes = "\n".join(f"{place.value} {place.type} {_at(place)}" for place in row.writes)
+    writes = "\n".join(f"{place.value} {place.type} {place.at()}" for place in row.writes)
     if row.in_place:
         writes += f"\nin place of {row.in_place}"
     if row.scratch:
@@ -221,17 +232,14 @@ def cells(row: Row) -> tuple[str, ...]:
     return (str(row.step), " + ".join(row.ops), row.scheme, reads, writes, size(row.live))
 
 
-def _at(place: MemoryPlace) -> str:
-    counted = place.region in (Region.ARENA.value, Region.STATE.value)
-    return f"{place.region}+{place.offset}" if counted else place.region
-
-
 def summary(report: Report) -> str:
     """The totals, in one line."""
     missed = report.arena_bytes > report.lower_bound
     advice = f"; {ADVICE}" if missed and not is_installed() else ""
+    regions = ", ".join(f"{each.name} {each.bytes:,}" for each in report.arenas)
     return (
-        f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes, lower bound "
+        f"{len(report.rows)} steps; arena {report.arena_bytes:,} bytes"
+        f"{f' ({regions})' if regions else ''}, lower bound "
         f"{report.lower_bound:,} (ratio {report.ratio:.3f}, {report.method}{advice}); "
         f"weights {report.weight_bytes:,} bytes"
         + (f"; state {report.state_bytes:,} bytes" if report.state_bytes else "")

@@ -38,6 +38,7 @@ from typing import Any
 from weft.errors import UserError
 from weft.ir.printer import show_attributes, string_text, value_text
 from weft.plan.choice import Answer, Offered, Reason
+from weft.plan.program import Arena
 
 FORMAT = 1
 """The version of the format."""
@@ -62,6 +63,7 @@ class Constraints:
         ram: bytes that arena, stack, inputs and outputs must fit into; flash: bytes that code
             and constants must fit into; ``None`` where there is no limit.
         parameters: constants that are given at run time, by name.
+        regions: memories that the arena must fit into, as ``NAME=BYTES``.
     """
 
     exact: bool = False
@@ -72,6 +74,7 @@ class Constraints:
     ram: int | None = None
     flash: int | None = None
     parameters: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
 
 
 NO_CONSTRAINTS = Constraints()
@@ -85,8 +88,9 @@ class ValueText:
         name: of the value; type: as text.
         region: ``input``, ``output``, ``weights``, ``state`` or ``arena``; empty for a view.
         within: the value whose memory a view shares.
-        offset: bytes from the start of the arena, or of ``within``.
+        offset: bytes from the start of the arena's region, or of ``within``.
         bytes: that a value of the arena takes.
+        arena: the region of the arena, where there are several.
         strides: elements from one to the next along each dimension; empty if row-major.
         line: of the text, from 1.
     """
@@ -99,6 +103,7 @@ class ValueText:
     bytes: int = 0
     strides: tuple[int, ...] = ()
     line: int = field(default=0, compare=False)
+    arena: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ class StepText:
         kernel: the alternative; ``extern`` for a C body, ``scan`` for a loop over ``body``.
         reason: why it is this one, where there was a choice.
         in_place: the root whose memory the result takes over.
-        scratch: bytes that it needs while it runs, at ``scratch_offset`` of the arena.
+        scratch: bytes that it needs while it runs, at ``scratch_offset`` of the arena, in its
+            region ``scratch_arena``.
         answers: of the generators.
         stages: of a fused chain; the last one makes what the step writes.
         body: the plan of the loop's body.
@@ -129,6 +135,7 @@ class StepText:
     stages: tuple[StepText, ...] = ()
     body: BodyText | None = None
     line: int = field(default=0, compare=False)
+    scratch_arena: str = ""
 
     @property
     def micros(self) -> Mapping[str, float]:
@@ -145,6 +152,7 @@ class BodyText:
         values: where each lies; steps: in order of execution.
         arena_bytes: size of the arena; lower_bound: what no placement could beat.
         method: what found the offsets.
+        arenas: the regions of the arena; none where it is one.
         line: of the text, from 1.
     """
 
@@ -153,6 +161,7 @@ class BodyText:
     arena_bytes: int
     lower_bound: int
     method: str
+    arenas: tuple[Arena, ...] = ()
     line: int = field(default=0, compare=False)
 
 
@@ -228,6 +237,8 @@ def _body(body: BodyText, indent: str) -> Iterator[str]:
     for each in body.steps:
         yield from _step(each, indent + _INDENT)
     yield f"{indent}}}"
+    for each in body.arenas:
+        yield f"{indent}arena {word(each.name)} {each.bytes} bytes, at least {each.lower_bound}"
     yield (
         f"{indent}arena {body.arena_bytes} bytes, at least {body.lower_bound}, {word(body.method)}"
     )
@@ -237,7 +248,8 @@ def _value(value: ValueText) -> str:
     if value.within:
         place = f"in {value_text(value.within)} at {value.offset}"
     elif value.region == "arena":
-        place = f"arena at {value.offset}, {value.bytes} bytes"
+        region = f" {word(value.arena)}" if value.arena else ""
+        place = f"arena{region} at {value.offset}, {value.bytes} bytes"
     else:
         place = value.region
     strides = f", strides ({', '.join(map(str, value.strides))})" if value.strides else ""
@@ -254,7 +266,8 @@ def _step(step: StepText, indent: str, keyword: str = "") -> Iterator[str]:
     if step.in_place:
         yield f"{inner}in place of {value_text(step.in_place)}"
     if step.scratch:
-        yield f"{inner}scratch {step.scratch} bytes at {step.scratch_offset}"
+        region = f" in {word(step.scratch_arena)}" if step.scratch_arena else ""
+        yield f"{inner}scratch {step.scratch} bytes{region} at {step.scratch_offset}"
     for answer in step.answers:
         yield from _answer(answer, inner)
     for stage in step.stages:

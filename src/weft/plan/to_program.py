@@ -41,6 +41,7 @@ from weft.plan.program import (
     Region,
     Repeat,
     State,
+    located,
 )
 from weft.plan.roles import operand_roles, parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
@@ -190,7 +191,7 @@ class _Lowering:
         graph = plan.graph
         ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
         ports |= dict(zip(graph.outputs, self.places.values(), strict=True))
-        steps = _Scope(plan, self, ports, 0).steps()
+        steps = _Scope(plan, self, ports).steps()
         parameters = _ports(graph.inputs, plan.types)
         return Preparation(parameters, self.prepared_bytes, steps, plan.arena_bytes)
 
@@ -200,16 +201,19 @@ class _Lowering:
         return f"t{self.loops}"
 
 
+_ARENA = Address(Region.ARENA, "")
+
+
 @dataclass
 class _Room:
-    """Scratch memory that is handed out bit by bit, from an offset of the arena."""
+    """Scratch memory that is handed out bit by bit, from a place in the arena."""
 
-    free: int
+    free: Address
 
     def take(self, type: TensorType) -> Address:
         """Memory for a packed tensor."""
-        found = Address(Region.ARENA, "", self.free)
-        self.free += aligned(type.bytes, ALIGNMENT)
+        found = self.free
+        self.free = moved(found, aligned(type.bytes, ALIGNMENT))
         return found
 
 
@@ -220,7 +224,7 @@ class _Scope:
     plan: Plan
     lowering: _Lowering
     ports: Mapping[str, Address]
-    arena: int
+    arena: Address = _ARENA
     advances: tuple[Advance, ...] = ()
 
     def shown(self, name: str) -> str:
@@ -257,21 +261,23 @@ class _Scope:
         offset = view.offset * self.plan.types[value].dtype.bytes
         match root.region:
             case Region.ARENA:
-                start = self.arena + self.plan.offsets[root.value]
-                return Address(Region.ARENA, "", start + offset)
+                return self.at(self.plan.offsets[root.value] + offset)
             case Region.STATE:
                 return Address(Region.STATE, "", self.plan.state_offsets[root.value] + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                place = self.lowering.weight(self.shown(root.value), array, None)
-                return replace(place, offset=place.offset + offset)
+                return moved(self.lowering.weight(self.shown(root.value), array, None), offset)
             case _:
-                port = self.ports[root.value]
-                return replace(port, offset=port.offset + offset)
+                return moved(self.ports[root.value], offset)
 
-    def scratch(self, place: int) -> int:
-        """Arena offset of a step's scratch memory."""
-        return self.arena + self.plan.scratch.get(place, 0)
+    def at(self, offset: int) -> Address:
+        """A place in the arena: in one of its regions, or where a step has it."""
+        name, inside = located(self.plan.arenas, offset)
+        return moved(replace(self.arena, name=name or self.arena.name), inside)
+
+    def scratch(self, place: int) -> Address:
+        """Where a step's scratch memory begins."""
+        return self.at(self.plan.scratch.get(place, 0))
 
     # --- steps ------------------------------------------------------------------------
 
@@ -301,7 +307,7 @@ class _Scope:
         names = [each.name for each in kernel.params if each.access is Access.SCRATCH]
         start = self.scratch(place)
         return [
-            Address(Region.ARENA, "", start + offset, part_bytes=0 if name in shared else share)
+            replace(moved(start, offset), part_bytes=0 if name in shared else share)
             for name, offset in zip(names, offsets, strict=True)
         ]
 
@@ -322,7 +328,7 @@ class _Scope:
         arguments = list(map(self.argument, called.operands))
         if body.scratch_bytes:
             parameters.append(FormalParameter("scratch", DType.U8, True))
-            arguments.append(Address(Region.ARENA, "", self.scratch(place)))
+            arguments.append(self.scratch(place))
         parameters.append(FormalParameter("out", group.type.dtype, True))
         arguments.append(self.address(group.value))
         name = self.lowering.function(
@@ -343,7 +349,7 @@ class _Scope:
                     arguments.append(self.address(value))
         if body.scratch_bytes:
             parameters.append(FormalParameter("scratch", DType.U8, True))
-            arguments.append(Address(Region.ARENA, "", self.scratch(place)))
+            arguments.append(self.scratch(place))
         function = _extern(words(node.op), parameters, body)
         types = ", ".join(str(self.plan.types[value]) for value in node.inputs if value)
         what = f"{op_text(node)}: {types}"
@@ -358,7 +364,7 @@ class _Scope:
         scan = scan_of(node, body.graph, self.plan.types)
         var = self.lowering.variable()
         start = self.scratch(place)
-        room = _Room(start + body.arena_bytes)
+        room = _Room(moved(start, body.arena_bytes))
         ports, before, after = self.states(scan, body, room)
         for each in (*scan.read, *scan.written):
             type = body.types[each.inner]
@@ -395,6 +401,11 @@ class _Scope:
         first = (count - 1) * type.bytes if part.backward else 0
         advances = (*base.advances, Advance(var, step))
         return replace(base, offset=base.offset + first, advances=advances)
+
+
+def moved(address: Address, offset: int) -> Address:
+    """The address so many bytes on."""
+    return replace(address, offset=address.offset + offset)
 
 
 def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) -> ExternFunction:
@@ -471,7 +482,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
     name = identifier(name or graph.name)
-    steps = _Scope(plan, lowering, ports, 0).steps()
+    steps = _Scope(plan, lowering, ports).steps()
     preparation = lowering.preparation(name, prepared)
     return Program(
         name=name,
@@ -489,6 +500,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
             for port in _ports(list(plan.states), plan.types)
         ),
         preparation=preparation,
+        arenas=plan.arenas,
     )
 
 

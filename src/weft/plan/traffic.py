@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.ir.graph import Node
+from weft.ir.types import TensorType
 from weft.loops.nodes import Const, Expr, Load, Reduce, Select, Var
 from weft.loops.walk import free_vars, loads, walk
 from weft.plan.fewer_bits import FewerBits
 from weft.plan.fusion import Group
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Region
+from weft.plan.scans import scan_of
 from weft.plan.stats import GraphStats, Work
+from weft.plan.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,10 @@ class Traffic:
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
-def _read(step: PlannedStep, plan: Plan) -> dict[str, int]:
+def _read(step: PlannedStep, types: Mapping[str, TensorType]) -> dict[str, int]:
     """Bytes of each operand: all, or one element for each place that its index can name."""
     if not isinstance(step.work, Group):
-        return {value: plan.types[value].bytes for value in step.reads}
+        return {value: types[value].bytes for value in step.reads}
     value = step.work.compute.value
     extents = {axis.var: axis.extent for axis in step.work.compute.axes}
     for node in walk(value):
@@ -78,11 +81,38 @@ def _read(step: PlannedStep, plan: Plan) -> dict[str, int]:
         names = frozenset[str]().union(*map(free_vars, load.index))
         count = prod(extents[name] for name in names)
         places[load.buffer] = max(places.get(load.buffer, 0), count)
-    whole = {name: plan.types[name].bytes for name in places} | _packed(step)
+    whole = {name: types[name].bytes for name in places} | _packed(step)
     return {
-        name: min(whole[name], count * plan.types[name].dtype.bytes)
-        for name, count in places.items()
+        name: min(whole[name], count * types[name].dtype.bytes) for name, count in places.items()
     }
+
+
+def carried(
+    steps: Sequence[PlannedStep], storage: Storage, scratch: Mapping[int, str]
+) -> dict[str, int]:
+    """Bytes that steps read and write of every root and of the scratch memory of steps.
+
+    Args:
+        steps: in order.
+        storage: where their values lie.
+        scratch: names of scratch memory, by step.  It is written and read once, in a loop over
+            a nested plan once in each iteration.
+    """
+    found: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        for value, size in (
+            *_read(step, storage.types).items(),
+            *((value, storage.types[value].bytes) for value in step.writes),
+        ):
+            root = storage.views[value].root
+            found[root] = found.get(root, 0) + size
+        if place in scratch:
+            turns = 1
+            if step.nested is not None:
+                (node,) = step.nodes
+                turns = scan_of(node, step.nested.graph, storage.types).count
+            found[scratch[place]] = 2 * step.scratch * turns
+    return found
 
 
 def _packed(step: PlannedStep) -> dict[str, int]:
@@ -156,7 +186,7 @@ def traffic(plan: Plan, figures: GraphStats) -> list[Traffic]:
         figures: of the plan's graph.
     """
     works = {layer.name: Work(layer.macs, layer.operations) for layer in figures.layers}
-    reads = [_read(step, plan) for step in plan.steps]
+    reads = [_read(step, plan.types) for step in plan.steps]
     writes = [{value: plan.types[value].bytes for value in step.writes} for step in plan.steps]
     distances = _distances(plan, [{**r, **w} for r, w in zip(reads, writes, strict=True)])
     found: list[Traffic] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 from weft.ir.graph import Node
@@ -11,7 +11,7 @@ from weft.ir.types import TensorType
 from weft.loops.shapes import row_major
 from weft.plan.choice import Answer
 from weft.plan.implementation import Implementation
-from weft.plan.program import Region
+from weft.plan.program import Arena, Region, located
 from weft.plan.storage import Root
 from weft.plan.strides import StridedView
 from weft.plan.text import StepText, ValueText
@@ -34,6 +34,7 @@ def values_text(
     roots: Mapping[str, Root],
     types: Mapping[str, TensorType],
     offsets: Mapping[str, int],
+    arenas: Sequence[Arena] = (),
 ) -> Iterator[ValueText]:
     """Where values lie: their views, the memory there is, and offsets in the arena."""
     for name, view in views.items():
@@ -43,8 +44,8 @@ def values_text(
         if view.root != name:
             yield replace(value, within=view.root, offset=view.offset * type.dtype.bytes)
         elif root.region is Region.ARENA:
-            offset = offsets.get(name, 0)
-            yield replace(value, region="arena", offset=offset, bytes=root.bytes)
+            arena, offset = located(arenas, offsets.get(name, 0))
+            yield replace(value, region="arena", arena=arena, offset=offset, bytes=root.bytes)
         else:
             yield replace(value, region=root.region.value)
 

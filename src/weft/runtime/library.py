@@ -106,6 +106,7 @@ def build(
         program.states,
         first
         and Preparing(files.interface.prepare, first.parameters, first.bytes, first.arena_bytes),
+        tuple(each.start for each in program.regions),
     )
     if weights is None:
         return Library(built, lambda: (program, files))
@@ -249,7 +250,7 @@ class _Arenas(threading.local):
     """Each thread's scratch memory."""
 
     memory: RunMemory | None = None
-    address: int = 0
+    addresses: tuple[int, ...] = ()
 
 
 class Library:
@@ -290,7 +291,7 @@ class Library:
             )
         # What calls run on that bring no state of their own.
         self._state = RunMemory(state_bytes(built.states)) if built.states else None
-        count = len(built.inputs) + len(built.outputs) + 1 + len(self._fixed)
+        count = len(built.inputs) + len(built.outputs) + len(built.starts) + len(self._fixed)
         count += self._state is not None
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int
@@ -405,11 +406,10 @@ class Library:
         if out is not None:
             refuse_overlaps(self._inputs, self._outputs, addresses)
         fixed = self._fixed  # also keeps the weights of this call
+        addresses += self._arenas.addresses or self._arena()
         if self._state is not None:
-            addresses += self._arenas.address or self._arena(), (state or self._state).address
-            code = self._function(*addresses, *fixed)
-        else:
-            code = self._function(*addresses, self._arenas.address or self._arena(), *fixed)
+            addresses.append((state or self._state).address)
+        code = self._function(*addresses, *fixed)
         if code != 0:
             raise self._failure(code, (*arrays, *outputs))
         return outputs
@@ -423,10 +423,10 @@ class Library:
         no other thread may use the arguments.
         """
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
-        arena = self._arenas.address or self._arena()
+        arena = self._arenas.addresses or self._arena()
         function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         state = [self._state.address] if self._state is not None else []
-        return function, [*addresses, arena, *state, *self._fixed]
+        return function, [*addresses, *arena, *state, *self._fixed]
 
     def binding(self) -> tuple[int, list[int]]:
         """The address of the run function, and its last arguments: those after scratch memory.
@@ -435,15 +435,15 @@ class Library:
         """
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0, self._fixed
 
-    def _arena(self) -> int:
-        """This thread's scratch memory; whole pages, so aligned for any purpose."""
-        arenas = self._arenas
+    def _arena(self) -> tuple[int, ...]:
+        """This thread's scratch memory, all regions in whole pages of one block."""
+        arenas, starts = self._arenas, self.built.starts
         if self.built.arena_bytes == 0:
-            return 0
-        if arenas.memory is None:
-            arenas.memory = RunMemory(self.built.arena_bytes)
-            arenas.address = arenas.memory.address
-        return arenas.address
+            arenas.addresses = (0,) * len(starts)
+        else:
+            arenas.memory = memory = RunMemory(self.built.arena_bytes)
+            arenas.addresses = tuple(memory.address + start for start in starts)
+        return arenas.addresses
 
     def _failure(self, code: int, arrays: Sequence[np.ndarray]) -> UserError | InternalError:
         if code == -2:

@@ -48,7 +48,8 @@ class Built:
     Attributes:
         name: of the program; function: the run function's.
         inputs: ports in the order of the run function's parameters; outputs: after them.
-        arena_bytes: scratch memory that a run needs.
+        arena_bytes: scratch memory that a run needs; starts: of its regions, for which the run
+            function has a pointer each.
         threads: that one run can use at the most.
         library: the shared library.
         takes_weights: whether the run function is given its weights.
@@ -70,6 +71,7 @@ class Built:
     open: str = ""
     states: tuple[State, ...] = ()
     preparing: Preparing | None = None
+    starts: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def remember(cache: Cache, key: str, built: Built, made_for: MadeFor | None = No
         "takes_weights": built.takes_weights,
         "weights": built.weights.name if built.weights else "",
         "open": built.open,
+        "starts": built.starts,
         "states": [
             [port, each.output, each.offset]
             for port, each in zip(
@@ -157,6 +160,7 @@ def recall(cache: Cache, key: str) -> Built | None:
             for port, output, offset in data.get("states", ())
         ),
         _preparing(data["preparing"]) if "preparing" in data else None,
+        tuple(data.get("starts", (0,))),
     )
 
 

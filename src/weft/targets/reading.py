@@ -200,7 +200,9 @@ _SIMPLE: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
 
 def problem(made: Target) -> str:
     """What is impossible in a record; nothing if all is possible."""
-    return next(chain(_of_vectors(made), _of_figures(made), _of_memories(made)), "")
+    return next(
+        chain(_of_vectors(made), _of_figures(made), _of_memories(made), _of_regions(made)), ""
+    )
 
 
 def _of_vectors(made: Target) -> Iterator[str]:
@@ -231,6 +233,12 @@ def _of_figures(made: Target) -> Iterator[str]:
     for key, value in figures.items():
         if not 0 < value < float("inf"):
             yield f"{key} must be positive, but is {value:g}"
+
+
+def _of_regions(made: Target) -> Iterator[str]:
+    for each in made.memories:
+        if each.region and (each.kind != "ram" or not each.bytes or not each.name.isidentifier()):
+            yield f"memory {each.name}: a region must be ram, with bytes, named by an identifier"
 
 
 def _of_memories(made: Target) -> Iterator[str]:

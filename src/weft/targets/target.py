@@ -6,6 +6,7 @@ as they were measured on Zen 4 and Zen 5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.dtypes import DType
@@ -74,6 +75,8 @@ class Memory:
         alignment: bytes that it brings together: a line, a bus.
         reach: ``core`` where it belongs to one core, ``cluster`` where a few share it and one may
             use all of it, ``shared`` where all have it.
+        region: whether intermediate values lie in it, in memory of its own for which the C takes
+            a pointer; where no memory of a target says so, they have one arena, wherever it is.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Memory:
     bytes_per_cycle: float = 0.0
     alignment: int = 64
     reach: str = "core"
+    region: bool = False
 
 
 OPERATIONS: tuple[tuple[str, float], ...] = (
@@ -215,6 +219,16 @@ class Target:
         return self.issue.loads * self.vectors.share
 
     # --- memories ---------------------------------------------------------------------------
+
+    def regions(self, given: Mapping[str, int] | None) -> tuple[Memory, ...]:
+        """The memories that intermediate values lie in, the nearest first; none for any.
+
+        Args:
+            given: sizes by name, in place of the target's own.
+        """
+        if given is None:
+            return tuple(each for each in self.memories if each.region)
+        return tuple(Memory(name, "ram", size, region=True) for name, size in given.items())
 
     @property
     def caches(self) -> tuple[int, ...]:
