@@ -175,6 +175,12 @@ def targets_page() -> Iterator[str]:
         "errors that name the file and the key. The older keys `vector_bytes`, `registers`, "
         "`fused` and `held` (now in `vectors`) and `caches` are still accepted."
     )
+    yield (
+        "Memories with `region = true` hold intermediate values (`stm32f767`): the plan places "
+        "each buffer in one of them, with the most traffic per byte in the nearest, and the C "
+        "takes a pointer for each. `--region NAME=BYTES` names others or leaves room for the "
+        "stack and other data ([plans.md](plans.md))."
+    )
     for record, prefix in (
         (Target, ""),
         (Vectors, "vectors."),

@@ -102,7 +102,13 @@ def plan(
     if svg is not None:
         title = f"{found.name} for {target}"
         picture = memory_map(
-            title, spans(made), len(made.steps), found.arena_bytes, found.lower_bound, found.rows
+            title,
+            spans(made),
+            len(made.steps),
+            found.arena_bytes,
+            found.lower_bound,
+            found.rows,
+            found.arenas,
         )
         write_picture(svg, picture)
     if output is not None:

@@ -158,9 +158,10 @@ def _show_target(state: CommandState, machine: Target) -> None:
         click.echo()
         empty: Mapping[str, Level] = {}
         levels = known_levels(machine) if machine.name == "host" else empty
-        headings = ("memory", "kind", "bytes", "bytes/cycle", "alignment", "reach", "measured")
+        headings = ("memory", "kind", "bytes", "bytes/cycle", "alignment", "reach", "region")
+        headings = (*headings, "measured")
         rows = [_memory(each, levels) for each in machine.memories]
-        table(headings, rows, (2, 3, 4, 6), ("alignment",))
+        table(headings, rows, (2, 3, 4, 7), ("alignment", "region"))
 
 
 def _figure(value: object) -> str:
@@ -178,5 +179,6 @@ def _memory(memory: Memory, levels: Mapping[str, Level]) -> tuple[str, ...]:
         f"{memory.bytes_per_cycle:g}" if memory.bytes_per_cycle else "",
         str(memory.alignment),
         memory.reach,
+        "yes" if memory.region else "",
         f"{measured.gbytes:,.1f} GB/s" if measured else "",
     )

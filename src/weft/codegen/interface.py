@@ -117,10 +117,12 @@ def interface_of(
 
 def _arena_names(program: Program, arena: str, names: CNames) -> Iterator[ArenaName]:
     for each in program.regions:
-        name, inner = (names.fresh(f"{arena}_{each.name}"), f"_{each.name}") if each.name else (
-            arena, ""
-        )  # fmt: skip
-        yield ArenaName(each, name, f"{program.name}_ARENA{inner}_BYTES".upper())
+        prefix = f"{program.name}_ARENA".upper()
+        if each.name:
+            name = names.fresh(f"{arena}_{each.name.lower()}")
+            yield ArenaName(each, name, f"{prefix}_{each.name.upper()}_BYTES")
+        else:
+            yield ArenaName(each, arena, f"{prefix}_BYTES")
 
 
 def run_parameters(interface: Interface) -> list[tuple[str, str]]:

@@ -186,6 +186,7 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
             report.arena_bytes,
             report.lower_bound,
             report.rows,
+            report.arenas,
         ),
     )
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"

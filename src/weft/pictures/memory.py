@@ -1,4 +1,4 @@
-"""A memory map as SVG: steps go across, addresses of the arena go up.
+"""A memory map as SVG: steps go across, addresses of the arena go up, its regions one on another.
 
 Below the arena stand the caller's inputs and outputs, which lie elsewhere, and the weights that
 each step reads.
@@ -12,6 +12,7 @@ from functools import cached_property
 
 from weft.ir.short_names import short_names
 from weft.pictures.canvas import COLOURS, cut, frame, legend, page, path, rectangle, text
+from weft.plan.program import Arena, located
 from weft.plan.report import LayerSpan, MemoryPlace, Row, size
 from weft.screen import elided
 
@@ -35,6 +36,7 @@ class _Map:
     steps: int
     top: int
     rows: Sequence[Row]
+    arenas: Sequence[Arena]
 
     # --- where everything is --------------------------------------------------------------------
 
@@ -103,7 +105,8 @@ class _Map:
         for span in self.spans:
             if span.bytes:
                 top, bottom = self.y(span.offset + span.bytes), self.y(span.offset)
-                where = f"{span.kind}, {span.bytes:,} bytes at {span.offset:,}"
+                region, offset = located(self.arenas, span.offset)
+                where = f"{span.kind}, {span.bytes:,} bytes at {f'{region} {offset:,}'.lstrip()}"
                 yield from self._box(span, top, bottom - top, colours[span.kind], where)
 
     def _box(
@@ -137,10 +140,20 @@ class _Map:
             style = {"font_size": 10, "text_anchor": "middle", "pointer_events": "none"}
             yield text(x, middle + 13 * place, elided(line, letters), **style)
 
-    def bound(self, lower_bound: int) -> Iterator[str]:
-        across = f"M{LEFT} {self.y(lower_bound):.2f}H{self.x(self.steps):.2f}"
+    def bound(self, lower_bound: int, start: int = 0) -> Iterator[str]:
+        across = f"M{LEFT} {self.y(start + lower_bound):.2f}H{self.x(self.steps):.2f}"
         told = f"lower bound: {lower_bound:,} bytes"
         yield path(across, told, stroke="#cc0000", stroke_dasharray="6 4")
+
+    def bands(self) -> Iterator[str]:
+        """A line below each region, its name and size above the line, and its lower bound."""
+        right = self.x(self.steps)
+        for each in self.arenas:
+            y = self.y(each.start)
+            yield path(f"M{LEFT} {y:.2f}H{right:.2f}", stroke="#333333")
+            named = f"{each.name}, {each.bytes:,} bytes"
+            yield text(right - 4, y - 4, named, text_anchor="end", font_weight="bold")
+            yield from self.bound(each.lower_bound, each.start)
 
     # --- outside of it --------------------------------------------------------------------------
 
@@ -247,6 +260,7 @@ def memory_map(
     arena_bytes: int,
     lower_bound: int,
     rows: Sequence[Row] = (),
+    arenas: Sequence[Arena] = (),
 ) -> str:
     """The picture.
 
@@ -257,8 +271,9 @@ def memory_map(
         arena_bytes: size of the arena.
         lower_bound: drawn as a dashed line.
         rows: the steps, for their names, the inputs and outputs, and the weights.
+        arenas: the regions of the arena, each a band; none where it is one.
     """
-    drawing = _Map(spans, steps, arena_bytes, rows)
+    drawing = _Map(spans, steps, arena_bytes, rows, arenas)
     over = f"arena {arena_bytes:,} bytes; dashed: lower bound {lower_bound:,} bytes"
     key, last = drawing.legend()
     height = last + 22
@@ -268,7 +283,7 @@ def memory_map(
         text(LEFT, 42, f"{over}; point at a box for what it holds"),
         *drawing.boxes(),
         *drawing.axes(),
-        *drawing.bound(lower_bound),
+        *(drawing.bands() if arenas else drawing.bound(lower_bound)),
         *drawing.callers(),
         *drawing.read_weights(),
         *key,

@@ -7,7 +7,8 @@ orders are tried, which waste less.  No buffer is in two regions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import UserError
@@ -16,6 +17,7 @@ from weft.plan.memory import Placement, aligned, joined, live_bytes, place
 from weft.targets.target import Memory
 
 Filled: TypeAlias = "dict[str, list[Interval]]"
+"""What lies in each region."""
 _ANY = 1 << 60
 
 
@@ -38,112 +40,96 @@ def place_in(
     Raises:
         UserError: the regions are too small; says what is live where, and what would fit.
     """
-    order = {region.name: far for far, region in enumerate(regions)}
+    far = {region.name: distance for distance, region in enumerate(regions)}
 
     def cost(filled: Filled) -> int:
-        return sum(
-            order[name] * carried.get(each.name, 0) for name in filled for each in filled[name]
-        )
+        return sum(far[name] * carried.get(each.name, 0) for name in far for each in filled[name])
 
-    found = [
-        filled
-        for key in _priorities(intervals, carried)
-        if (filled := _fill(sorted(intervals, key=key), regions, alignment)) is not None
-    ]
-    if not found:
-        raise _too_small(intervals, carried, regions, alignment, steps)
-    best = min(found, key=cost)
-    return joined({name: place(best[name], alignment) for name in order})
+    search = _Search(intervals, carried, alignment)
+    found = min(search.filled(regions), key=cost, default=None)
+    if found is None:
+        raise _too_small(search, regions, steps)
+    return joined({name: place(search.as_given(found[name]), alignment) for name in far})
 
 
-Priority: TypeAlias = Callable[[Interval], tuple[float, str]]
+@dataclass(frozen=True)
+class _Search:
+    intervals: Sequence[Interval]
+    carried: Mapping[str, int]
+    alignment: int
+
+    def as_given(self, some: Sequence[Interval]) -> list[Interval]:
+        """Some intervals in the order in which all are given, on which placements depend."""
+        names = {each.name for each in some}
+        return [each for each in self.intervals if each.name in names]
+
+    def placed(self, some: Sequence[Interval]) -> Placement:
+        return place(self.as_given(some), self.alignment, seconds=0)
+
+    def filled(self, regions: Sequence[Memory]) -> Iterator[Filled]:
+        """What lies in each region, for every priority with which all has room."""
+        for key in self.priorities():
+            found: Filled = {}
+            rest = sorted(self.intervals, key=key)
+            for region in regions:
+                found[region.name], rest = self.taken(rest, region.bytes)
+            if not rest:
+                yield found
+
+    def priorities(self) -> Iterator[Callable[[Interval], float]]:
+        """What is placed first: by traffic, and where that does not fit, the awkward first."""
+        live = live_bytes(self.intervals, 1)
+
+        def share(each: Interval) -> float:
+            return self.carried.get(each.name, 0) / max(1, each.bytes)
+
+        yield lambda each: -share(each)
+        yield lambda each: -share(each) / (each.last - each.first + 1)
+        yield lambda each: -each.bytes
+        yield lambda each: -max(live[each.first : each.last + 1], default=0)
+
+    def taken(self, some: Sequence[Interval], room: int) -> tuple[list[Interval], list[Interval]]:
+        """The intervals that a region takes, the first ones first, and those that it does not."""
+        live = [0] * (1 + max((each.last for each in some), default=0))
+        taken: list[Interval] = []
+        for each in some:
+            size, span = aligned(each.bytes, self.alignment), range(each.first, each.last + 1)
+            if max(live[step] for step in span) + size <= room:
+                taken.append(each)
+                for step in span:
+                    live[step] += size
+        while (placed := self.placed(taken)).bytes > room:
+            # What is live at once has room, but no placement of it was found.
+            del taken[
+                max(
+                    number
+                    for number, each in enumerate(taken)
+                    if placed.offsets[each.name] + aligned(each.bytes, self.alignment) > room
+                )
+            ]
+        names = {each.name for each in taken}
+        return taken, [each for each in some if each.name not in names]
 
 
-def _priorities(intervals: Sequence[Interval], carried: Mapping[str, int]) -> tuple[Priority, ...]:
-    """What is placed first: by traffic, and where that does not fit, the awkward first."""
-    live = live_bytes(intervals, 1)
-
-    def share(each: Interval) -> float:
-        return carried.get(each.name, 0) / max(1, each.bytes)
-
-    def busiest(each: Interval) -> int:
-        return max(live[each.first : each.last + 1], default=0)
-
-    return (
-        lambda each: (-share(each), each.name),
-        lambda each: (-share(each) / (each.last - each.first + 1), each.name),
-        lambda each: (-each.bytes, each.name),
-        lambda each: (-busiest(each), each.name),
-    )
-
-
-def _fill(
-    intervals: Iterable[Interval], regions: Sequence[Memory], alignment: int
-) -> Filled | None:
-    """What lies in each region, the first intervals in the first one that takes them."""
-    found: Filled = {}
-    rest = list(intervals)
-    for region in regions:
-        taken, rest = _taken(rest, region.bytes, alignment)
-        found[region.name] = taken
-    return None if rest else found
-
-
-def _taken(
-    intervals: Sequence[Interval], room: int, alignment: int
-) -> tuple[list[Interval], list[Interval]]:
-    """The intervals that a region takes, and those that it does not."""
-    live = [0] * (1 + max((each.last for each in intervals), default=0))
-    taken: list[Interval] = []
-    for each in intervals:
-        size, span = aligned(each.bytes, alignment), range(each.first, each.last + 1)
-        if max(live[step] for step in span) + size <= room:
-            taken.append(each)
-            for step in span:
-                live[step] += size
-    placed = place(taken, alignment, seconds=0)
-    while placed.bytes > room:
-        # What is live at once has room, but no placement of it was found.
-        last = max(
-            number
-            for number, each in enumerate(taken)
-            if placed.offsets[each.name] + aligned(each.bytes, alignment) > room
-        )
-        del taken[last]
-        placed = place(taken, alignment, seconds=0)
-    names = {each.name for each in taken}
-    return taken, [each for each in intervals if each.name not in names]
-
-
-def _too_small(
-    intervals: Sequence[Interval],
-    carried: Mapping[str, int],
-    regions: Sequence[Memory],
-    alignment: int,
-    steps: Sequence[str],
-) -> UserError:
+def _too_small(search: _Search, regions: Sequence[Memory], steps: Sequence[str]) -> UserError:
     """What does not fit, and how large the last region must be."""
-    live = live_bytes(intervals, alignment)
+    live = live_bytes(search.intervals, search.alignment)
     worst = max(range(len(live)), key=lambda step: live[step])
-    largest = max(intervals, key=lambda each: each.bytes)
+    largest = max(search.intervals, key=lambda each: each.bytes)
     *others, last = regions
     open_ended = [*others, Memory(last.name, "ram", _ANY)]
-    needed = min(
-        place(filled[last.name], alignment, seconds=0).bytes
-        for key in _priorities(intervals, carried)
-        if (filled := _fill(sorted(intervals, key=key), open_ended, alignment)) is not None
-    )
-    told = " and ".join(f"{each.name} of {each.bytes:,}" for each in regions)
-    noun = "the memory region" if len(regions) == 1 else "the memory regions"
+    needed = min(search.placed(each[last.name]).bytes for each in search.filled(open_ended))
+    told = ", ".join(f"{each.name} ({each.bytes:,} bytes)" for each in regions)
     return UserError(
-        f"intermediate values must fit into {noun} {told} bytes",
+        f"intermediate values must fit into the memory regions {told}",
         got=(
             f"{live[worst]:,} bytes that are live at once; the largest buffer, which must lie in "
             f"one region, is {largest.name} of {largest.bytes:,}"
         ),
         where=f"step {worst}, {steps[worst]}",
         fix=(
-            f"Name a {last.name} of {needed:,} bytes (--region {last.name}={needed}), a further "
-            "region, or cut the layers around that step into parts (`weft apply MODEL tile-chain`)."
+            f"They fit where {last.name} has {needed:,} bytes (--region {last.name}={needed}). Or "
+            "name a further region, or cut the layers around that step into parts (`weft apply "
+            "MODEL tile-chain`)"
         ),
     )

@@ -62,7 +62,7 @@ class MemoryPlace:
         return f"{self.arena or self.region}{between}{self.offset}" if counted else self.region
 
     def __str__(self) -> str:
-        return f"{self.value} {self.type} @{self.region}+{self.offset}"
+        return f"{self.value} {self.type} @{self.arena or self.region}+{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
