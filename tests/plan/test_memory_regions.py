@@ -25,6 +25,7 @@ from weft.plan.parse import parse
 from weft.plan.plan import written
 from weft.plan.program import located
 from weft.plan.regions import place_in
+from weft.plan.report import report, summary
 from weft.plan.to_program import lower
 from weft.targets.target import Memory
 
@@ -215,10 +216,10 @@ def test_a_text_moves_buffers_between_regions() -> None:
 
 def test_reports_name_the_regions() -> None:
     net = weft.load("examples/digits/digits.onnx")
-    found = weft.plan.report.report(net.plan("stm32f767"))
+    found = report(net.plan("stm32f767"))
     assert [(each.name, each.bytes) for each in found.arenas] == [("DTCM", 5120), ("SRAM", 0)]
     assert str(found.rows[1].writes[0]).endswith("@DTCM+4096")
-    assert "arena 5,120 bytes (DTCM 5,120, SRAM 0), lower bound" in repr(found)
+    assert "arena 5,120 bytes (DTCM 5,120, SRAM 0), lower bound" in summary(found)
     # Without regions it has the arena of any Cortex-M7.
     one, old = net.plan("stm32f767", regions={}), net.plan("cortex-m7")
     assert one.arenas == ()

@@ -99,11 +99,12 @@ def _candidates(start: _Tiled[N], plan: Callable[[N], Plan], most: int) -> Itera
                 return
             try:
                 net = apply(start.net, "tile-chain", first=first, last=last, parts=parts)
+                planned = plan(net)
             except UserError:
-                break  # these layers cannot be cut so
+                break  # these layers cannot be cut so, or do not fit into the memory regions then
             tried += 1
             names = f"first={shlex.quote(first)} last={shlex.quote(last)}"
-            yield _Tiled(net, (*start.steps, f"tile-chain {names} parts={parts}"), plan(net))
+            yield _Tiled(net, (*start.steps, f"tile-chain {names} parts={parts}"), planned)
 
 
 def _chains(graph: Graph, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:

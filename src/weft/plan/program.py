@@ -6,7 +6,7 @@ This is all that code generation sees: no graph, no choices left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -86,6 +86,10 @@ class Address:
     offset: int = 0
     advances: tuple[Advance, ...] = ()
     part_bytes: int = 0
+
+    def moved(self, offset: int) -> Address:
+        """The address so many bytes on."""
+        return replace(self, offset=self.offset + offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ class _Room:
     def take(self, type: TensorType) -> Address:
         """Memory for a packed tensor."""
         found = self.free
-        self.free = moved(found, aligned(type.bytes, ALIGNMENT))
+        self.free = found.moved(aligned(type.bytes, ALIGNMENT))
         return found
 
 
@@ -266,14 +266,14 @@ class _Scope:
                 return Address(Region.STATE, "", self.plan.state_offsets[root.value] + offset)
             case Region.WEIGHTS:
                 array = self.plan.graph.constants[root.value]
-                return moved(self.lowering.weight(self.shown(root.value), array, None), offset)
+                return self.lowering.weight(self.shown(root.value), array, None).moved(offset)
             case _:
-                return moved(self.ports[root.value], offset)
+                return self.ports[root.value].moved(offset)
 
     def at(self, offset: int) -> Address:
         """A place in the arena: in one of its regions, or where a step has it."""
         name, inside = located(self.plan.arenas, offset)
-        return moved(replace(self.arena, name=name or self.arena.name), inside)
+        return replace(self.arena, name=name or self.arena.name).moved(inside)
 
     def scratch(self, place: int) -> Address:
         """Where a step's scratch memory begins."""
@@ -307,7 +307,7 @@ class _Scope:
         names = [each.name for each in kernel.params if each.access is Access.SCRATCH]
         start = self.scratch(place)
         return [
-            replace(moved(start, offset), part_bytes=0 if name in shared else share)
+            replace(start.moved(offset), part_bytes=0 if name in shared else share)
             for name, offset in zip(names, offsets, strict=True)
         ]
 
@@ -364,7 +364,7 @@ class _Scope:
         scan = scan_of(node, body.graph, self.plan.types)
         var = self.lowering.variable()
         start = self.scratch(place)
-        room = _Room(moved(start, body.arena_bytes))
+        room = _Room(start.moved(body.arena_bytes))
         ports, before, after = self.states(scan, body, room)
         for each in (*scan.read, *scan.written):
             type = body.types[each.inner]
@@ -400,12 +400,7 @@ class _Scope:
         step = -type.bytes if part.backward else type.bytes
         first = (count - 1) * type.bytes if part.backward else 0
         advances = (*base.advances, Advance(var, step))
-        return replace(base, offset=base.offset + first, advances=advances)
-
-
-def moved(address: Address, offset: int) -> Address:
-    """The address so many bytes on."""
-    return replace(address, offset=address.offset + offset)
+        return replace(base.moved(first), advances=advances)
 
 
 def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) -> ExternFunction:
