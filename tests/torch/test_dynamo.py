@@ -48,6 +48,16 @@ def runs(monkeypatch):
     return found
 
 
+class Tagger(nn.Module):
+    def __init__(self, layer: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.layer = layer(5, 6, batch_first=True)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(x)[0])
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -266,3 +276,30 @@ def test_under_autocast_the_graph_runs_by_pytorch(runs):
     with torch.autocast("cpu"), pytest.warns(UserWarning, match="autocast is on"):
         assert fast(x).dtype == torch.bfloat16
     assert runs["own"] == 1
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_are_compiled_where_dynamo_allows_them(layer, runs, monkeypatch):
+    compiled: list[set[str]] = []
+    make = CompiledPart.__init__
+
+    def made(self, imported, options):
+        compiled.append({node.op for node in imported.graph.nodes})
+        make(self, imported, options)
+
+    monkeypatch.setattr(CompiledPart, "__init__", made)
+    module, x = Tagger(layer).eval(), torch.randn(2, 7, 5)
+    left = torch.compile(module, backend="weft", options=OPTIONS)
+    torch.testing.assert_close(left(x), module(x))
+    assert not any(layer.__name__ in ops for ops in compiled)
+    torch._dynamo.reset()
+    fast = torch.compile(module, backend="weft", options=OPTIONS)
+    with torch._dynamo.config.patch(allow_rnn=True):
+        torch.testing.assert_close(fast(x), module(x))
+    assert not torch._dynamo.config.allow_rnn
+    (ops,) = [ops for ops in compiled if layer.__name__ in ops]
+    assert "MatMul" in ops
+    count = len(compiled)
+    torch.testing.assert_close(fast(x + 1), module(x + 1))
+    assert len(compiled) == count
+    assert runs["own"] == 0

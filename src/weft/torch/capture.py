@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -30,6 +30,8 @@ from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
+Decompositions: TypeAlias = Mapping[torch._ops.OperatorBase, Callable[..., Any]]
+"""By op a function that computes it with other ops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ def capture(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
     *,
-    functional: bool = False,
+    decompose: Decompositions | None = None,
 ) -> Captured:
     """Exports a module for one example.
 
@@ -117,7 +119,7 @@ def capture(
         module: in evaluation mode, or as it is to be run.
         args: positional arguments; tensors decide shapes, everything else is a constant.
         kwargs: arguments by name, in any order.
-        functional: without any writes in place.
+        decompose: makes the graph functional, with these ops as PyTorch decomposes them.
 
     Raises:
         UserError: PyTorch cannot export it, with PyTorch's error as the cause, or it computes
@@ -131,8 +133,8 @@ def capture(
             warnings.simplefilter("ignore")
             exported = torch.export.export(module, args, kwargs, strict=False)
             simplify(exported)
-            if functional or _needs_functions(exported):
-                exported = exported.run_decompositions({})
+            if decompose is not None or _needs_functions(exported):
+                exported = exported.run_decompositions(dict(decompose or {}))
                 simplify(exported)
     except UserError:
         raise

@@ -16,7 +16,8 @@ from weft.errors import UserError
 from weft.export.package import CLibrary, WeightsPlace
 from weft.options import Options
 from weft.torch.aten.importer import Imported, import_all
-from weft.torch.capture import Captured, capture
+from weft.torch.capture import Captured
+from weft.torch.decomposition import capture_for
 from weft.torch.execution import parameters_of
 from weft.torch.module import Optimized
 from weft.torch.tensors import as_array
@@ -65,8 +66,7 @@ def deploy(
     if isinstance(model, Optimized):
         model = model._weft.module
     args = example if isinstance(example, tuple) else () if example is None else (example,)
-    captured = capture(model, args, kwargs)
-    imported = import_all(captured)
+    captured, imported = capture_for(import_all, model, args, kwargs)
     _check(captured, imported)
     graph = imported.graph
     names = dict(zip(graph.inputs, _input_names(captured, imported), strict=True))

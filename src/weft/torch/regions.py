@@ -226,7 +226,8 @@ def _pays(captured: Captured, region: Region) -> bool:
     ]
     if len(computing) >= _LEAST:
         return True
-    slots = (captured.slots.get(each) for node in computing for each in node.all_input_nodes)
+    read = (views(each)[0] for node in computing for each in node.all_input_nodes)
+    slots = map(captured.slots.get, read)
     return any(slot and slot.kind == "parameter" and slot.value.dim() >= 2 for slot in slots)
 
 

@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 from weft.errors import UserError, above_zero, named
 from weft.options import Options
 from weft.torch.aten.importer import Imported
-from weft.torch.capture import Captured, Slot, capture
+from weft.torch.capture import Captured, Slot
+from weft.torch.decomposition import capture_for
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
@@ -238,15 +239,11 @@ def _runner(
 def _captured(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, strict: bool
 ) -> tuple[Captured, Imported]:
-    """The graph of a module: functional where some of its nodes cannot be imported."""
-    captured = capture(module, args, kwargs)
-    imported = imported_whole(captured)
-    if not imported.refused:
-        return captured, imported
-    if strict:
+    """The graph of a module, with PyTorch's decompositions of nodes that cannot be imported."""
+    captured, imported = capture_for(imported_whole, module, args, kwargs)
+    if strict and imported.refused:
         raise strict_error(captured, imported.refused)
-    captured = capture(module, args, kwargs, functional=True)
-    return captured, imported_whole(captured)
+    return captured, imported
 
 
 # --- signatures -----------------------------------------------------------------------------

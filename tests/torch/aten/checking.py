@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from weft.api.net import Net
 from weft.torch.aten.importer import Imported, import_all
 from weft.torch.capture import capture
+from weft.torch.decomposition import capture_for
 from weft.torch.tensors import as_array
 
 Case = tuple[Callable[..., Any], *tuple[torch.Tensor, ...]]
@@ -44,8 +45,7 @@ def check(
     """
     inputs = {name: list(tensors) for name, (_, *tensors) in cases.items()}
     module = Cases(cases).eval()
-    captured = capture(module, (inputs,))
-    imported = import_all(captured)
+    captured, imported = capture_for(import_all, module, (inputs,))
     assert not imported.refused, list(imported.refused.items())
     slots = {slot.node: slot.value for slot in captured.inputs}
     arrays = [as_array(slots[node].contiguous()) for node in imported.inputs]

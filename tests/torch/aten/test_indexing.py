@@ -34,6 +34,15 @@ WRITES = {
         torch.randn(4, 3, 6),
     ),
     "select_scatter": (lambda x, y: x.select_scatter(y, 1, -2), X, torch.randn(4, 6)),
+    "diagonal_scatter": (
+        lambda x, y: (
+            x.diagonal_scatter(y, 1, 1, 2),
+            x.diagonal_scatter(y[:, :4], -1, -2, 2),
+            x.diagonal_scatter(y.mT.new_ones(6, 4), 0, 1, 0),
+        ),
+        X,
+        torch.randn(4, 5),
+    ),
     "index_put": (
         lambda x, i, j, v: (
             x.index_put((i,), v[0, 0]),

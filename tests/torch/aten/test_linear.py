@@ -66,6 +66,8 @@ def test_norms_and_distances(compiled: bool):
         "cosine": (nn.CosineSimilarity(dim=1), BATCH, BATCH + 1),
         "pairwise": (nn.PairwiseDistance(), A, A + 2),
         "cdist": (torch.cdist, BATCH, BATCH + 1),
+        "pdist": (lambda x: (torch.pdist(x), torch.pdist(x, 1), torch.pdist(x[:1])), A),
+        "dist": (lambda x, y: (torch.dist(x, y), torch.dist(x, y[0], 3)), A, A + 2),
         "manhattan": (lambda x, y: torch.cdist(x, y, p=1), BATCH, BATCH + 1),
     }
     check(cases, compiled=compiled)

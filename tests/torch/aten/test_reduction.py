@@ -57,6 +57,19 @@ ORDERS = {
     "sort": (lambda x: (*x.sort(), *x.sort(1, descending=True)), X),
     "stable": (lambda x: (*x.sort(stable=True, dim=1), x.argsort(dim=2, stable=True)), WHOLE),
     "descending": (lambda x: x.sort(stable=True, dim=1, descending=True), WHOLE),
+    "kthvalue": (lambda x: (*x.kthvalue(2), *x.kthvalue(3, 1, True)), X),
+    "median": (lambda x, w: (*x.median(1), *x.median(2, True), x.median(), w.median()), X, WHOLE),
+    "median_special": (lambda x: (x.median(), *x[:5].reshape(1, 5).median(1)), SPECIAL),
+    "search": (
+        lambda b, x: [
+            torch.searchsorted(b, x, right=right, out_int32=right) for right in (False, True)
+        ],
+        torch.arange(-3, 4.0),
+        torch.cat([SPECIAL, X.flatten() * 2]),
+    ),
+    "search_rows": (lambda b, x: torch.searchsorted(b, x), X.sort()[0], X[..., :2] + 0.1),
+    "bucketize": (lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 2.0]), right=True), X),
+    "bucketize_whole": (lambda x, b: torch.bucketize(x, b), WHOLE, torch.tensor([-1, 1])),
     "argsort": (lambda x: (x.argsort(), x.argsort(0, descending=True), x.msort()), X),
 }
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.torch.aten.checking import check
+from tests.torch.aten.checking import check, refusals
 
 X = torch.randn(2, 3, 4)
 SQUARE = torch.randn(2, 4, 5)
@@ -68,6 +68,17 @@ PARTS = {
     ),
     "tri": (lambda x: (x.tril(), x.tril(-1), x.triu(1)), SQUARE),
     "unfold": (lambda x: (x.unfold(2, 2, 1), x.unfold(1, 3, 2), x.unfold(2, 2, 2)), X),
+    "as_strided": (
+        lambda x: (
+            (x + 1).as_strided((2, 3, 2, 4), (12, 2, 4, 1)),
+            (x + 1).as_strided((5, 3), (1, 7), 3),
+            (x + 1).as_strided((2, 2), (0, 24 - 5)),
+            (x + 1)[1:].as_strided((3,), (2,), 13),
+            (x + 1).as_strided((), (), 23),
+            (x + 1).as_strided((2, 0), (1, 1)),
+        ),
+        X,
+    ),
     "im2col": (lambda x: functional.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), IMAGE),
     "im2col_plain": (lambda x: functional.unfold(x, 2, stride=2), IMAGE[0]),
     "col2im": (
@@ -75,6 +86,20 @@ PARTS = {
         torch.randn(2, 12, 12),
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: x.as_strided((2, 2), (1, 1)), "of inputs"),
+        (lambda x: (x + 1).mT.as_strided((2, 2), (1, 1)), "not contiguous"),
+        (lambda x: (x + 1)[1:].as_strided((2, 2), (1, 1), 0), "beyond the tensor"),
+        (lambda x: (x + 1)[:1].as_strided((2, 2), (1, 12)), "beyond the tensor"),
+    ],
+)
+def test_strides_into_other_memory_are_refused(function, why: str):
+    (told,) = refusals(function, X)
+    assert why in told
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -31,13 +31,19 @@ def _constant(value: int) -> Row:
 
 for _name, _value in {"zeros": 0, "ones": 1, "empty": 0}.items():
     aten(f"{_name}_like.default", f"new_{_name}.default")(_constant(_value))
-aten("zeros.default", "empty.memory_format", "new_empty_strided.default")(_constant(0))
+aten("zeros.default", "empty.memory_format", "empty_strided.default")(_constant(0))
+aten("new_empty_strided.default")(_constant(0))
 aten("ones.default")(_constant(1))
 
 
 @aten("full.default", "full_like.default", "new_full.default")
 def full(g: Emit, fill_value: Number, **_: Any) -> Tensor:
     return filled(g, fill_value)
+
+
+@aten("scalar_tensor.default")
+def scalar_tensor(g: Emit, s: Number) -> Tensor:
+    return filled(g, s)
 
 
 @aten("fill.Scalar", "fill.Tensor")

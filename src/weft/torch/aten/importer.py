@@ -196,6 +196,7 @@ class _Import:
         row, arguments = row_of(node)
         self.emit.name = _name(node)
         self.emit.results = results_of(node)
+        self.emit.nodes = arguments
         self.builder.origin = origin_of(node)
         count = len(self.builder.nodes)
         try:
@@ -219,12 +220,7 @@ def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
         RefusalError: there is none, or it does not heed an argument that is not the default.
     """
     target: Any = node.target
-    namespace, name = target._schema.name.split("::")
-    overload = target._overloadname
-    key = f"{name}.{overload}" if namespace == "aten" else f"{namespace}::{name}.{overload}"
-    row = TABLE.get(key)
-    if row is None and name.endswith("_") and namespace == "aten":
-        row = TABLE.get(f"{name.removesuffix('_')}.{overload}")
+    row, key = row_named(target), _key(target)
     if row is None:
         raise RefusalError(f"{key} is not supported")
     taken = _parameters(row)
@@ -241,6 +237,22 @@ def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
         elif given and value != default:
             raise RefusalError(f"{key} with {argument.name} is not supported", got=str(value))
     return row, found
+
+
+def row_named(op: torch._ops.OpOverload) -> Row | None:
+    """The row of an op, or of the op that it is in place; ``None`` if there is none."""
+    namespace, name = op._schema.name.split("::")
+    row = TABLE.get(_key(op))
+    if row is None and name.endswith("_") and namespace == "aten":
+        row = TABLE.get(f"{name.removesuffix('_')}.{op._overloadname}")
+    return row
+
+
+def _key(op: torch._ops.OpOverload) -> str:
+    """The name in the table."""
+    namespace, name = op._schema.name.split("::")
+    key = f"{name}.{op._overloadname}"
+    return key if namespace == "aten" else f"{namespace}::{key}"
 
 
 @cache

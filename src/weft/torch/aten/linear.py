@@ -203,6 +203,19 @@ def pairwise_distance(
     return norm(g, apart, float(p), (apart.rank - 1,), keepdim)
 
 
+@aten("dist.default")
+def dist(g: Emit, self: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    apart = g("Sub", self, other)
+    return norm(g, apart, float(p), tuple(range(apart.rank)), keepdim=False)
+
+
+@aten("pdist.default", "_pdist_forward.default")
+def pdist(g: Emit, self: Tensor, p: float = 2) -> Tensor:
+    rows = np.triu_indices(self.shape[0], 1)
+    left, right = (g("Gather", self, g.constant(each, "rows"), axis=0) for each in rows)
+    return norm(g, g("Sub", left, right), float(p), (1,), keepdim=False)
+
+
 @aten("cdist.default", "_cdist_forward.default")
 def cdist(g: Emit, x1: Tensor, x2: Tensor, p: float = 2, **_: object) -> Tensor:
     # compute_mode says how, not what.

@@ -17,7 +17,7 @@ promotion.  A row refuses with ``g.refuse(reason)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -61,7 +61,7 @@ TABLE: dict[str, Row] = {}
 """Rows by the name of the ATen op with its overload: ``conv2d.default``."""
 IGNORED = frozenset(
     "dtype memory_format layout device pin_memory non_blocking copy generator momentum "
-    "cudnn_enable cudnn_enabled benchmark deterministic allow_tf32".split()
+    "cudnn_enable cudnn_enabled benchmark deterministic allow_tf32 out_int32".split()
 )
 """Arguments that say nothing about values in inference; the element type is the result's."""
 
@@ -91,12 +91,14 @@ class Emit:
         name: wished for the nodes: the module's path and the op.
         results: types of what the node gives, as PyTorch infers them; ``None`` for no tensor.
         arrays: values of the constants that the code may depend on, by name.
+        nodes: PyTorch's nodes of the arguments, by name; they know how a tensor lies in memory.
     """
 
     builder: GraphBuilder
     name: str = ""
     results: tuple[TensorType | None, ...] = ()
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    nodes: Mapping[str, Any] = field(default_factory=dict)
     _numbers: dict[tuple[DType, Any], Tensor] = field(default_factory=dict)
 
     @property

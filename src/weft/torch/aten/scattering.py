@@ -53,6 +53,23 @@ def select_scatter(g: Emit, self: Tensor, src: Tensor, dim: int, index: int) -> 
     return _replaced(g, self, axis, index % self.shape[axis], g.reshape(src, shape))
 
 
+@aten("diagonal_scatter.default")
+def diagonal_scatter(
+    g: Emit, self: Tensor, src: Tensor, offset: int, dim1: int, dim2: int
+) -> Tensor:
+    rows, columns = g.axis(self, dim1), g.axis(self, dim2)
+    perm = [each for each in range(self.rank) if each not in (rows, columns)] + [rows, columns]
+    height, width = self.shape[rows], self.shape[columns]
+    if not prod(src.shape):
+        return self
+    places = np.clip(np.arange(height) + min(offset, 0), 0, src.shape[-1] - 1)
+    values = g("Gather", g.cast(src, self.dtype), g.constant(places, "places"), axis=src.rank - 1)
+    on = g.constant(np.eye(height, width, offset, bool), "diagonal")
+    x = g.transpose(self, perm)
+    made = g("Where", on, g.reshape(values, (*values.shape, 1)), x)
+    return g.transpose(made, [perm.index(each) for each in range(self.rank)])
+
+
 # --- along one axis ---------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from weft.dtypes import DType
 from weft.torch.aten.record import Emit, Tensor, aten
 
 
@@ -70,6 +71,12 @@ def dropout(g: Emit, input: Tensor, p: float, train: bool) -> Tensor:
     if train and p:
         g.refuse("dropout in training is not supported")
     return input
+
+
+@aten("native_dropout.default")
+def native_dropout(g: Emit, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    kept = g("ConstantOfShape", shape=input.shape, value=True, dtype=DType.BOOL)
+    return dropout(g, input, p, bool(train)), kept
 
 
 # --- orders of axes ---------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 
+from weft.torch.aliases import views
 from weft.torch.aten.record import Emit, Tensor, aten
 
 
@@ -175,6 +176,68 @@ def _windows(g: Emit, x: Tensor, axis: int, count: int, size: int, step: int) ->
         return g.reshape(x, (*x.shape[:axis], count, size, *x.shape[axis + 1 :]))
     places = np.arange(count)[:, None] * step + np.arange(size)
     return g("Gather", x, g.constant(places, "places"), axis=axis)
+
+
+@aten("as_strided.default")
+def as_strided(
+    g: Emit,
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    node = g.nodes["self"]
+    value = node.meta["val"]
+    if views(node)[0].op == "placeholder" or not value.is_contiguous():
+        # An input of another call may lie otherwise.
+        g.refuse("elements by strides are not supported of inputs and what is not contiguous")
+    offset = value.storage_offset()
+    first = (offset if storage_offset is None else storage_offset) - offset
+    if not prod(size):
+        return g("ConstantOfShape", shape=tuple(size), value=0, dtype=g.dtype)
+    shape = [each for each in self.shape if each != 1] or [1]
+    kept = {axis: (length, stride[axis]) for axis, length in enumerate(size) if length != 1}
+    while True:
+        owners, tables = _strided(shape, first, kept)
+        beyond = [axis for axis, table in enumerate(tables) if table.max() >= shape[axis]]
+        if first >= 0 and not beyond:
+            break
+        if first < 0 or beyond[-1] == 0:
+            g.refuse("elements by strides are not supported beyond the tensor itself")
+        # What reaches into the next row of an axis goes along both.
+        shape[beyond[-1] - 1 : beyond[-1] + 1] = [prod(shape[beyond[-1] - 1 : beyond[-1] + 1])]
+    x = g.reshape(self, shape)
+    for axis, table in reversed(list(enumerate(tables))):
+        if table.shape != (shape[axis],) or (table != np.arange(shape[axis])).any():
+            x = g("Gather", x, g.constant(table, "places"), axis=axis)
+    order = [axis for group in owners for axis in group]
+    return g.reshape(g.transpose(x, [order.index(axis) for axis in sorted(order)]), size)
+
+
+def _strided(
+    shape: Sequence[int], first: int, wanted: Mapping[int, tuple[int, int]]
+) -> tuple[list[list[int]], list[np.ndarray]]:
+    """For each axis of a contiguous tensor, which wanted axes go along it, and where they read.
+
+    Args:
+        shape: of the tensor.
+        first: the place of the first element read.
+        wanted: by axis length and stride.
+    """
+    steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    owners: list[list[int]] = [[] for _ in shape]
+    for each, (_, stride) in wanted.items():
+        whole = [axis for axis, step in enumerate(steps) if stride % step == 0]
+        owners[whole[0] if stride else -1].append(each)
+    tables: list[np.ndarray] = []
+    for axis, step in enumerate(steps):
+        start, first = divmod(first, step)
+        table = np.array(start)
+        for each in owners[axis]:
+            length, stride = wanted[each]
+            table = table[..., None] + np.arange(length) * (stride // step)
+        tables.append(table)
+    return owners, tables
 
 
 def _block_places(extent: int, kernel: int, stride: int, dilation: int) -> np.ndarray:
