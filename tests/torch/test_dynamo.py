@@ -303,3 +303,19 @@ def test_recurrent_layers_are_compiled_where_dynamo_allows_them(layer, runs, mon
     torch.testing.assert_close(fast(x + 1), module(x + 1))
     assert len(compiled) == count
     assert runs["own"] == 0
+
+
+def test_modules_that_pack_sequences_run_their_own_forward_or_break_there():
+    class Packed(Tagger):
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
+            every, _ = nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)
+            return self.head(every)
+
+    module, args = Packed(nn.LSTM).eval(), (torch.randn(3, 7, 5), torch.tensor([3, 7, 5]))
+    fast = weft.optimize(module, measure=False)
+    with pytest.warns(UserWarning, match="Packed runs its own forward: a signature cannot be"):
+        torch.testing.assert_close(fast(*args), module(*args))
+    fast = torch.compile(module, backend="weft", options=OPTIONS)
+    with torch._dynamo.config.patch(allow_rnn=True):
+        torch.testing.assert_close(fast(*args), module(*args))

@@ -57,7 +57,7 @@ def _without_rows(refused: set[Any]) -> Decompositions:
 
     Random ops stay whole: decomposed they would draw other numbers from the same seed.
     """
-    known: Mapping[Any, Callable[..., Any]] = core_aten_decompositions()
+    known: Any = core_aten_decompositions()
     random = torch.Tag.nondeterministic_seeded
     return {
         op: function

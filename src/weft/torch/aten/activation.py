@@ -95,7 +95,8 @@ def log_sigmoid_forward(g: Emit, self: Tensor) -> tuple[Tensor | None, ...]:
 
 @aten("softshrink.default")
 def softshrink(g: Emit, self: Tensor, lambd: Number) -> Tensor:
-    return g("Shrink", self, lambd=float(lambd), bias=float(lambd))
+    # A NaN stays one.
+    return g("Sub", self, g("Clip", self, min=-float(lambd), max=float(lambd)))
 
 
 @aten("hardshrink.default")
