@@ -3,6 +3,7 @@
 import copy
 import tomllib
 import warnings
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def runs(monkeypatch):
 
 
 class Tagger(nn.Module):
-    def __init__(self, layer: type[nn.RNNBase]) -> None:
+    def __init__(self, layer: Callable[..., nn.RNNBase]) -> None:
         super().__init__()
         self.layer = layer(5, 6, batch_first=True)
         self.head = nn.Linear(6, 3)

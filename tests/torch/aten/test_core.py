@@ -1,3 +1,4 @@
+# pyright: basic
 """Which of PyTorch's core ATen ops have rows."""
 
 import torch

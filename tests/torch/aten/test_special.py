@@ -1,4 +1,7 @@
+# pyright: basic
 """Special values: rows treat them as PyTorch does, but for what docs/pytorch.md lists."""
+
+from typing import Any
 
 import pytest
 import torch
@@ -53,7 +56,7 @@ def test_functions(compiled: bool):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_whole_numbers(compiled: bool):
     names = "add sub mul floor_divide remainder fmod minimum maximum eq lt ge".split()
-    cases = {name: (getattr(torch, name), *_pairs(WHOLE)) for name in names}
+    cases: dict[str, Any] = {name: (getattr(torch, name), *_pairs(WHOLE)) for name in names}
     cases["truncated"] = (lambda x, y: torch.div(x, y, rounding_mode="trunc"), *_pairs(WHOLE))
     cases["extremes"] = (lambda x: (x.max(), x.argmin(), x.abs(), x.neg(), x.sign()), WHOLE)
     check(cases, compiled=compiled)
