@@ -28,6 +28,7 @@ from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
 if TYPE_CHECKING:
+    from weft.kernels.encodings.known import checked_encoding
     from weft.kernels.generators import checked_libraries
     from weft.plan.plan import Plan
     from weft.plan.text import Constraints, PlanText
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 else:
     # What only plans need is imported when one is given; the hints of the records say ``Any``.
     Plan = PlanText = Any
+    checked_encoding = later("weft.kernels.encodings.known").checked_encoding
     checked_libraries = later("weft.kernels.generators").checked_libraries
     Constraints = later("weft.plan.text").Constraints
     identifier = later("weft.plan.to_program").identifier
@@ -67,6 +69,9 @@ class Options:
             of a value then depend neither on kernels nor on the partition of a layer.
         libraries: generators of plugins that call a library, whose kernels are alternatives to
             Weft's own.  Only ``choices`` and ``tune`` choose them.
+        encoding: how the constant weights of products of a matrix and one vector are stored:
+            ``int8``, ``int4`` or ``palette``, which round them, or ``float28``, which does not.
+            By default they are single precision, or what is lossless and takes less time.
         choices: alternatives by layer, as ``tune`` finds them, in place of those that the
             estimates prefer.
         tune: ``True`` measures the best few alternatives of every layer that the user's database
@@ -75,7 +80,7 @@ class Options:
             part, so that builds do not depend on what was once measured.
         tune_seconds: for how long networks run while tuning; building them comes on top.
         plan: the plan to build in place of a new one; see ``Net.plan_from``.  Target, threads,
-            ``exact``, ``plain`` and libraries are the plan's.
+            ``exact``, ``plain``, libraries and ``encoding`` are the plan's.
         parameters: weights that are given at run time: ``runtime`` for all of them, or their names.
             What is built depends on the architecture only, so that further checkpoints need no
             compiler; ``CompiledNet.load`` replaces them.
@@ -108,6 +113,7 @@ class Options:
     exact: bool = False
     plain: bool = False
     libraries: Sequence[str] = ()
+    encoding: str = ""
     choices: Mapping[str, str] | None = None
     tune: Tune = False
     tune_seconds: float = TUNE_SECONDS
@@ -137,14 +143,7 @@ class Options:
         above_zero("tune_seconds", self.tune_seconds)
         if self.flavour:
             flavour_named(self.flavour)
-        if self.weights not in ("arrays", "blob"):
-            raise UserError("weights must be arrays or blob", got=repr(self.weights))
-        names = self.parameters
-        names = tuple(names) if not isinstance(names, str) else (names,) if names else ()
-        object.__setattr__(self, "parameters", names)
-        if self.weights == "blob" and self.parameters:
-            fix = "Leave weights out: what is constant besides is written as arrays."
-            raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
+        self._check_weights()
         _check_regions(self.regions or {})
         if self.parts < 0:
             rule = "parts must not be negative; 0 means one file for each function"
@@ -156,6 +155,25 @@ class Options:
                 got=repr(self.name),
                 fix=f"For example: {identifier(self.name)}",
             )
+
+    def _check_weights(self) -> None:
+        """How weights are stored, and whether they are known."""
+        if self.encoding:
+            checked_encoding(self.encoding)
+        if self.encoding and (self.exact or self.plain):
+            fix = "Leave one of them out: lossless encodings need not be asked for."
+            raise UserError("encoding is not for exact or plain kernels", got="both", fix=fix)
+        if self.weights not in ("arrays", "blob"):
+            raise UserError("weights must be arrays or blob", got=repr(self.weights))
+        names = self.parameters
+        names = tuple(names) if not isinstance(names, str) else (names,) if names else ()
+        object.__setattr__(self, "parameters", names)
+        if self.encoding and self.parameters == ("runtime",):
+            rule = "encoded weights must be known when the code is generated"
+            raise UserError(rule, got="encoding beside parameters", fix="Leave one of them out.")
+        if self.weights == "blob" and self.parameters:
+            fix = "Leave weights out: what is constant besides is written as arrays."
+            raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
 
     def machine(self, default: str = "host") -> Target:
         """The target, or another one where none is given."""
@@ -173,6 +191,7 @@ class Options:
             self.ram,
             self.flash,
             tuple(self.parameters),
+            encoding=self.encoding,
         )
 
     def of_plan(self, plan: PlanText, *names: str) -> Options:
@@ -187,7 +206,7 @@ class Options:
             UserError: an option contradicts the plan.
         """
         made = plan.constraints
-        names = ("exact", "plain", "libraries", "parameters", *names)
+        names = ("exact", "plain", "libraries", "parameters", "encoding", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
         own |= {"target": plan.target, "threads": plan.threads, "regions": sizes(made.regions)}
         tune = self.tune if made.tuned else False
@@ -243,6 +262,7 @@ class TuneKeywords(TypedDict, total=False):
     threads: int | None
     exact: bool
     libraries: Sequence[str]
+    encoding: str
     flavour: str
     batch: int
     simd: str
@@ -275,6 +295,7 @@ class PlanKeywords(TypedDict, total=False):
     exact: bool
     plain: bool
     libraries: Sequence[str]
+    encoding: str
     choices: Mapping[str, str] | None
     tune: Tune
     plan: PlanSource | None

@@ -61,6 +61,22 @@ def test_json_has_the_plan(digits: Path) -> None:
     assert json.dumps(found).count('"line"') == 0
 
 
+def test_weights_in_an_encoding(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.plan"
+    good("plan", digits, *TARGET, "--encoding", "int4", "-o", path)
+    text = path.read_text()
+    assert 'constraints {encoding="int4"}' in text
+    assert " as int4, " in text
+    assert good("plan", digits, "--plan", path) == text
+    for name, options in (("one", (*TARGET, "--encoding", "int4")), ("two", ("--plan", path))):
+        good("export", digits, *options, "-o", tmp_path / name, "--name", "net")
+    for each in (tmp_path / "one").iterdir():
+        assert each.read_bytes() == (tmp_path / "two" / each.name).read_bytes()
+    assert " as int4, " in (tmp_path / "one" / "report.md").read_text()
+    result = weft("plan", digits, "--encoding", "int3")
+    assert result.stderr.startswith("error: encoding must be one of float28, palette, int8, int4")
+
+
 def test_limits_of_a_plan_hold(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "small.plan"
     good("plan", digits, *TARGET, "--ram", "4K", "-o", path)

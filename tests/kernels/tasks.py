@@ -23,7 +23,7 @@ from weft.loops.verify import verify
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.fusion import Group, form
-from weft.plan.implementation import Constants, FilterTransform, Implementation
+from weft.plan.implementation import Constants, Encoded, FilterTransform, Implementation
 from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.strides import StridedView
@@ -115,7 +115,8 @@ def arrays_of(made: Implementation, memory: dict[str, np.ndarray]) -> list[np.nd
         array = memory[operand.value]
         if operand.packing is not None:
             packing = operand.packing
-            inner = packing.packing if isinstance(packing, FilterTransform) else packing
+            wrapped = isinstance(packing, FilterTransform | Encoded)
+            inner = packing.packing if wrapped else packing
             assert array.size == prod(inner.shape)
             array = packing.apply(array)
         found.append(array)

@@ -146,7 +146,7 @@ def test_reasons() -> None:
     task = task_of(dense(512, 96, 90))
     assert refusal(packed.propose, task) == ""
     assert refusal(packed.propose, replace(task, exact=True)).startswith(
-        "some weights are the sums of two"
+        "float28 changes some weights"
     )
     assert refusal(packed.propose, replace(task_of(dense(512, 96)), exact=True)) == ""
     assert refusal(packed.propose, replace(task, arrays={})) == "the weights are not known yet"
@@ -161,7 +161,10 @@ def test_reasons() -> None:
     net = Net()
     zeros = net.builder.constant(np.zeros((16, 16), np.float32), "w")
     (empty,) = all_tasks_of(net, net.op("MatMul", net.input(1, 16), zeros), machine="x86-avx2")
-    assert refusal(packed.propose, empty) == "the weights are all zero, or some are not finite"
+    offered = [each.name for each in offers(packed.propose, empty)]
+    assert offered == ["packed-palette-1x2", "packed-palette-1x1"]
+    asked = replace(empty, encoding="float28")
+    assert refusal(packed.propose, asked) == "the weights are all zero, or some are not finite"
 
 
 def test_layers_of_other_weights_have_other_keys() -> None:

@@ -10,6 +10,7 @@ from typing import Unpack, cast
 import numpy as np
 
 from weft import export as toolkits
+from weft.api.encoded import encoded_operands, with_encoded
 from weft.api.given import machine_of, text_of
 from weft.api.network import (
     Network,
@@ -98,6 +99,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         exact=exact,
         choices=Everywhere() if plain else choices,
         libraries=options.libraries,
+        encoding=options.encoding,
     )
     fuse = None if plain else fuser(machine, threads=threads, exact=exact)
     regions = machine.regions(options.regions)
@@ -115,6 +117,12 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         states=places(net),
         regions=regions,
     )
+    if options.encoding and not any(True for _ in encoded_operands(made)):
+        raise UserError(
+            "an encoding is for constant weights of products of a matrix and one vector",
+            got=f"{options.encoding} for a network where it applies to none",
+            fix="`weft impls MODEL --encoding NAME` tells why.",
+        )
     told = tuple(f"{each.name}={each.bytes}" for each in regions)
     constraints = replace(options.constraints(tuned), regions=told)
     if options.parameters:
@@ -143,7 +151,13 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     fits(text, graph, states)
     decisions = GivenDecisions(
         text.body,
-        named_implementer(machine, threads=threads, exact=asked.exact, libraries=asked.libraries),
+        named_implementer(
+            machine,
+            threads=threads,
+            exact=asked.exact,
+            libraries=asked.libraries,
+            encoding=asked.encoding,
+        ),
         named_fuser(machine, threads=threads, exact=asked.exact),
         machine.regions(sizes(asked.regions)),
     )
@@ -256,7 +270,7 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
         files=_source(plan, program, options),
         report=report(plan),
         spans=spans(plan),
-        golden=golden(net, program, arranged_inputs(net, options.inputs)),
+        golden=golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs)),
         model=options.model or net.graph.name,
         target=machine.name,
         flags=machine.flags,

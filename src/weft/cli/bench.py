@@ -68,6 +68,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "plan",
     "exact",
     "libraries",
+    "encoding",
     target="Target whose instructions to use; this machine must support them (see `weft targets`).",
     plan="Measure this plan (`weft plan MODEL -o FILE`).",
 )

@@ -23,6 +23,7 @@ from weft.options import Options
     "plan",
     "name",
     "flavour",
+    "encoding",
     "parameters",
     "threads",
     "exact",

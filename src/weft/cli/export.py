@@ -25,6 +25,7 @@ from weft.plan.report import size
     "name",
     "flavour",
     "weights",
+    "encoding",
     "parameters",
     "parts",
     "threads",

@@ -201,6 +201,11 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             metavar="NAME",
             multiple=True,
         ),
+        "encoding": Flag(
+            "Store the weights of products of a matrix and one vector as int8, int4 or palette "
+            "(rounded), or float28 (lossless).",
+            metavar="NAME",
+        ),
         "plan": Flag(
             "Build this plan (`weft plan MODEL -o FILE`), which fixes target and threads.",
             type=FILE,

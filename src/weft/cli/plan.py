@@ -30,7 +30,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     return (
         str(row.step),
         " + ".join(row.ops),
-        row.scheme,
+        "; ".join([row.scheme, *map(str, row.encodings)]),
         ", ".join(
             f"{names[each.value]} {each.at()}" for each in row.reads if each.region != "weights"
         ),
@@ -52,6 +52,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     "plain",
     "tune",
     "libraries",
+    "encoding",
     "flavour",
     "regions",
     "ram",

@@ -96,7 +96,17 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     help="Class names, one a line.",
 )
 @output_option("Write the outputs to this .npz (or .npy, for one output).")
-@options("threads", "simd", "tune", "plan", "exact", "flavour", "libraries", threads=ALL_CORES)
+@options(
+    "threads",
+    "simd",
+    "tune",
+    "plan",
+    "exact",
+    "flavour",
+    "libraries",
+    "encoding",
+    threads=ALL_CORES,
+)
 @json_option
 @click.pass_obj
 def run(

@@ -311,12 +311,18 @@ def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:
     return {
         "step": str(row.step),
         "does": _cell(" + ".join(row.ops)),
-        "kernel": _cell(f"{row.scheme} ({row.reason})" if row.reason else row.scheme),
+        "kernel": _cell(_kernel(row)),
         "nodes": _cell(", ".join(names[node] for node in row.nodes)),
         "writes": _cell("; ".join(f"{names[place.value]} {place.type}" for place in row.writes)),
         "at": _cell("; ".join(place.at(" ") for place in row.writes)),
         "live": size(row.live),
     }
+
+
+def _kernel(row: Row) -> str:
+    """The kernel, why it is this one, and how its weights are stored."""
+    why = f" ({row.reason})" if row.reason else ""
+    return "; ".join([f"{row.scheme}{why}", *map(str, row.encodings)])
 
 
 def _cell(text: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from weft.kernels.packed import Product, product_of
+from weft.kernels.packed import encoded_products
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import (
     Axis,
@@ -31,10 +32,10 @@ def layer_key(task: Task) -> str:
     kernel must be exact, and which libraries it may call; no names of values.
     """
     lines = [definition_key(task)]
-    product = product_of(task)
-    if isinstance(product, Product):
-        # Weights decide whether they fit fewer bits, and how many do not.
-        lines.append(f"fewer bits but {product.window.most}")
+    products = encoded_products(task)
+    if not isinstance(products, Refusal):
+        # Weights decide which encodings apply, and how long decoding takes.
+        lines += [each.encoding.key for each in products]
     lines += [f"libraries {' '.join(task.libraries)}"] if task.libraries else []
     return "\n".join(lines)
 
@@ -50,6 +51,7 @@ def definition_key(task: Task) -> str:
         f"vectors {target.vector_bytes} registers {target.registers} flavour {target.flavour}",
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
+        *([f"encoding {task.encoding}"] if task.encoding else []),
     ]
     return "\n".join(lines)
 

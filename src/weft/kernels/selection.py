@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
+from weft.kernels import packed
 from weft.kernels.alternatives import Alternative
 from weft.kernels.explain import answers
 from weft.kernels.generator import Generator
@@ -104,6 +105,10 @@ def proposals(task: Task, known: Known | None = None) -> Proposed:
     # One task for all who are asked as for one thread: what it is, is analyzed once.
     alone = replace(task, threads=1) if task.threads > 1 else task
     found = [(name, _listed(each, task, alone, known)) for name, each in GENERATORS.builtin.items()]
+    if task.encoding and not isinstance(dict(found)[packed.GENERATOR.name], Refusal):
+        # An encoding is asked for because of what it does to weights, not to times.
+        why = Refusal(f"the weights are stored as {task.encoding}, which was asked for")
+        return [(name, each if name == packed.GENERATOR.name else why) for name, each in found]
     taken = {one.name for _, each in found if not isinstance(each, Refusal) for one in each}
     for each in GENERATORS.loaded:
         if each.part.library is not None and each.part.name not in task.libraries:
@@ -272,6 +277,7 @@ def implementer(
     exact: bool = False,
     choices: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
+    encoding: str = "",
 ) -> Implement:
     """What makes kernels for a target.
 
@@ -283,6 +289,7 @@ def implementer(
         choices: names of alternatives by ``layer_key``, in place of the usual ones;
             ``Measured`` if they come from measurements.
         libraries: generators that call a library, whose kernels choices may name.
+        encoding: of weights, where one is asked for.
 
     Raises:
         UserError: there is no such generator, or its library is not installed.
@@ -298,7 +305,7 @@ def implementer(
         constants: Constants,
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
-        task = replace(task, threads=threads, exact=exact, libraries=allowed)
+        task = replace(task, threads=threads, exact=exact, libraries=allowed, encoding=encoding)
         if not choices:
             return shared.generate(task)
         key = layer_key(task)
@@ -311,7 +318,12 @@ def implementer(
 
 
 def named_implementer(
-    target: Target, *, threads: int = 1, exact: bool = False, libraries: Sequence[str] = ()
+    target: Target,
+    *,
+    threads: int = 1,
+    exact: bool = False,
+    libraries: Sequence[str] = (),
+    encoding: str = "",
 ) -> Kernels:
     """What makes the kernels that a plan's text names; see ``implementer``."""
     allowed = checked_libraries(libraries)
@@ -325,7 +337,8 @@ def named_implementer(
             constants: Constants,
         ) -> Implementation:
             task = prepare(name, group, views, types, constants, target)
-            return _named(replace(task, threads=threads, exact=exact, libraries=allowed), step)
+            task = replace(task, threads=threads, exact=exact, libraries=allowed, encoding=encoding)
+            return _named(task, step)
 
         return implement
 
@@ -334,9 +347,15 @@ def named_implementer(
 
 def _named(task: Task, step: StepText) -> Implementation:
     """The kernel that a step's text names, and no other."""
+    # Texts may say of any layer how its weights are stored, whatever was asked for.
+    own = step.encodings[0].encoding if step.encodings else ""
     known: Known = {}
     proposed = proposals(task, known)
     offered = sorted_by_cost(proposed)
+    if own != task.encoding and step.kernel not in {each.name for each in offered}:
+        task, known = replace(task, encoding=own), {}
+        proposed = proposals(task, known)
+        offered = sorted_by_cost(proposed)
     each = alternative_named(step, offered)
     made = each.make()
     if made is None:

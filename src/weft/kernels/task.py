@@ -36,6 +36,7 @@ class Task:
         threads: that may run parts of the kernel at once.
         exact: whether the sums must be those of the definition but for their order.
         libraries: names of the generators with a library that are asked, too.
+        encoding: of weights, where the user asked for one (``weft.kernels.encodings``).
         arrays: the constants themselves but for parameters, in their own shapes.
     """
 
@@ -49,6 +50,7 @@ class Task:
     threads: int = 1
     exact: bool = False
     libraries: tuple[str, ...] = ()
+    encoding: str = ""
     arrays: Mapping[str, np.ndarray] = field(
         default_factory=dict[str, np.ndarray], compare=False, repr=False
     )

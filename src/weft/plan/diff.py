@@ -86,6 +86,7 @@ def _body(old: BodyText, new: BodyText, inside: str) -> Iterator[str]:
 
 def _step(old: StepText, new: StepText, at: str) -> Iterator[str]:
     yield from _change(f"{at}kernel", old.kernel, new.kernel)
+    yield from _change(f"{at}weights", _encodings(old), _encodings(new))
     yield from _change(f"{at}stages", _stages(old), _stages(new))
     yield from _change(f"{at}in place of", old.in_place or "nothing", new.in_place or "nothing")
     yield from _change(f"{at}scratch", _scratch(old), _scratch(new))
@@ -118,6 +119,10 @@ def _change(what: str, old: object, new: object) -> Iterator[str]:
 
 def _named(step: StepText) -> str:
     return f"{', '.join(step.writes)} = {' + '.join(step.ops)} by {step.kernel}"
+
+
+def _encodings(step: StepText) -> str:
+    return ", ".join(f"{each.value} as {each.encoding}" for each in step.encodings) or "unencoded"
 
 
 def _stages(step: StepText) -> str:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.ir.types import TensorType
 from weft.ir.unknown import contiguous, is_known
 from weft.loops.nodes import Kernel
 from weft.ops.record import ExternBody
 from weft.plan.choice import KernelChoice
-from weft.plan.fewer_bits import FewerBits
 from weft.plan.fusion import Group
+from weft.plan.once import once
 from weft.plan.strides import StridedView
 
 _CACHED = 1 << 13
 """Filters that are transformed at a time."""
+_ELEMENTS = 1 << 20
+"""Weights that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,109 @@ class Folded:
         return self.array
 
 
-Packed: TypeAlias = Packing | FilterTransform | Blocking | FewerBits | Folded
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """One of the arrays that an encoding stores for a block of weights.
+
+    Attributes:
+        name: unique within the encoding: ``codes``, ``scales``.
+        dtype: of its elements.
+        shape: of the packed array.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of the packed array."""
+        return self.dtype.bytes * prod(self.shape)
+
+
+class WeightEncoding(Protocol):
+    """How one constant of single precision is stored in fewer bits.
+
+    Encodings are values: equal ones store equal constants alike.  The table of them, and the
+    loops that read them, are in ``weft.kernels.encodings``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the encoding's row in the table."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the weights that kernels compute with are those of the constant."""
+        ...
+
+    def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
+        """What is stored of a matrix whose blocks of lanes are vectors of these widths."""
+        ...
+
+    def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
+        """One of the parts."""
+        ...
+
+    def decoded(self, array: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
+        """The weights that kernels compute with, of the array's shape.
+
+        Args:
+            array: the constant.
+            shape: two dimensions, as a kernel sees it.
+            axis: the dimension of the lanes.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A matrix packed for a kernel, then encoded.
+
+    Attributes:
+        encoding: of the constant.
+        part: of what the encoding stores.
+        packing: which lanes and rows, and in what order.
+        widths: lanes of the vectors of a block.
+    """
+
+    encoding: WeightEncoding
+    part: str
+    packing: Packing
+    widths: tuple[int, ...]
+
+    @property
+    def stored(self) -> StoredPart:
+        """Type and shape of the packed array."""
+        parts = self.encoding.parts(self.packing, self.widths)
+        return next(each for each in parts if each.name == self.part)
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The packed array."""
+        return self.encoding.pack(array, self)
+
+    def decoded(self, array: np.ndarray) -> np.ndarray:
+        """The weights that kernels compute with."""
+        packing = self.packing
+        return self.encoding.decoded(array, packing.shape, packing.axis)
+
+    def error(self, array: np.ndarray) -> float:
+        """Root mean square of what encoding changes, relative to that of the weights."""
+        return 0.0 if self.encoding.exact else once(array, _error, self)
+
+
+def _error(array: np.ndarray, encoded: Encoded) -> float:
+    old, new = array.reshape(-1), encoded.decoded(array).reshape(-1)
+    wrong = whole = 0.0
+    for at in range(0, old.size, _ELEMENTS):
+        weights = old[at : at + _ELEMENTS].astype(np.float64)
+        wrong += float(((new[at : at + _ELEMENTS] - weights) ** 2).sum())
+        whole += float((weights**2).sum())
+    return (wrong / whole) ** 0.5 if whole else 0.0
+
+
+Packed: TypeAlias = Packing | FilterTransform | Blocking | Encoded | Folded
 """How a constant is rearranged."""
 
 

@@ -20,6 +20,7 @@ from weft.plan.text import (
     FORMAT,
     BodyText,
     Constraints,
+    EncodingText,
     PlanText,
     StepText,
     ValueText,
@@ -263,6 +264,7 @@ class _Builder(Transformer[Token, Any]):
             str(in_place or ""),
             size,
             offset,
+            tuple(each for each in parts if isinstance(each, EncodingText)),
             tuple(
                 _marked(each, kernel) if each.alternatives else each
                 for each in parts
@@ -287,6 +289,9 @@ class _Builder(Transformer[Token, Any]):
 
     def in_place(self, found: list[Token]) -> str:
         return str(found[0])
+
+    def encoding(self, found: list[Any]) -> EncodingText:
+        return EncodingText(str(found[0]), found[1], found[2], float(found[3] or 0))
 
     def refusal(self, found: list[Any]) -> Answer:
         return Answer(found[0], _unquoted(str(found[1]), found[1].line or 0), ())

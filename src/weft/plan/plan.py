@@ -194,9 +194,10 @@ def _body(plan: Plan, alternatives: bool) -> BodyText:
 
 def _step(plan: Plan, number: int, alternatives: bool) -> StepText:
     step = plan.steps[number]
-    found = layer_text(step.nodes, step.reads, step.writes, step.implementation, alternatives)
+    constants, made = plan.graph.constants, step.implementation
+    found = layer_text(step.nodes, step.reads, step.writes, made, alternatives, constants)
     stages = tuple(
-        layer_text(group.nodes, group.reads, (group.value,), made, alternatives)
+        layer_text(group.nodes, group.reads, (group.value,), made, alternatives, constants)
         for group, made in step.stages
     )
     arena, offset = located(plan.arenas, plan.scratch.get(number, 0))

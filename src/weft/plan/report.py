@@ -9,6 +9,8 @@ from weft.plan.memory import live_bytes
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import Arena, Region, located
 from weft.plan.solver import ADVICE, is_installed
+from weft.plan.text import EncodingText
+from weft.plan.written import encodings_of
 from weft.screen import Screen, Shown
 
 
@@ -81,6 +83,7 @@ class Row:
         in_place: the value whose memory the result takes over, or nothing.
         scratch: bytes that it needs while it runs.
         live: bytes of the arena in use while it runs.
+        encodings: of weights that are not stored as they are.
     """
 
     step: int
@@ -94,6 +97,7 @@ class Row:
     in_place: str
     scratch: int
     live: int
+    encodings: tuple[EncodingText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,6 +165,7 @@ def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
         in_place=step.in_place,
         scratch=step.scratch,
         live=live,
+        encodings=encodings_of(made, plan.graph.constants),
     )
 
 
@@ -181,10 +186,16 @@ def report(plan: Plan) -> Report:
         plan.arena_bytes,
         plan.lower_bound,
         plan.method,
-        sum(plan.types[value].bytes for value in weights),
+        sum(plan.types[value].bytes for value in weights) - _saved(rows, plan),
         plan.state_bytes,
         plan.arenas,
     )
+
+
+def _saved(rows: Sequence[Row], plan: Plan) -> int:
+    """Bytes that encodings save."""
+    found = {each.value: each.bytes for row in rows for each in row.encodings}
+    return sum(plan.types[value].bytes - size for value, size in found.items())
 
 
 def spans(plan: Plan) -> list[LayerSpan]:

@@ -15,6 +15,7 @@
       steps {
         %y = Conv + Relu(%x, %w, %b) {
           kernel tiled-8x1, cheapest
+          %w as int8, 1216 bytes, error 0.00412
           winograd refused "the stride is 2"
           tiled {
             tiled-8x1 9216 cycles sums tiled
@@ -44,7 +45,8 @@ FORMAT = 1
 """The version of the format."""
 RESERVED = frozenset(
     "weft plan of target threads constraints state values steps arena at bytes in strides kernel "
-    "place scratch stage body refused cycles us sums declined least true false none".split()
+    "place scratch stage body refused cycles us sums declined least true false none as "
+    "error".split()
 )
 """Words of the grammar: names that are one of them are quoted."""
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -64,6 +66,7 @@ class Constraints:
             and constants must fit into; ``None`` where there is no limit.
         parameters: constants that are given at run time, by name.
         regions: memories that the arena must fit into, as ``NAME=BYTES``.
+        encoding: of weights, where one was asked for.
     """
 
     exact: bool = False
@@ -75,6 +78,7 @@ class Constraints:
     flash: int | None = None
     parameters: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    encoding: str = ""
 
 
 NO_CONSTRAINTS = Constraints()
@@ -107,6 +111,26 @@ class ValueText:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodingText:
+    """How a step's weights are stored.
+
+    Attributes:
+        value: the constant; encoding: its name (``weft.kernels.encodings``).
+        bytes: that are stored.
+        error: root mean square of what rounding changes, relative to that of the weights.
+    """
+
+    value: str
+    encoding: str
+    bytes: int
+    error: float = 0.0
+
+    def __str__(self) -> str:
+        error = f", error {self.error!r}" if self.error else ""
+        return f"{value_text(self.value)} as {word(self.encoding)}, {self.bytes} bytes{error}"
+
+
+@dataclass(frozen=True, slots=True)
 class StepText:
     """A step, or a stage of a fused chain.
 
@@ -117,6 +141,7 @@ class StepText:
         in_place: the root whose memory the result takes over.
         scratch: bytes that it needs while it runs, at ``scratch_offset`` of the arena, in its
             region ``scratch_arena``.
+        encodings: of weights that are not stored as they are.
         answers: of the generators.
         stages: of a fused chain; the last one makes what the step writes.
         body: the plan of the loop's body.
@@ -131,6 +156,7 @@ class StepText:
     in_place: str = ""
     scratch: int = 0
     scratch_offset: int = 0
+    encodings: tuple[EncodingText, ...] = ()
     answers: tuple[Answer, ...] = ()
     stages: tuple[StepText, ...] = ()
     body: BodyText | None = None
@@ -268,6 +294,7 @@ def _step(step: StepText, indent: str, keyword: str = "") -> Iterator[str]:
     if step.scratch:
         region = f" in {word(step.scratch_arena)}" if step.scratch_arena else ""
         yield f"{inner}scratch {step.scratch} bytes{region} at {step.scratch_offset}"
+    yield from (f"{inner}{each}" for each in step.encodings)
     for answer in step.answers:
         yield from _answer(answer, inner)
     for stage in step.stages:

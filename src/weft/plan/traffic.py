@@ -16,8 +16,8 @@ from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.loops.nodes import Const, Expr, Load, Reduce, Select, Var
 from weft.loops.walk import free_vars, loads, walk
-from weft.plan.fewer_bits import FewerBits
 from weft.plan.fusion import Group
+from weft.plan.implementation import Encoded
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.program import Region
 from weft.plan.scans import scan_of
@@ -119,8 +119,9 @@ def _packed(step: PlannedStep) -> dict[str, int]:
     """Bytes of operands that a kernel reads in fewer bits."""
     found: dict[str, int] = {}
     for operand in step.implementation.operands if step.implementation else ():
-        if isinstance(operand.packing, FewerBits):
-            found[operand.value] = found.get(operand.value, 0) + operand.packing.bytes
+        if isinstance(operand.packing, Encoded):
+            size = operand.packing.stored.bytes
+            found[operand.value] = found.get(operand.value, 0) + size
     return found
 
 

@@ -10,11 +10,11 @@ from weft.ir.printer import attribute_text
 from weft.ir.types import TensorType
 from weft.loops.shapes import row_major
 from weft.plan.choice import Answer
-from weft.plan.implementation import Implementation
+from weft.plan.implementation import Constants, Encoded, Implementation
 from weft.plan.program import Arena, Region, located
 from weft.plan.storage import Root
 from weft.plan.strides import StridedView
-from weft.plan.text import StepText, ValueText
+from weft.plan.text import EncodingText, StepText, ValueText
 from weft.targets.target import Target
 
 _NO_FACTS = frozenset({"name", "doc", "flags"})
@@ -56,6 +56,7 @@ def layer_text(
     writes: tuple[str, ...],
     made: Implementation | None,
     alternatives: bool,
+    constants: Constants,
 ) -> StepText:
     """What one kernel computes, and why it is this one."""
     choice = made.choice if made is not None else None
@@ -65,7 +66,25 @@ def layer_text(
         tuple(dict.fromkeys(reads)),
         made.scheme if made is not None else "",
         choice.reason if choice else None,
+        encodings=encodings_of(made, constants),
         answers=tuple(map(_rounded, choice.answers())) if choice and alternatives else (),
+    )
+
+
+def encodings_of(made: Implementation | None, constants: Constants) -> tuple[EncodingText, ...]:
+    """How the weights of a kernel are stored; errors in three digits."""
+    found: dict[str, list[Encoded]] = {}
+    for operand in made.operands if made is not None else ():
+        if isinstance(operand.packing, Encoded):
+            found.setdefault(operand.value, []).append(operand.packing)
+    return tuple(
+        EncodingText(
+            value,
+            parts[0].encoding.name,
+            sum(each.stored.bytes for each in parts),
+            float(f"{parts[0].error(constants[value]):.3g}"),
+        )
+        for value, parts in found.items()
     )
 
 

@@ -9,19 +9,20 @@ from hypothesis import strategies as st
 
 from tests.turns import examples
 from weft.errors import InternalError
-from weft.plan.fewer_bits import (
+from weft.kernels.encodings.fewer_bits import (
     FRACTION,
     GROUP,
     KEPT,
+    PLACES,
     SIGN,
     SIZE,
     SPARE,
-    EncodedPart,
     EncodedWindow,
     FewerBits,
     window_of,
     word_rows,
 )
+from weft.plan.implementation import Encoded, Packing
 
 
 def unpacked(words: np.ndarray, rows: int, window: EncodedWindow) -> np.ndarray:
@@ -76,13 +77,16 @@ def test_every_weight_comes_back(seed, rows, lanes, small, across, start):
     blocks, width = lanes - start, 1
     if blocks % 2 == 0:
         blocks, width = blocks // 2, 2
-    made: dict[EncodedPart, np.ndarray] = {}
-    for part in EncodedPart:
-        packing = FewerBits(array.shape, axis, start, blocks, width, window, part)
-        made[part] = packing.apply(array)
-        assert packing.bytes == made[part].nbytes
-    words, places, changes = (made[part] for part in EncodedPart)
-    assert words.dtype == places.dtype == np.uint32
+    packing = Packing(array.shape, axis, (1 - axis,), start, blocks, width)
+    made: list[np.ndarray] = []
+    for part in FewerBits(window).parts(packing, (width,)):
+        encoded = Encoded(FewerBits(window), part.name, packing, (width,))
+        made.append(encoded.apply(array))
+        assert encoded.stored == part
+        assert part.shape == made[-1].shape
+        assert part.dtype.numpy == made[-1].dtype
+    words, *fixes = made
+    assert len(fixes) == (2 if window.most else 0)
     for block in range(blocks):
         lane = slice(start + block * width, start + (block + 1) * width)
         found, wanted = unpacked(words[block], rows, window), weights[:, lane]
@@ -90,8 +94,9 @@ def test_every_weight_comes_back(seed, rows, lanes, small, across, start):
         np.testing.assert_array_equal(found[inside], wanted[inside])
         assert (found[~inside] == least).all()
         found = found.astype(np.float64)
-        for turn, at in enumerate(places[block]):
-            found[at, np.arange(width)] += changes[block, turn]
+        for turn in range(window.most):
+            places, changes = (each[block, turn] for each in fixes)
+            found[places, np.arange(width)] += changes
         error = np.abs(found - wanted).max()
         assert error <= 2.0**-39 * np.abs(weights).max()
 
@@ -124,6 +129,7 @@ def test_very_small_weights_have_a_window_of_normal_numbers():
 
 def test_more_small_weights_than_were_counted_are_our_mistake():
     weights = np.zeros((9, 3), np.float32)
-    packing = FewerBits((9, 3), 1, 0, 1, 3, EncodedWindow(112, 2), EncodedPart.PLACES)
+    packing = Packing((9, 3), 1, (0,), 0, 1, 3)
+    encoded = Encoded(FewerBits(EncodedWindow(112, 2)), PLACES, packing, (3,))
     with pytest.raises(InternalError, match="more weights are outside"):
-        packing.apply(weights)
+        encoded.apply(weights)
