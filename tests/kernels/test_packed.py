@@ -162,7 +162,7 @@ def test_reasons() -> None:
     zeros = net.builder.constant(np.zeros((16, 16), np.float32), "w")
     (empty,) = all_tasks_of(net, net.op("MatMul", net.input(1, 16), zeros), machine="x86-avx2")
     offered = [each.name for each in offers(packed.propose, empty)]
-    assert offered == ["packed-palette-1x2", "packed-palette-1x1"]
+    assert offered == ["packed-palette-1x2"]
     asked = replace(empty, encoding="float28")
     assert refusal(packed.propose, asked) == "the weights are all zero, or some are not finite"
 
