@@ -192,7 +192,7 @@ def report(plan: Plan) -> Report:
     )
 
 
-def _saved(rows: Sequence[Row], plan: Plan) -> int:
+def _saved(rows: tuple[Row, ...], plan: Plan) -> int:
     """Bytes that encodings save."""
     found = {each.value: each.bytes for row in rows for each in row.encodings}
     return sum(plan.types[value].bytes - size for value, size in found.items())
