@@ -200,6 +200,8 @@ def test_pruning():
     module, fast, x = small()
     before = fast(x)
     prune.l1_unstructured(module.head, "weight", amount=0.5)
+    with pytest.warns(UserWarning, match="runs its own forward: head has hooks"):
+        fast(x)
     agrees(module, fast, x, compiled=False)
     prune.remove(module.head, "weight")
     agrees(module, fast, x, compiled=None)
@@ -287,6 +289,42 @@ def test_python_alone_sees_the_same(monkeypatch: pytest.MonkeyPatch):
         change(module)
         optimizer = name == "fused step of one element"  # which the hook sees
         assert watch.same() == (optimizer or name == "requires_grad"), name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: setattr(m, "scale", 3.0),
+        lambda m: setattr(m.conv, "stride", (2, 2)),
+        lambda m: setattr(m.norm, "track_running_stats", False),
+        lambda m: setattr(m, "norm", nn.BatchNorm2d(8)),
+        lambda m: m.register_buffer("more", torch.zeros(1)),
+        lambda m: setattr(m, "__class__", nn.Module),
+        lambda m: m.train(),
+    ],
+)
+def test_python_alone_sees_attributes_and_modules(monkeypatch: pytest.MonkeyPatch, change: Change):
+    monkeypatch.setattr("weft.torch.watch.native", lambda: None)
+    module = Small().eval()
+    watch = Watch(module)
+    assert watch.holds()
+    change(module)
+    assert not watch.holds()
+    assert not watch.same()
+
+
+@torch.no_grad()
+def test_another_tensor_of_the_same_memory_is_a_change(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("weft.torch.watch.native", lambda: None)
+    module = Small().eval()
+    weight = module.head.weight.add_(0)
+    watch = Watch(module)
+    other = nn.Parameter(weight.data)
+    while other._version < weight._version:
+        other[2, 3].add_(1)
+    module.head.weight = other
+    # Address, version and samples are what they were.
+    assert watch.changed() == {"head.weight"}
 
 
 def test_places_are_found_in_this_process():

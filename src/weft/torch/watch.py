@@ -136,7 +136,7 @@ def _record(tensor: torch.Tensor) -> tuple[Any, ...]:
     sampled = places(tensor) if start and tensor.numel() else ()
     size = min(4, tensor.element_size())
     samples = tuple(ctypes.string_at(start + at, size) for at in sampled)
-    return id(tensor), tensor._cdata, start, version(tensor), samples
+    return tensor._cdata, start, version(tensor), samples
 
 
 class Watch:
