@@ -109,7 +109,8 @@ def test_the_own_forward_runs_where_it_is_faster(monkeypatch, layout):
     torch.testing.assert_close(got, module(x))
 
 
-def test_both_layouts_of_convolutions_are_measured():
+def test_both_layouts_of_convolutions_are_measured(monkeypatch):
+    monkeypatch.setattr("weft.torch.eager.SECONDS", float("inf"))
     module, x = Image().eval(), torch.randn(1, 3, 8, 8)
     runner = specialise(module, (x,), settings=Settings(measure=False))
     runner.measure([x], converted=True)
