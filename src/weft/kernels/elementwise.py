@@ -4,11 +4,13 @@ Vectors run along the output's fastest axis.  An operand whose fastest axis is a
 as in a transpose, would be gathered element by element; it is read in square blocks, rows
 along its own fastest axis, and turned in registers::
 
-    for outer axes:
-      for block of the operand's axis, block of lanes:
+    for outer axes, run of blocks of the operand's axis:
+      for block of lanes, block of the run:
         x[i][lane] = in[block of lanes + i, operand's block + lane]
         log2(lanes) times: pairs of vectors exchange halves, quarters, ... of their lanes
         out[operand's block + i, block of lanes + lane] = f(x[i][lane])
+
+A row of the operand is far from the next one, so runs make memory fetch neighbouring lines.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ VECTORS = 4
 """Vectors in one round of a cheap loop."""
 NARROWEST = 4
 """Lanes of the narrowest blocks that are turned in registers."""
-_OUTER, _INNER, _SEVERAL = "column", "patch", "spot"
+RUN = 1024
+"""Bytes that are read of a row of such an operand before the next rows' are."""
+_OUTER, _INNER, _SEVERAL, _RUN = "column", "patch", "spot", "block"
 T = TypeVar("T")
 
 
@@ -301,23 +305,29 @@ def _parts(extent: int, size: int) -> Iterator[LaneBlock]:
         yield LaneBlock(extent - rest, rest, (1,))
 
 
-def _blocks(task: Task, across: _Across, block: LaneBlock, part: LaneBlock) -> tuple[Stmt, ...]:
+def _blocks(task: Task, across: _Across, block: LaneBlock, part: LaneBlock) -> Iterator[Stmt]:
     """The loops over blocks of the same shape."""
     last = task.compute.axes[-1]
     first = {
         last.var: plus(times(Var(_INNER), block.width), block.start),
     }
-    position = plus(times(Var(_OUTER), part.width), part.start)
-    if part.width == 1:
-        body: tuple[Stmt, ...] = (_stored(task, {**first, **across.at(position)}, block.width),)
-    else:
-        body = _square(task, across, first, position, block.width)
-    loops = [
-        Axis(_OUTER, part.count) if axis == across.parts[-1] else axis
-        for axis in task.compute.axes[:-1]
-        if axis not in across.parts[:-1]
-    ]
-    return nested([*loops, Axis(_INNER, block.count)], body, LoopKind.PARALLEL)
+    length = max(1, RUN // (part.width * task.output.dtype.bytes))
+    runs, rest = divmod(part.count, length)
+    for start, count, blocks in ((0, runs, length), (runs * length, 1, rest)):
+        number = plus(plus(times(Var(_RUN), blocks), Var(_OUTER)), start)
+        position = plus(times(number, part.width), part.start)
+        if part.width == 1:
+            body: tuple[Stmt, ...] = (_stored(task, {**first, **across.at(position)}, block.width),)
+        else:
+            body = _square(task, across, first, position, block.width)
+        loops = [
+            Axis(_RUN, count) if axis == across.parts[-1] else axis
+            for axis in task.compute.axes[:-1]
+            if axis not in across.parts[:-1]
+        ]
+        inner = Axis(_INNER, block.count), Axis(_OUTER, blocks)
+        if count * blocks:
+            yield from nested([*loops, *inner], body, LoopKind.PARALLEL)
 
 
 def _square(
