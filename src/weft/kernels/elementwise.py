@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from math import prod
 from typing import TypeVar
 
 from weft.dtypes import DType
@@ -198,7 +199,7 @@ def _across(task: Task, lanes: int) -> _Across | None:
         if step_of(load, last.var, steps[load.buffer]) in (None, 0, 1):
             continue
         along = [a for a in outer if step_of(load, a.var, steps[load.buffer]) == 1]
-        if along and load.dtype.bytes == task.output.dtype.bytes and load.dtype in _TURNED:
+        if along and load.dtype.bytes == task.output.dtype.bytes and load.dtype in TURNED:
             found.setdefault(along[0].var, []).append(load)
     if not found or task.target.flavour != "gnu":
         # Plain C has no shuffles, and loops that spell them out gain nothing.
@@ -224,44 +225,82 @@ def _joined(task: Task, lanes: int) -> tuple[Task, _Across] | None:
         return None
     (load,) = loads
     (source,) = task.inputs
-    if load.dtype not in _TURNED or load.dtype.bytes != task.output.dtype.bytes:
+    if load.dtype not in TURNED or load.dtype.bytes != task.output.dtype.bytes:
         return None
     if step_of(load, last.var, source.steps) in (None, 0, 1):
         return None
+    run = run_of(source, load, outer)
+    if len(run.axes) < 2 or run.size < wide:
+        return None
+    index: Expr = integer(0)
+    for axis, place in zip(run.axes, run.places, strict=True):
+        index = plus(index, times(Var(axis.var), source.steps[place]))
+    read = run.joined_load(load, index)
+    value = map_expr(task.compute.value, lambda node: read if node == load else node)
+    inputs = (run.joined_buffer(source),)
+    task = replace(task, compute=replace(task.compute, value=value), inputs=inputs)
+    return task, _Across(Axis(_SEVERAL, run.size), (read,), run.axes, run.place)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Dimensions of an operand that lie in memory as one.
+
+    Attributes:
+        axes: that walk these dimensions, the fastest first.
+        places: the dimensions, likewise.
+    """
+
+    axes: tuple[Axis, ...]
+    places: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Elements of all these dimensions."""
+        return prod(axis.extent for axis in self.axes)
+
+    @property
+    def place(self) -> int:
+        """The one dimension that stands for them in a joined buffer."""
+        last = self.places[-1]
+        return last - sum(place < last for place in self.places[:-1])
+
+    def joined_buffer(self, source: Buffer) -> Buffer:
+        """The operand with one dimension in their place."""
+        shape, steps = self._joined(source.shape, self.size), self._joined(source.steps, 1)
+        return replace(source, shape=shape, strides=steps)
+
+    def joined_load(self, load: Load, index: Expr) -> Load:
+        """The load from the joined buffer at a place along that dimension."""
+        return replace(load, index=self._joined(load.index, index))
+
+    def _joined(self, values: Sequence[T], one: T) -> tuple[T, ...]:
+        *rest, last = self.places
+        return tuple(
+            one if place == last else value
+            for place, value in enumerate(values)
+            if place not in rest
+        )
+
+
+def run_of(source: Buffer, load: Load, axes: Sequence[Axis]) -> Run:
+    """The longest run of dimensions from the fastest on that whole axes walk."""
     parts: list[Axis] = []
     places: list[int] = []
     size = 1
-    for _ in outer:
+    for _ in axes:
         for place, part in enumerate(load.index):
-            axis = next((each for each in outer if part == Var(each.var)), None)
+            axis = next((each for each in axes if part == Var(each.var)), None)
             whole = axis is not None and source.shape[place] == axis.extent and axis not in parts
             if axis is not None and whole and source.steps[place] == size:
                 parts.append(axis)
                 places.append(place)
                 size *= axis.extent
                 break
-    if len(parts) < 2 or size < wide:
-        return None
-    place, rest = places[-1], places[:-1]
-    steps = source.steps
-
-    def joined(values: Sequence[T], one: T) -> tuple[T, ...]:
-        kept = [one if each == place else value for each, value in enumerate(values)]
-        return tuple(value for each, value in enumerate(kept) if each not in rest)
-
-    index: Expr = integer(0)
-    for axis, each in zip(parts, places, strict=True):
-        index = plus(index, times(Var(axis.var), steps[each]))
-    read = replace(load, index=joined(load.index, index))
-    value = map_expr(task.compute.value, lambda node: read if node == load else node)
-    shape, strides = joined(source.shape, size), joined(steps, 1)
-    inputs = (replace(source, shape=shape, strides=strides),)
-    task = replace(task, compute=replace(task.compute, value=value), inputs=inputs)
-    place -= sum(each < place for each in rest)
-    return task, _Across(Axis(_SEVERAL, size), (read,), tuple(parts), place)
+    return Run(tuple(parts), tuple(places))
 
 
-_TURNED = frozenset({DType.F32, DType.I32, DType.U32})
+TURNED = frozenset({DType.F32, DType.I32, DType.U32})
 
 
 def _unconditional(value: Expr) -> Iterator[Load]:

@@ -10,7 +10,10 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
   it elementwise rides on its epilogue, and nothing joins its operands but a product with one
   factor for each step of the sum: that is as well multiplied into the weights of a step;
-- but for attention: the softmax of a contraction that weighs another one, and both.
+- but for attention: the softmax of a contraction that weighs another one, and both;
+- and for separable transforms, products with small constant matrices along two axes, as of a
+  filter for Winograd's convolution: both and all that moves or maps elements before and after
+  them are one group, whose kernel computes a window in registers.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TypeGuard
 
 from weft.ir.graph import Node
 from weft.ir.types import TensorType
+from weft.ir.unknown import is_known
 from weft.loops.definition import Compute, substitute_load
 from weft.loops.nodes import FUNCTIONS, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, reduces, walk
@@ -31,6 +36,8 @@ from weft.plan.tensors import Defined, Item, TensorProgram, is_point, moved_from
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
 MAX_BUFFERS = 16
+FEW_TERMS = 8
+"""Of a sum that is written out."""
 MANY_SUMS = 16
 """Sums that a factor of each step must be used for to be multiplied into the weights."""
 _COSTLY = FUNCTIONS | frozenset("pow floordiv mod fmod".split())
@@ -66,12 +73,35 @@ def contraction(value: Expr) -> Reduce | None:
     """The sum of products of two tensors in an expression, if there is one."""
     for node in walk(value):
         if isinstance(node, Reduce) and node.op == "sum":
+            if _is_separable(node):
+                return None
             product = _product(node.value)
             if product and {load.buffer for load in loads(product.lhs)} != {
                 load.buffer for load in loads(product.rhs)
             }:
                 return node
     return None
+
+
+def separable(value: Expr) -> Reduce | None:
+    """The outer one of two sums of few products where one is a factor of the other's terms."""
+    return next((node for node in walk(value) if _is_separable(node)), None)
+
+
+def _is_separable(node: Expr) -> TypeGuard[Reduce]:
+    match node:
+        case Reduce("sum", value=Binary("mul", lhs, rhs)):
+            return _is_short(node) and (_is_short(lhs) or _is_short(rhs))
+        case _:
+            return False
+
+
+def _is_short(node: Expr) -> bool:
+    match node:
+        case Reduce("sum", axes, Binary("mul")):
+            return prod(axis.extent for axis in axes) <= FEW_TERMS
+        case _:
+            return False
 
 
 def _product(value: Expr) -> Binary | None:
@@ -220,6 +250,8 @@ class _Grouping:
         if not uses or not self.small_enough(item, draft):
             return False
         reducing = reduces(item.compute.value)
+        if self.transforms(item, draft):
+            return True
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
             return self.scales(item, draft) if inside else not reducing
@@ -234,6 +266,42 @@ class _Grouping:
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
         return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def transforms(self, item: Defined, draft: _Draft) -> bool:
+        """Whether the value is part of a separable transform, whose windows registers hold.
+
+        Vectors run along an axis that the transform leaves alone.
+        """
+        values = draft.compute.value, item.compute.value
+        if not draft.compute.axes or any(isinstance(node, Select) for node in walk(*values)):
+            return False
+        if separable(draft.compute.value) is not None:
+            return not reduces(item.compute.value)
+        found = self.small_product(item)
+        if found is None:
+            return False
+        matrix, factor = found
+        joint = substitute_load(draft.compute, item.value, item.compute)
+        lanes = draft.compute.axes[-1].var
+        if any(lanes in free_vars(load) for load in loads(joint.value) if load.buffer == matrix):
+            return False
+        if reduces(draft.compute.value):
+            return separable(joint.value) is not None
+        inner = self.makers.get(factor)
+        alone = len(self.users[factor]) == 1 and factor not in self.program.graph.outputs
+        return inner is not None and alone and self.small_product(inner) is not None
+
+    def small_product(self, item: Defined) -> tuple[str, str] | None:
+        """The matrix and the other factor, if a value is a product with a small constant one."""
+        match item.compute.value:
+            case Reduce(value=Binary("mul", Load() as lhs, Load() as rhs)) as value if _is_short(
+                value
+            ):
+                for matrix, factor in ((lhs, rhs), (rhs, lhs)):
+                    array = self.program.constants.get(matrix.buffer)
+                    if array is not None and is_known(array) and array.size <= FEW_TERMS**2:
+                        return matrix.buffer, factor.buffer
+        return None
 
     def scales(self, item: Defined, draft: _Draft) -> bool:
         """Whether the value is a product whose factors a contraction finds step by step.

@@ -55,18 +55,22 @@ class Packing:
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array, ``[blocks, others..., width * depth]``."""
-        moved = array.reshape(self.shape).transpose(self.axis, *self.order)
-        part = moved[self.start : self.start + self.blocks * self.width]
-        missing = self.blocks * self.width - len(part)
-        if missing:
-            part = np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
-        blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
+        blocks = self.cut(array)
         if self.depth == 1:
             return contiguous(np.moveaxis(blocks, 1, -1))
         whole = blocks[..., : blocks.shape[-1] // self.depth * self.depth]
         cut = whole.reshape(*whole.shape[:-1], -1, self.depth)
         sides = np.moveaxis(cut, 1, -2)
         return contiguous(sides.reshape(*sides.shape[:-2], -1))
+
+    def cut(self, array: np.ndarray) -> np.ndarray:
+        """The constant in blocks, ``[blocks, width, others...]``."""
+        moved = array.reshape(self.shape).transpose(self.axis, *self.order)
+        part = moved[self.start : self.start + self.blocks * self.width]
+        missing = self.blocks * self.width - len(part)
+        if missing:
+            part = np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
+        return part.reshape(self.blocks, self.width, *part.shape[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,9 @@ class FilterTransform:
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
-        packed = self.packing.apply(array)
         if not is_known(array):
-            return self._points(packed)
+            return self._recorded(array)
+        packed = self.packing.apply(array)
         # Some channels of a block at a time: what is in between stays in the cache.
         blocks, _, _, channels, lanes = packed.shape
         made = np.empty((blocks, len(self.matrix) ** 2, channels, lanes), packed.dtype)
@@ -99,6 +103,14 @@ class FilterTransform:
                 part = packed[block : block + 1, ..., first : first + step, :]
                 made[block, :, first : first + step] = self._points(part)[0]
         return made
+
+    def _recorded(self, array: np.ndarray) -> np.ndarray:
+        """The same sums of an unknown array: products of windows, which one kernel computes."""
+        windows = self.packing.cut(array).transpose(0, 4, 1, 2, 3)
+        matrix = np.array(self.matrix)
+        points = (matrix @ windows.astype(np.float64) @ matrix.T).astype(windows.dtype)
+        blocks, channels, lanes, *_ = points.shape
+        return points.transpose(0, 3, 4, 1, 2).reshape(blocks, -1, channels, lanes)
 
     def _points(self, windows: np.ndarray) -> np.ndarray:
         """The points of ``[blocks, rows, columns, channels, lanes]``."""
