@@ -73,8 +73,8 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
     (chosen,) = [e for answer in layer.answers for e in answer.alternatives if e.chosen]
     assert chosen.cycles == min(costs)
     assert {each.generator: bool(each.refusal) for each in layer.answers} == {
-        "winograd": True, "attention": True, "map": True, "packed": True, "tensorized": True,
-        "depthwise": True, "tiled": False, "rows": False, "nest": False,
+        "winograd": True, "attention": True, "map": True, "separable": True, "packed": True,
+        "tensorized": True, "depthwise": True, "tiled": False, "rows": False, "nest": False,
     }  # fmt: skip
 
 

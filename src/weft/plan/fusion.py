@@ -282,11 +282,15 @@ class _Grouping:
             return False
         matrix, factor = found
         joint = substitute_load(draft.compute, item.value, item.compute)
-        lanes = draft.compute.axes[-1].var
-        if any(lanes in free_vars(load) for load in loads(joint.value) if load.buffer == matrix):
+        constants = [load for load in loads(joint.value) if load.buffer in self.program.constants]
+        if any(draft.compute.axes[-1].var in free_vars(load) for load in constants):
             return False
         if reduces(draft.compute.value):
-            return separable(joint.value) is not None
+            outer = separable(joint.value)
+            steps = {axis.var for axis in outer.axes} if outer else set[str]()
+            # A product with a product of matrices is no transform along another axis.
+            along = [free_vars(load) & steps for load in constants if load.buffer == matrix]
+            return outer is not None and not any(along)
         inner = self.makers.get(factor)
         alone = len(self.users[factor]) == 1 and factor not in self.program.graph.outputs
         return inner is not None and alone and self.small_product(inner) is not None
