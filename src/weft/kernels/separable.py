@@ -357,7 +357,11 @@ class _Piece:
 
 def _place(matrix: Load, at: Mapping[str, int]) -> tuple[int, ...]:
     """The index of an element of a matrix."""
-    return tuple(at[i.name] if isinstance(i, Var) else int(i.value) for i in matrix.index)  # type: ignore
+    return tuple(
+        at[part.name] if isinstance(part, Var) else int(part.value)
+        for part in matrix.index
+        if isinstance(part, Var | Const)
+    )
 
 
 GENERATOR = Generator(

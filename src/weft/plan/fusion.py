@@ -297,14 +297,18 @@ class _Grouping:
 
     def small_product(self, item: Defined) -> tuple[str, str] | None:
         """The matrix and the other factor, if a value is a product with a small constant one."""
-        match item.compute.value:
-            case Reduce(value=Binary("mul", Load() as lhs, Load() as rhs)) as value if _is_short(
-                value
-            ):
-                for matrix, factor in ((lhs, rhs), (rhs, lhs)):
-                    array = self.program.constants.get(matrix.buffer)
-                    if array is not None and is_known(array) and array.size <= FEW_TERMS**2:
-                        return matrix.buffer, factor.buffer
+        value = item.compute.value
+        if not (isinstance(value, Reduce) and _is_short(value)):
+            return None
+        match value.value:
+            case Binary("mul", Load() as lhs, Load() as rhs):
+                pass
+            case _:
+                return None
+        for matrix, factor in ((lhs, rhs), (rhs, lhs)):
+            array = self.program.constants.get(matrix.buffer)
+            if array is not None and is_known(array) and array.size <= FEW_TERMS**2:
+                return matrix.buffer, factor.buffer
         return None
 
     def scales(self, item: Defined, draft: _Draft) -> bool:
