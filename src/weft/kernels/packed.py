@@ -169,9 +169,9 @@ def cost(made: EncodedProduct, vectors: int, usual: int) -> float:
     if not target.caches:
         return weights / lanes * encoding.operations(target) / target.operations * form
     # A core's share of a shared cache is less, and other layers' weights were there since.
-    if size >= target.cached:
-        return weights / lanes / target.multiply_adds * share * form
     steps = weights / lanes * encoding.operations(target) / target.operations
+    if size >= target.cached and not encoding.by_lane:
+        return weights / lanes / target.multiply_adds * share * form
     return max(steps, size / target.memory) * form
 
 

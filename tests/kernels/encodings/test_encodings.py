@@ -33,6 +33,7 @@ from weft.plan.interpret import run
 from weft.plan.plan import Plan, written
 from weft.runtime.cache import Cache
 from weft.runtime.library import build
+from weft.targets.target import Memory
 
 NAMES = ("palette", "int8", "int4")
 FIT = {each.name: each.fit for each in ENCODINGS}
@@ -256,6 +257,16 @@ def test_exact_palettes_have_the_bits_of_other_loops() -> None:
         assert other is not None
         memory = memory_of(task)
         np.testing.assert_array_equal(computed(task, made, memory), computed(task, other, memory))
+
+
+def test_palettes_are_not_chosen_where_looking_up_takes_longer_than_memory() -> None:
+    task = task_of(dense(512, 256, 12))
+    *_, last = task.target.memories
+    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
+    task = replace(task, target=replace(task.target, memories=(near, last)))
+    costs = {each.name: each.cost for each in alternatives(task)}
+    assert costs["packed-palette-1x8"] > costs["tiled-1x8"]
+    assert "palette" not in usual(task).name
 
 
 def test_lossy_encodings_are_for_those_who_ask() -> None:

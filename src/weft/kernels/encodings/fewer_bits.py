@@ -128,6 +128,7 @@ class FewerBits:
     """
 
     window: EncodedWindow
+    by_lane: bool = field(default=False, init=False)
     name: str = field(default="float28", init=False)
     bits: float = field(default=32 * (GROUP - 1) / GROUP, init=False)
     registers: int = field(default=3, init=False)

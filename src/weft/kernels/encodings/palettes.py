@@ -51,6 +51,7 @@ class Palette:
 
     number_bits: int
     exact: bool
+    by_lane: bool = field(default=True, init=False)
     name: str = field(default="palette", init=False)
     in_order: bool = field(default=True, init=False)
     registers: int = field(default=3, init=False)

@@ -45,6 +45,11 @@ class Encoding(WeightEncoding, Protocol):
         ...
 
     @property
+    def by_lane(self) -> bool:
+        """Whether vectors of weights are put together lane by lane, which memory outpaces."""
+        ...
+
+    @property
     def key(self) -> str:
         """What tells layers of equal shapes apart whose weights have this encoding."""
         ...

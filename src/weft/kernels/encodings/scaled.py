@@ -52,6 +52,7 @@ class ScaledIntegers:
 
     code_bits: int
     group: int
+    by_lane: bool = field(default=False, init=False)
     exact: bool = field(default=False, init=False)
     in_order: bool = field(default=False, init=False)
 
