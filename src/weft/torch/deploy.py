@@ -20,7 +20,6 @@ from weft.torch.capture import Captured
 from weft.torch.decomposition import capture_for
 from weft.torch.execution import parameters_of
 from weft.torch.module import Optimized
-from weft.torch.tensors import as_array
 
 
 def deploy(
@@ -45,7 +44,8 @@ def deploy(
     Args:
         model: a module in evaluation mode, or a ``weft.Net``.
         example: a tensor, or a tuple of all arguments; they decide sizes. Nested tensors are
-            flattened. Not needed for a net.
+            flattened. The library reads tensors in channels-last or another dense order of axes
+            in that order, which its shapes show. Not needed for a net.
         folder: absent, empty, or an earlier library, which is replaced as a whole.
         kwargs: arguments by name.
         name: prefix of everything public; from the module's class if not given.
@@ -80,7 +80,9 @@ def deploy(
         version=version,
         options=options,
         model=type(model).__name__,
-        inputs=[as_array(slots[node].value.contiguous()) for node in imported.inputs],
+        inputs=[
+            imported.array(place, slots[node].value) for place, node in enumerate(imported.inputs)
+        ],
         # As for ``weft.optimize``, whose code and bits these then are.
         parameters=tuple(parameters_of(imported)) if here else (),
     )

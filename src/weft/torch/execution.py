@@ -108,18 +108,13 @@ class CompiledPart:
         """An input as the code reads it."""
         if not _lies_as(tensor, self._inputs[place]):
             self.copies += 1
-        order = self._order(place)
-        return as_array((tensor.permute(order) if order else tensor).contiguous())
-
-    def _order(self, place: int) -> tuple[int, ...]:
-        """The dimensions of an input as they follow in memory; nothing where it is contiguous."""
-        return self.imported.orders.get(self.imported.inputs[place], ())
+        return self.imported.array(place, tensor)
 
     def _like(self, place: int, device: str) -> torch.Tensor:
         """A tensor that lies as an input does."""
         port = self.compiled.library.inputs[place]
         made = torch.empty(port.shape, dtype=TORCH_DTYPES[port.dtype], device=device)
-        order = self._order(place)
+        order = self.imported.orders.get(self.imported.inputs[place])
         return made.permute([order.index(each) for each in range(len(order))]) if order else made
 
     def _callable(self) -> Callable[..., Any]:

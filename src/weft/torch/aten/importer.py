@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import fx
 from torch.fx.node import map_arg
@@ -55,6 +56,11 @@ class Imported:
     weights: Mapping[str, Slot]
     refused: Mapping[fx.Node, str] = field(default_factory=dict)
     orders: Mapping[fx.Node, tuple[int, ...]] = field(default_factory=dict)
+
+    def array(self, place: int, tensor: torch.Tensor) -> np.ndarray:
+        """A tensor for an input as the graph takes it, copied only where it lies otherwise."""
+        order = self.orders.get(self.inputs[place])
+        return as_array((tensor.permute(order) if order else tensor).contiguous())
 
 
 def import_nodes(
