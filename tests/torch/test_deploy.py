@@ -128,13 +128,12 @@ def test_callers_get_the_bits_that_python_gives(compilers, place, threads, tmp_p
         assert made == expected, caller
     assert bool(list(prefix.rglob("*.weights"))) == (place == "file")
     if shutil.which("pkg-config"):
-        found = run(
-            "pkg-config",
-            "--libs",
-            "weft_branches",
-            PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig"),
-        )
-        assert "-lbranches" in found
+        path = str(prefix / "lib" / "pkgconfig")
+        found = run("pkg-config", "--cflags", "--libs", "weft_branches", PKG_CONFIG_PATH=path)
+        headers, libraries, name = found.split()
+        assert Path(headers.removeprefix("-I")).resolve() == prefix / "include"
+        assert Path(libraries.removeprefix("-L")).resolve() == prefix / "lib"
+        assert name == "-lbranches"
 
 
 class Loaded:
@@ -161,6 +160,23 @@ def small(tmp_path_factory) -> Path:
     module = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 9)).eval()
     weft.deploy(module, torch.randn(4, 64), folder, name="small")
     return folder
+
+
+@torch.no_grad()
+def test_examples_in_channels_last_are_read_in_that_order(tmp_path):
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()).eval()
+    x = torch.randn(2, 3, 6, 5).to(memory_format=torch.channels_last)
+    package, made = tmp_path / "lib", tmp_path / "made"
+    weft.deploy(module, x, package, name="last")
+    assert " *   input: input, f32[2x6x5x3]\n" in (package / "include" / "weft_last.h").read_text()
+    given = package / "examples" / "input.bin"
+    assert given.read_bytes() == x.permute(0, 2, 3, 1).numpy().tobytes()
+    expected = weft.optimize(module, x, threads=1, measure=False)(x)
+    assert (package / "examples" / "output.out").read_bytes() == expected.numpy().tobytes()
+    library, weights = package / "lib" / "liblast.so", package / "share" / "last.weights"
+    run(sys.executable, "-S", package / "examples" / "example.py", library, weights, given, made)
+    assert made.read_bytes() == expected.numpy().tobytes()
+    torch.testing.assert_close(expected, module(x).contiguous(), rtol=1e-4, atol=1e-5)
 
 
 def test_what_does_not_fit_is_refused(small, tmp_path):
