@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import weft
-from tests.torch.small import agrees
+from tests.torch.small import OWN, Small, agrees
 from weft.runtime.threads import Pool, Team, cores
 from weft.torch.native.openmp import openmp_team
 
@@ -200,21 +200,158 @@ def test_another_number_than_pytorchs_runs_on_threads_of_its_own():
     assert torch.equal(_on_team(lambda: fast(x)), expected)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+# --- forks ------------------------------------------------------------------------------------
+
+_beside_threads = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+"""Newer Pythons warn of forks beside threads, which these tests are about."""
+
+
+def _in_child(check: Callable[[], bool]) -> bool:
+    """Whether a check holds in a process forked from this one, within a minute."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        held = False
+        try:
+            held = check()
+        finally:
+            os._exit(0 if held else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@_beside_threads
 @torch.no_grad()
 def test_a_forked_process_goes_on():
     torch.set_num_threads(2)
     _, fast, x = _deep()
     expected, sines = fast(x), _sines()
-    if openmp_team() is not None:
+    team = openmp_team()
+    if team is not None:
         _on_team(lambda: fast(x))
-    child = os.fork()
-    if child == 0:
-        signal.alarm(120)  # where it waits for threads that it does not have
+
+    def check() -> bool:
         same = torch.equal(fast(x), expected) and torch.equal(fast(x), expected)
-        if openmp_team() is not None:
-            # Of PyTorch's operators, too.
-            same = same and torch.equal(_sines(), sines) and torch.equal(fast(x), expected)
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        # Of PyTorch's operators, too.
+        return same and (
+            team is None or (torch.equal(_sines(), sines) and torch.equal(fast(x), expected))
+        )
+
+    assert _in_child(check)
     assert torch.equal(fast(x), expected)
+
+
+@_beside_threads
+@torch.no_grad()
+def test_forks_while_other_threads_call():
+    torch.set_num_threads(2)
+    _, fast, x = _deep()
+    expected = fast(x)
+    done = threading.Event()
+
+    def call() -> None:
+        with torch.no_grad():
+            while not done.is_set():
+                fast(x)
+
+    callers = [threading.Thread(target=call) for _ in range(2)]
+    for each in callers:
+        each.start()
+    right = [_in_child(lambda: torch.equal(fast(x), expected)) for _ in range(20)]
+    done.set()
+    for each in callers:
+        each.join()
+    assert all(right)
+    assert torch.equal(fast(x), expected)
+
+
+@_beside_threads
+@torch.no_grad()
+def test_a_fork_while_another_thread_compiles():
+    _, fast, x = _deep(threads=1)
+    other = torch.randn(2, 16, 8, 8)
+    fast(other)
+    expected, changed = fast(x), fast(x + 1)
+    compiling, forked = threading.Event(), threading.Event()
+
+    def compile_slowly() -> None:
+        with fast._weft._lock:
+            compiling.set()
+            forked.wait()
+
+    compiler = threading.Thread(target=compile_slowly)
+    compiler.start()
+    compiling.wait()
+
+    def check() -> bool:
+        # Needs the lock of a thread that this process does not have.
+        fast.refresh()
+        new = torch.randn(3, 16, 8, 8)
+        return (
+            torch.equal(fast(x), expected)
+            and torch.equal(fast(x + 1), changed)
+            and fast(new).shape == new.shape
+        )
+
+    right = _in_child(check)
+    forked.set()
+    compiler.join()
+    assert right
+
+
+class Features(torch.utils.data.Dataset[tuple[torch.Tensor, int, int, int]]):
+    """What a network gives for images, and what ran it."""
+
+    def __init__(self, fast: Any, images: torch.Tensor) -> None:
+        self.fast = fast
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int, int, int]:
+        OWN.clear()
+        with torch.no_grad():
+            features = self.fast(self.images[place : place + 1])[0]
+        return features, len(OWN), torch.get_num_threads(), os.getpid()
+
+
+@_beside_threads
+@pytest.mark.parametrize("known", [True, False])
+def test_workers_of_a_data_loader_run_compiled_code(known: bool):
+    torch.set_num_threads(2)
+    module = Small().eval()
+    images = torch.randn(6, 3, 6, 6)
+    with torch.no_grad():
+        expected = module(images)
+        fast: Any = weft.optimize(module, images[:1], measure=False)
+        if known:
+            # Workers have one thread of PyTorch's; else each compiles for one itself.
+            torch.set_num_threads(1)
+            fast(images[:1])
+            torch.set_num_threads(2)
+    loader = torch.utils.data.DataLoader(
+        Features(fast, images), num_workers=2, multiprocessing_context="fork", timeout=100
+    )
+    made, own, threads, processes = zip(*loader, strict=True)
+    torch.testing.assert_close(torch.cat(made), expected, rtol=1e-4, atol=1e-5)
+    assert [int(each) for each in threads] == [1] * 6
+    assert len({int(each) for each in processes} - {os.getpid()}) == 2
+    # The two first of each worker that compiled ran the module for its graph.
+    assert [int(each) for each in own] == [0] * 6 if known else not any(map(int, own[2:]))
+
+
+@_beside_threads
+@torch.no_grad()
+def test_processes_that_share_weights_see_what_others_write():
+    module, fast, x = _deep(threads=1)
+    fast.share_memory()
+    before = fast(x)
+
+    def write() -> bool:
+        for each in module.parameters():
+            each.mul_(2)
+        return not torch.allclose(fast(x), before)
+
+    assert _in_child(write)
+    assert not torch.allclose(fast(x), before)
+    agrees(module, fast, x, compiled=None)

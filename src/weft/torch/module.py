@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import warnings
 import weakref
@@ -203,6 +204,10 @@ class Optimization:
             self._stale = True
             self._withdraw()
 
+    def unlock(self) -> None:
+        """Forgets who has the lock: a forked process lacks the threads that had it."""
+        self._lock = threading.RLock()
+
     def stepped(self, written: set[int]) -> None:
         """Notes that an optimizer wrote tensors, given by their ``id``."""
         if not self._stale and any(id(each) in written for _, each in held(self.module)):
@@ -344,9 +349,17 @@ def _without_hooks(module: nn.Module) -> nn.Module:
     return bare
 
 
-# --- optimizers -----------------------------------------------------------------------------
+# --- forks and optimizers ---------------------------------------------------------------------
 
 _live: weakref.WeakSet[Optimization] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    for optimization in list(_live):
+        optimization.unlock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 @cache

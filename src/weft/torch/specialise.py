@@ -264,7 +264,6 @@ class Runners:
         self.module = module
         self.settings = settings
         self.known: dict[Hashable, Runner | None] = {}
-        self._lock = threading.Lock()
         self._said: set[str] = set()
         self._building: list[threading.Thread] = []
 
@@ -280,7 +279,10 @@ class Runners:
 
     def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner | None:
         """The runner of these arguments, compiled if it must be; ``None`` for the own forward."""
-        return self._found(self.key(args, kwargs), args, kwargs)
+        key = self.key(args, kwargs)
+        if key not in self.known:
+            self._new(key, args, kwargs)
+        return self.known.get(key)
 
     def key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         """The signature of these arguments, with PyTorch's number of threads where that counts."""
@@ -290,16 +292,6 @@ class Runners:
         """Returns when all that is being compiled in the background is compiled."""
         while self._building:
             self._building.pop().join()
-
-    def _found(
-        self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Runner | None:
-        if key in self.known:
-            return self.known[key]
-        with self._lock:
-            if key not in self.known:
-                self._new(key, args, kwargs)
-            return self.known.get(key)
 
     def _new(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         bound = self.settings.signatures
