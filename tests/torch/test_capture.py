@@ -250,6 +250,33 @@ class Counting(nn.Module):
         return self.cache.sum(0) * self.calls
 
 
+def test_wrong_shapes_of_last_states_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """As PyTorch before 2.13 infers them; where nobody reads them, they do not matter."""
+    for name in ("one_layer_lstm", "mkldnn_one_layer_lstm"):
+        layer = getattr(torch._decomp.decompositions, name)
+
+        def wrong(*args: Any, layer: Any = layer, **kwargs: Any) -> Any:
+            out, states = layer(*args, **kwargs)
+            return out, tuple(each.view(1, 3, 6) for each in states)
+
+        monkeypatch.setattr(torch._decomp.decompositions, name, wrong)
+    lstm, x = nn.LSTM(5, 6, 2), torch.randn(4, 3, 5)
+
+    class Outputs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = lstm
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.lstm(x)[0]
+
+    assert not import_all(capture(Outputs(), (x,))).refused
+    with pytest.raises(UserError) as caught:
+        capture(lstm, (x,))
+    assert caught.value.rule == "PyTorch infers a wrong shape for the last states of LSTMs"
+    assert caught.value.got == "(2, 1, 3, 6) for (2, 3, 6)"
+
+
 def test_buffers_that_change():
     captured = agree(Counting(), X, calls=3)
     assert {slot.name for slot in captured.weights if slot.kind == "state"} == {"calls", "cache"}

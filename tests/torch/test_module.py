@@ -126,7 +126,8 @@ def test_vmap(shared):
         torch.testing.assert_close(got[1], module(-x))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+# Of `torch.jit.script`, which PyTorch itself calls; newer ones give a FutureWarning.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_forward_mode_differentiation(shared):
     _, fast, x = shared
     forward_ad = torch.autograd.forward_ad

@@ -9,6 +9,7 @@ written, because that costs as much again as the export.
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -122,8 +123,8 @@ def capture(
         decompose: makes the graph functional, with these ops as PyTorch decomposes them.
 
     Raises:
-        UserError: PyTorch cannot export it, with PyTorch's error as the cause, or it computes
-            under autocast.
+        UserError: PyTorch cannot export it, with PyTorch's error as the cause, it computes
+            under autocast, or PyTorch infers wrong shapes for it.
     """
     kwargs = dict(kwargs or {})
     _register_caches(module)
@@ -133,6 +134,7 @@ def capture(
             warnings.simplefilter("ignore")
             exported = torch.export.export(module, args, kwargs, strict=False)
             simplify(exported)
+            _check_states(exported.graph)
             if decompose is not None or _needs_functions(exported):
                 exported = exported.run_decompositions(dict(decompose or {}))
                 simplify(exported)
@@ -154,6 +156,24 @@ def _register_caches(module: torch.nn.Module) -> None:
         executorch: Any = importlib.import_module("transformers.integrations.executorch")
         # Nothing happens where they are known already.
         getattr(executorch, "register_dynamic_cache_export_support", lambda: None)()
+
+
+def _check_states(graph: fx.Graph) -> None:
+    """Refuses last states of LSTMs that PyTorch before 2.13 gives another axis for batches.
+
+    What follows such a state was traced with its wrong shape.
+    """
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.lstm.input):
+        for user in node.users:
+            place: Any = user.args[1]
+            if user.target is operator.getitem and place and user.users:
+                start = node.args[1][place - 1].meta["val"]
+                if user.meta["val"].shape != start.shape:
+                    raise UserError(
+                        "PyTorch infers a wrong shape for the last states of LSTMs",
+                        got=f"{tuple(user.meta['val'].shape)} for {tuple(start.shape)}",
+                        fix="Use PyTorch 2.13 or later, or batches of one.",
+                    )
 
 
 def _needs_functions(exported: Any) -> bool:

@@ -9,17 +9,19 @@ from tests.torch.aten.checking import check, refusals
 
 X = torch.randn(4, 3, 5)
 START = torch.randn(2, 3, 6)
+LSTM_GIVES = slice(None) if torch.__version__ >= (2, 13) else slice(1)
+"""Without the last states where PyTorch infers wrong shapes for them."""
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_layers(compiled: bool):
     lstm, both = nn.LSTM(5, 6, 2), nn.LSTM(5, 3, 1, bidirectional=True, batch_first=True)
     cases = {
-        "lstm": (lambda x, h, c: lstm(x, (h, c)), X, START, START + 1),
+        "lstm": (lambda x, h, c: lstm(x, (h, c))[LSTM_GIVES], X, START, START + 1),
         "gru": (nn.GRU(5, 6, 2, bias=False), X, START),
         "tanh": (nn.RNN(5, 6, bidirectional=True), X, START),
         "relu": (nn.RNN(5, 6, bidirectional=True, nonlinearity="relu"), X, START),
-        "lstm_both": (lambda x, h: both(x, (h, h)), X, torch.randn(2, 4, 3)),
+        "lstm_both": (lambda x, h: both(x, (h, h))[LSTM_GIVES], X, torch.randn(2, 4, 3)),
         "gru_deep": (
             nn.GRU(5, 2, 3, bidirectional=True, batch_first=True, dropout=0.5).eval(),
             X,
