@@ -268,7 +268,7 @@ def test_forks_while_other_threads_call():
 @torch.no_grad()
 def test_a_fork_while_another_thread_compiles():
     _, fast, x = _deep(threads=1)
-    other = torch.randn(2, 16, 8, 8)
+    other = torch.randn(2, 32, 8, 8)
     fast(other)
     expected, changed = fast(x), fast(x + 1)
     compiling, forked = threading.Event(), threading.Event()
@@ -285,7 +285,7 @@ def test_a_fork_while_another_thread_compiles():
     def check() -> bool:
         # Needs the lock of a thread that this process does not have.
         fast.refresh()
-        new = torch.randn(3, 16, 8, 8)
+        new = torch.randn(3, 32, 8, 8)
         return (
             torch.equal(fast(x), expected)
             and torch.equal(fast(x + 1), changed)
