@@ -201,7 +201,6 @@ rm -rf /tmp/work
 mkdir /tmp/work
 cd /tmp/work
 cp -r /package/examples examples
-{{
 cmake -S /package -B build
 cmake --build build
 cmake --install build --prefix /tmp/work/prefix
@@ -211,7 +210,6 @@ export PKG_CONFIG_PATH=/tmp/work/prefix/lib/pkgconfig
 $CC examples/example.c $(pkg-config --cflags --libs weft_{NAME}) -o made/example_pkgconfig
 $CC examples/example.c $(pkg-config --cflags weft_{NAME}) prefix/lib/lib{NAME}.a \
     $(pkg-config --libs --static weft_{NAME} | sed "s/-l{NAME}//") -o made/example_archive
-}} > log 2>&1 || {{ cat log; exit 1; }}
 """
 CALLERS = {
     "C, shared": "made/example",

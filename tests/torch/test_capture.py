@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import fx, nn
+from torch._decomp import decompositions
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
@@ -253,13 +254,13 @@ class Counting(nn.Module):
 def test_wrong_shapes_of_last_states_are_refused(monkeypatch: pytest.MonkeyPatch):
     """As PyTorch before 2.13 infers them; where nobody reads them, they do not matter."""
     for name in ("one_layer_lstm", "mkldnn_one_layer_lstm"):
-        layer = getattr(torch._decomp.decompositions, name)
+        layer = getattr(decompositions, name)
 
         def wrong(*args: Any, layer: Any = layer, **kwargs: Any) -> Any:
             out, states = layer(*args, **kwargs)
             return out, tuple(each.view(1, 3, 6) for each in states)
 
-        monkeypatch.setattr(torch._decomp.decompositions, name, wrong)
+        monkeypatch.setattr(decompositions, name, wrong)
     lstm, x = nn.LSTM(5, 6, 2), torch.randn(4, 3, 5)
 
     class Outputs(nn.Module):
