@@ -49,7 +49,7 @@ FUNCTIONS = {
 
 def _unpooled(x: torch.Tensor) -> torch.Tensor:
     largest, places = functional.max_pool2d(x, 2, return_indices=True)
-    return functional.max_unpool2d(largest, places, [2])
+    return functional.max_unpool2d(largest, places, [2, 2])
 
 
 @pytest.mark.parametrize("compiled", [False, True])
