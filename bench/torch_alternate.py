@@ -64,10 +64,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     arguments = parser.parse_args()
     with torch.no_grad():
-        found = alternated(arguments.threads, arguments.rounds)
-    over = found["step"] / (found["weft"] + found["own"])
-    told = ", ".join(f"{name} {each:.2f} ms" for name, each in found.items())
-    print(f"{arguments.threads} threads: {told}; the step takes {over:.2f} times the sum of both")
+        for threads in (1, arguments.threads):
+            found = alternated(threads, arguments.rounds)
+            over = found["step"] / (found["weft"] + found["own"])
+            told = ", ".join(f"{name} {each:.2f} ms" for name, each in found.items())
+            print(f"threads: {threads}; {told}; the step takes {over:.2f} times the sum of both")
 
 
 if __name__ == "__main__":

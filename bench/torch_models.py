@@ -4,7 +4,8 @@
     python -m bench.torch_models resnet18 'timm_*'   these, again
     python -m bench.torch_models --import-only       imports graphs and compiles nothing
     python -m bench.torch_models --failed            those with errors or fallbacks, again
-    python -m bench.torch_models --table FILE        writes the table (Markdown), runs nothing
+    python -m bench.torch_models --table FILE        writes the table (Markdown), runs nothing;
+                                                     rows in FILE without results here stay
     python -m bench.torch_models --list              every name
 
 Each model runs in a process of its own with limits of time and memory, through ``weft.optimize``
@@ -29,12 +30,17 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.runtime.limits import processor_name
+
 WAYS = ("optimize", "compile")
 SECONDS, GIGABYTES, TIMED = 400.0, 14, 0.5
-"""Limits of a way, and for how long it is timed."""
+"""Limits of a way unless others are given, and for how long it is timed."""
+CLOSE = 1e-4
+"""So far results may be off, relative to their range."""
 
 
 def results_file() -> Path:
@@ -227,15 +233,28 @@ def _copied(module: Any, change: Callable[[Any], Any]) -> Any:
 # --- the processes ----------------------------------------------------------------------------
 
 
-def _limited() -> None:
-    resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
+@dataclass(frozen=True)
+class Limits:
+    """What a process may take.
+
+    Attributes:
+        seconds: for each way.
+        gigabytes: of memory.
+    """
+
+    seconds: float
+    gigabytes: int
+
+    def set_memory(self) -> None:
+        """Limits the memory of this process."""
+        resource.setrlimit(resource.RLIMIT_DATA, (self.gigabytes << 30, self.gigabytes << 30))
 
 
-def run(name: str, ways: Sequence[str], file: Path) -> None:
+def run(name: str, ways: Sequence[str], file: Path, limits: Limits) -> None:
     """Runs a model in a process; what ends it early is the result of the way it was in."""
     left = list(ways)
     while left:
-        lines, ended = _process(name, left)
+        lines, ended = _process(name, left, limits)
         running = ""
         for line in lines:
             if "started" in line:
@@ -250,18 +269,18 @@ def run(name: str, ways: Sequence[str], file: Path) -> None:
             left.remove(way)
 
 
-def _process(name: str, ways: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
+def _process(name: str, ways: Sequence[str], limits: Limits) -> tuple[list[dict[str, Any]], str]:
     """What the worker printed, and how it ended."""
     command = [sys.executable, "-W", "ignore", "-m", "bench.torch_models", "--worker", name, *ways]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
-            command, stdout=out, stderr=err, start_new_session=True, preexec_fn=_limited
+            command, stdout=out, stderr=err, start_new_session=True, preexec_fn=limits.set_memory
         )
         try:
-            code = process.wait(SECONDS * len(ways))
+            code = process.wait(limits.seconds * len(ways))
             ended = f"exit status {code}"
         except subprocess.TimeoutExpired:
-            ended = f"took more than {SECONDS * len(ways):.0f} s"
+            ended = f"took more than {limits.seconds * len(ways):.0f} s"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -280,7 +299,8 @@ def _process(name: str, ways: Sequence[str]) -> tuple[list[dict[str, Any]], str]
 def _keep(file: Path, record: dict[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as out:
-        out.write(json.dumps({**record, "version": version()}) + "\n")
+        about = {"version": version(), "processor": processor_name()}
+        out.write(json.dumps({**record, **about}) + "\n")
     print(_shown(record), flush=True)
 
 
@@ -315,6 +335,8 @@ def main() -> None:
     parser.add_argument("--failed", action="store_true", help="what did not go well, again")
     parser.add_argument("--any-version", action="store_true", help="keep results of older sources")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after")
+    parser.add_argument("--limit", type=float, default=SECONDS, help="seconds of a model and way")
+    parser.add_argument("--gigabytes", type=int, default=GIGABYTES, help="of memory of a process")
     parser.add_argument("--table", type=Path, help="write the table there")
     parser.add_argument("--list", action="store_true", help="print every name and stop")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
@@ -323,9 +345,11 @@ def main() -> None:
         work(arguments.worker[0], arguments.worker[1:])
         return
     if arguments.table:
-        from bench.torch_table import table  # noqa: PLC0415
+        from bench.torch_table import results_of, table  # noqa: PLC0415
 
-        arguments.table.write_text(table(kept(results_file())))
+        page: Path = arguments.table
+        known = results_of(page.read_text()) if page.exists() else {}
+        page.write_text(table(known | kept(results_file())))
         return
     from bench.torch_catalog import CATALOG  # noqa: PLC0415
 
@@ -341,12 +365,13 @@ def main() -> None:
     ]
     if not chosen:
         parser.error(f"no such model: {', '.join(arguments.names)} (see --list)")
+    limits = Limits(arguments.limit, arguments.gigabytes)
     end = time.monotonic() + arguments.seconds
     for name in chosen:
         known = kept(file)
         wanted = [way for way in ways if _wanted(known.get((name, way)), arguments)]
         if wanted and time.monotonic() < end:
-            run(name, wanted, file)
+            run(name, wanted, file, limits)
 
 
 def _wanted(record: dict[str, Any] | None, arguments: argparse.Namespace) -> bool:
@@ -360,7 +385,7 @@ def _wanted(record: dict[str, Any] | None, arguments: argparse.Namespace) -> boo
 
 def well(record: dict[str, Any]) -> bool:
     """Whether a model ran whole, and right."""
-    close = record.get("difference", 0.0) <= 1e-4
+    close = record.get("difference", 0.0) <= CLOSE
     return record["status"] == "ok" and not record["fallbacks"] and close
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.torch_catalog import CATALOG
-from bench.torch_models import WAYS, well
+from bench.torch_models import CLOSE, WAYS, well
 
 Results = Mapping[tuple[str, str], dict[str, Any]]
 _TITLES = {"optimize": "`weft.optimize`", "compile": '`torch.compile(backend="weft")`'}
+_COUNTED = re.compile(r"(?:(\d+) )?(\w+)")
 
 
 def table(results: Results) -> str:
@@ -18,23 +20,43 @@ def table(results: Results) -> str:
     groups: dict[str, list[str]] = {}
     for name, model in CATALOG.items():
         groups.setdefault(model.group, []).append(name)
-    return "\n".join([*_head(results), *_summary(groups, results), *_rows(groups, results)])
+    return "\n".join([*_head(), *_summary(groups, results), *_rows(groups, results)])
 
 
-def _head(results: Results) -> list[str]:
-    processors = sorted({each["processor"] for each in results.values() if each.get("processor")})
+def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """The results that such a page gives, with as many digits as it has."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in page.splitlines():
+        name, processor, *cells = [cell.strip() for cell in line[1:-1].split("|")] + [""]
+        if name not in CATALOG:
+            continue
+        for place, way in enumerate(WAYS):
+            other, difference, ratio = cells[3 * place : 3 * place + 3]
+            record: dict[str, Any] = {"status": "ok", "processor": processor}
+            if ratio:
+                counted = _COUNTED.findall("" if other == "0" else other)
+                record["fallbacks"] = {op: int(count or 1) for count, op in counted}
+                record |= {"difference": float(difference), "ratio": float(ratio)}
+            elif other != "not run":
+                record |= {"status": "error", "error": other.replace("&lt;", "<")}
+            else:
+                continue
+            found[name, way] = record
+    return found
+
+
+def _head() -> list[str]:
     return [
         "# PyTorch models through Weft",
         "",
         "Written by `python -m bench.torch_models` and `--table`. Each model has seeded random",
         "weights, with batch norms that have seen data, and runs in a process of its own in",
-        "float32, batch 1, on one thread"
-        + (f" of {' and '.join(processors)}." if processors else "."),
+        "float32, batch 1, on one thread.",
         "",
         "- *by PyTorch*: ATen ops of a call that PyTorch computes, beside views and copies.",
         "- *error*: the largest difference of an output from PyTorch's, relative to its range.",
         "- *speed*: PyTorch's time (eager, the faster of both memory layouts) over Weft's; each",
-        "  the least of alternating runs. The machine was shared, so single figures vary. Compiled",
+        "  the least of alternating runs. Shared machines: single figures vary. Compiled",
         "  code is timed even where PyTorch is faster (`measure=False`). Models of `transformers`",
         "  are tiny, and most of PyTorch's time is what its ops cost besides computing.",
         "",
@@ -42,9 +64,11 @@ def _head(results: Results) -> list[str]:
 
 
 def _summary(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]:
+    processors = sorted({each["processor"] for each in results.values()})
+    speeds = "".join(f" speed, {each} |" for each in processors)
     lines = [
-        "| models | way | number | run whole and right | with ops by PyTorch | errors | speed |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| models | way | number | run whole and right | with ops by PyTorch | errors |" + speeds,
+        "|---|---|---:|---:|---:|---:|" + "---:|" * len(processors),
     ]
     everything = {"all": [name for names in groups.values() for name in names]}
     for group, names in {**groups, **everything}.items():
@@ -54,13 +78,19 @@ def _summary(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]
                 continue
             ran = [each for each in found if each["status"] == "ok"]
             other = sum(bool(each["fallbacks"]) for each in ran)
-            ratios = [each["ratio"] for each in ran]
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 0.0
+            # Figures of different machines have no mean.
+            means = (_mean([e["ratio"] for e in ran if e["processor"] == p]) for p in processors)
             lines.append(
                 f"| {group} | {_TITLES[way]} | {len(found)} | {sum(map(well, found))} | {other} | "
-                f"{len(found) - len(ran)} | {mean:.2f} |"
+                f"{len(found) - len(ran)} | {' | '.join(means)} |"
             )
     return [*lines, ""]
+
+
+def _mean(ratios: Sequence[float]) -> str:
+    """The geometric mean, where there are any, of ratios as the rows give them."""
+    ratios = [round(ratio, 2) for ratio in ratios]
+    return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else ""
 
 
 def _rows(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]:
@@ -69,10 +99,14 @@ def _rows(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]:
         names = [name for name in every if any((name, way) in results for way in WAYS)]
         missing = [name for name in every if name not in names]
         heads = [f"{title}: by PyTorch | error | speed" for title in _TITLES.values()]
-        lines += [f"## {group}", "", f"| model | {' | '.join(heads)} |", "|---" * 7 + "|"]
+        lines += [f"## {group}", "", f"| model | processor | {' | '.join(heads)} |"]
+        lines.append("|---" * 8 + "|")
         for name in names:
             cells = [_cells(results.get((name, way))) for way in WAYS]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
+            processor = next(
+                results[name, way]["processor"] for way in WAYS if (name, way) in results
+            )
+            lines.append(f"| {name} | {processor} | {' | '.join(cells)} |")
         lines += ["", f"Not run yet: {', '.join(missing)}.", ""] if missing else [""]
     return lines
 
@@ -85,4 +119,5 @@ def _cells(record: dict[str, Any] | None) -> str:
     other = ", ".join(
         name if count == 1 else f"{count} {name}" for name, count in record["fallbacks"].items()
     )
-    return f"{other[:120] or '0'} | {record['difference']:.0e} | {record['ratio']:.2f}"
+    digits = 0 if record["difference"] <= CLOSE else 2
+    return f"{other[:120] or '0'} | {record['difference']:.{digits}e} | {record['ratio']:.2f}"

@@ -17,6 +17,7 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import assert_never
 
+from keras_page import keras_page
 from kernels_page import kernels_page
 from ops_stub import stub
 from query_picture import query_picture
@@ -217,6 +218,7 @@ PAGES: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
     ("docs/recipes.md", recipes_page),
     ("docs/targets.md", targets_page),
     ("docs/kernels.md", kernels_page),
+    ("docs/keras-coverage.md", keras_page),
     ("docs/query.svg", query_picture),
     ("src/weft/ops/__init__.pyi", stub),
 )

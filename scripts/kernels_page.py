@@ -199,7 +199,8 @@ EXAMPLES: tuple[Example, ...] = (
         "multiplications. This is the middle stage, for a block of tiles at a time so that "
         "`data` stays in cache. Rows of `data` are a vector longer than need be, lest all of "
         "them fall onto the same cache sets. While the filters of one point are used, "
-        "`__builtin_prefetch` fetches those of the next.",
+        "`__builtin_prefetch` fetches those of the next. "
+        "Dilated windows take tiles whose pixels and outputs are as far apart as the taps.",
         34,
         r"for \(int group = ",
     ),

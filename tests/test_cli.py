@@ -206,11 +206,14 @@ def test_run_says_what_is_wrong(digits, tmp_path, arguments, message):
 # --- verify ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["onnxruntime", "reference"])
-def test_verify_every_step(digits, against):
-    found = record("verify", digits, "--against", against)
+@pytest.mark.parametrize(
+    ("against", "name"), [("framework", "onnxruntime"), ("reference", "reference")]
+)
+def test_verify_every_step(digits, against, name):
+    found = record("verify", digits, "--against", against, "--runs", "3", "--callers", "2")
     assert found["passed"]
-    assert found["against"] == against
+    assert found["against"] == name
+    assert found["repeated"] == {"runs": 6, "callers": 2, "differing": 0}
     values = [layer["value"] for layer in found["layers"]]
     assert values[0] == "scores"
     assert "/block/Relu_1_output_0" in values
@@ -228,7 +231,10 @@ def test_verify_recorded_outputs(digits, tmp_path):
         np.savez(tmp_path / "y.npz", scores=(scores + offset).astype(np.float32)[None])
         result = weft("verify", digits, tmp_path / "x.npy", "--expect", tmp_path / "y.npz")
         assert result.exit_code == code
-        assert result.stdout.splitlines()[-1].startswith(f"{verdict} y.npz: 1 values")
+        assert result.stdout.splitlines()[-2].startswith(f"{verdict} y.npz: 1 values")
+        assert result.stdout.splitlines()[-1] == (
+            "20 more runs, half of them from 4 threads at once: the bits of the first in all"
+        )
 
 
 # --- export ---------------------------------------------------------------------------------
@@ -506,10 +512,9 @@ def test_every_command_has_help(command):
 
 
 def test_without_onnxruntime(digits, monkeypatch):
-    monkeypatch.setattr("weft.cli.verify.has_onnxruntime", lambda: False)
     monkeypatch.setattr("weft.frontends.onnx.session.has_onnxruntime", lambda: False)
     assert record("verify", digits)["against"] == "reference"
-    result = weft("verify", digits, "--against", "onnxruntime")
+    result = weft("verify", digits, "--against", "framework")
     assert result.exit_code == 1
     assert result.stderr == (
         "error: onnxruntime must be installed\n  got: no such package\n"

@@ -73,7 +73,7 @@ def test_unknown_keywords_are_named(net: weft.Net) -> None:
     [
         ({"threads": 0}, "the number of threads must be"),
         ({"flavour": "c17"}, "c17"),
-        ({"weights": "foo"}, "weights must be arrays or blob; got 'foo'"),
+        ({"weights": "foo"}, "weights must be arrays, blob or inline; got 'foo'"),
         ({"tune": "yes"}, "tune must be True, False"),
         ({"name": "9 lives"}, "name must be a C identifier"),
     ],

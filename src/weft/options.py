@@ -24,6 +24,7 @@ from weft.deferred import later
 from weft.errors import UserError, above_zero, nearest
 from weft.runtime.compiler import Compiler
 from weft.runtime.threads import thread_count
+from weft.targets.find import SIMD
 from weft.targets.find import target as find_target
 from weft.targets.target import Target
 
@@ -92,13 +93,17 @@ class Options:
         ram: limit in bytes for arena, stack, state, inputs and outputs.
         flash: limit in bytes for code and constants.
         batch: size of an open leading dimension.
-        simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions; by
-            default the widest that this machine has.
+        simd: ``sse2``, ``avx2``, ``avx512`` or ``neon`` for no other vector instructions, ``none``
+            for plain C; by default the widest that this machine has.  For plans, C and toolkits
+            it names any machine that has them, in place of ``target``.
         compiler: compiler of the C; by default the one that is found.  A text is a command with
             its flags.  A toolkit is built with it, and it measures stack and flash, which are
             estimates without one for targets other than ``host``.
         name: prefix of everything public in the C; the graph's name if not given.
-        weights: ``arrays`` in the C, or a ``blob`` that the caller passes.
+        weights: ``arrays`` in the C, a ``blob`` that the caller passes, or ``inline``: numbers in
+            the code where it reads one weight at a constant place, and arrays for the rest.
+        unroll: loops that are written out: ``auto`` for those of register tiles, a number for
+            loops of up to so many iterations, too, ``full`` for all.
         parts: number of C sources; 0 is one for each function.
         inputs: arrays for the self-test; seeded random ones if not given.
         model: what was compiled, for people; the graph's name if not given.
@@ -128,6 +133,7 @@ class Options:
     compiler: Compiler | str | None = None
     name: str = ""
     weights: str = "arrays"
+    unroll: str = "auto"
     parts: int = 1
     inputs: Inputs | None = field(default=None, compare=False)
     model: str = ""
@@ -144,6 +150,12 @@ class Options:
         if self.flavour:
             flavour_named(self.flavour)
         self._check_weights()
+        if self.simd and self.simd not in SIMD:
+            raise UserError(f"simd must be one of {', '.join(SIMD)}", got=repr(self.simd))
+        if self.unroll not in ("auto", "full") and not (
+            self.unroll.isdecimal() and self.unroll.isascii()
+        ):
+            raise UserError("unroll must be auto, full or a number", got=repr(self.unroll))
         _check_regions(self.regions or {})
         if self.parts < 0:
             rule = "parts must not be negative; 0 means one file for each function"
@@ -163,8 +175,8 @@ class Options:
         if self.encoding and (self.exact or self.plain):
             fix = "Leave one of them out: lossless encodings need not be asked for."
             raise UserError("encoding is not for exact or plain kernels", got="both", fix=fix)
-        if self.weights not in ("arrays", "blob"):
-            raise UserError("weights must be arrays or blob", got=repr(self.weights))
+        if self.weights not in ("arrays", "blob", "inline"):
+            raise UserError("weights must be arrays, blob or inline", got=repr(self.weights))
         names = self.parameters
         names = tuple(names) if not isinstance(names, str) else (names,) if names else ()
         object.__setattr__(self, "parameters", names)
@@ -177,7 +189,11 @@ class Options:
 
     def machine(self, default: str = "host") -> Target:
         """The target, or another one where none is given."""
-        found = self.target or default
+        if self.simd and self.target:
+            got = self.target if isinstance(self.target, str) else self.target.name
+            rule = "target and simd exclude each other: each names the instructions"
+            raise UserError(rule, got=f"{got} and {self.simd}")
+        found = SIMD[self.simd] if self.simd else self.target or default
         return find_target(found) if isinstance(found, str) else found
 
     def constraints(self, tuned: bool) -> Constraints:
@@ -304,6 +320,7 @@ class PlanKeywords(TypedDict, total=False):
     regions: Mapping[str, int] | None
     ram: int | None
     flash: int | None
+    simd: str
 
 
 class SourceKeywords(PlanKeywords, total=False):
@@ -311,7 +328,18 @@ class SourceKeywords(PlanKeywords, total=False):
 
     name: str
     weights: str
+    unroll: str
     parts: int
+
+
+class SingleKeywords(PlanKeywords, total=False):
+    """Options of C files."""
+
+    name: str
+    weights: str
+    unroll: str
+    model: str
+    compiler: Compiler | str | None
 
 
 class ToolkitKeywords(SourceKeywords, total=False):

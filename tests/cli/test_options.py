@@ -105,7 +105,7 @@ def test_a_name_that_is_an_identifier_is_kept(digits):
         (lambda n: n.bound(5), BOUND),
         (
             lambda n: n.source("generic", weights="foo"),
-            "weights must be arrays or blob; got 'foo'",
+            "weights must be arrays, blob or inline; got 'foo'",
         ),
         (
             lambda n: n.source("generic", parts=-1),

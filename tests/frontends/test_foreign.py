@@ -27,33 +27,32 @@ def archive(*names: str) -> bytes:
 
 HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(100)
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
-KERAS = 'Convert it, in Python: keras.models.load_model("{path}").export("net.onnx", format="onnx")'
 LEGACY_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 CASES: tuple[tuple[str, bytes, str, str], ...] = (
     (
-        "net.tflite",
+        "lite.onnx",
         b"\x1c\0\0\0TFL3" + bytes(40),
-        "a LiteRT (TensorFlow Lite) model",
-        "Convert it: python -m tf2onnx.convert --tflite {path} --output net.onnx",
+        "a LiteRT model under another name",
+        "Rename it so that it ends in .tflite",
     ),
     (
-        "net.h5",
+        "net.onnx",
         HDF5 + b"model_config",
-        "a Keras model",
-        KERAS,
+        "a Keras model under another name",
+        "Rename it so that it ends in .keras or .h5",
     ),
     (
-        "net.keras",
+        "renamed.onnx",
         archive("metadata.json", "config.json", "model.weights.h5"),
-        "a Keras model",
-        KERAS,
+        "a Keras model under another name",
+        "Rename it so that it ends in .keras or .h5",
     ),
     (
-        "net.weights.h5",
+        "net.hdf",
         HDF5,
         "an HDF5 file of arrays, such as weights of Keras without the network",
         'Build the network in Keras, then in Python: model.load_weights("{path}"); '
-        'model.export("net.weights.onnx", format="onnx")',
+        'model.save("MODEL.keras")',
     ),
     (
         "net.pt",
@@ -139,7 +138,7 @@ def test_files_are_named_with_what_converts_them(tmp_path, name, data, what, fix
     with pytest.raises(UserError) as caught:
         weft.load(path)
     error = caught.value
-    assert error.rule == "a network must be an ONNX file or a .weft file"
+    assert error.rule == "a network must be in a format that Weft reads"
     assert error.got == f"{path}, which is {what}"
     assert error.fix == fix.replace("{path}", str(path))
 
@@ -154,7 +153,7 @@ def test_content_comes_before_the_name(tmp_path, name, data, what, fix):
 
 
 def test_the_name_says_what_content_does_not(tmp_path):
-    for suffix, what in ((".tflite", "LiteRT"), (".keras", "Keras"), (".pt2", "torch.export")):
+    for suffix, what in ((".pt2", "torch.export"), (".mlmodel", "Core ML")):
         path = tmp_path / f"odd{suffix}"
         path.write_bytes(b"\xff\xff nothing known")
         found = format_of(path)
@@ -193,20 +192,19 @@ def test_nothing_is_unpickled(tmp_path):
     assert not canary.exists()
 
 
-def test_folders_are_named(tmp_path):
+def test_folders_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("weft.frontends.saved_model.has_tensorflow", lambda: False)
     saved = tmp_path / "saved model"
     saved.mkdir()
     (saved / "saved_model.pb").write_bytes(b"\x08\x01\x12\x05serve")
-    fix = (
-        f"Convert it: python -m tf2onnx.convert --saved-model '{saved}' --output 'saved model.onnx'"
-    )
+    fix = "Install TensorFlow, with which Weft reads it: pip install tensorflow 'weft[litert]'"
     for path in (saved, saved / "saved_model.pb"):
         with pytest.raises(UserError) as caught:
             weft.load(path)
         assert caught.value.got == f"{saved}, which is a TensorFlow SavedModel"
         assert caught.value.fix == fix
     assert bad("show", saved) == (
-        "error: a network must be an ONNX file or a .weft file\n"
+        "error: a network must be in a format that Weft reads\n"
         f"  got: {saved}, which is a TensorFlow SavedModel\n"
         f"  fix: {fix}\n"
     )

@@ -10,6 +10,7 @@ from tests.kernels.tasks import found_by, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels.convolution import Convolution, square_convolution
+from weft.loops.nodes import Axis
 
 
 def recognised(
@@ -63,6 +64,16 @@ def test_other_windows_and_strides(
     assert found.before == pads[:2]
 
 
+def test_dilated_windows() -> None:
+    found = recognised(dilations=(2, 2), pads=(2, 2, 2, 2))
+    assert found is not None
+    assert (found.dilation, found.before) == (2, (2, 2))
+    assert recognised(dilations=(2, 2)) is not None
+    # Two rows of tiles of two for even outputs, and as many for odd ones.
+    assert found.tiles_along(Axis("y", 7), 2) == 4
+    assert found.tiles_along(Axis("y", 1), 2) == 1
+
+
 def test_batches_are_outer_axes() -> None:
     net = Net()
     x = net.input(3, 4, 6, 6)
@@ -80,7 +91,7 @@ def test_batches_are_outer_axes() -> None:
         {"strides": (3, 3)},
         {"kernel": (2, 2), "strides": (2, 2)},
         {"strides": (1, 2)},
-        {"dilations": (2, 2)},
+        {"dilations": (2, 2), "strides": (2, 2)},
         {"dilations": (1, 2)},
         {"groups": 2},
         {"groups": 4, "outputs": 4},

@@ -32,12 +32,14 @@ def task_of(
     machine: str = "x86-avx512",
     kernel: int = 3,
     stride: int = 1,
+    dilation: int = 1,
     **changes: Any,
 ) -> Task:
     """The task of a convolution padded by half its window; nothing is computed."""
     net = Net()
     x = net.input(1, channels, size, size)
-    made = net.conv(x, outputs, kernel, pad=kernel // 2, stride=stride)
+    pad = kernel // 2 * dilation
+    made = net.conv(x, outputs, kernel, pad=pad, stride=stride, dilation=dilation)
     return replace(tasks_of(net, made, machine=machine)[0], **changes)
 
 
@@ -187,6 +189,30 @@ def test_kernels_of_other_windows_and_strides(
     wanted = computed(task, nest.generate(task), memory)
     most = 1e-4 * np.abs(wanted).max()
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
+@pytest.mark.parametrize(
+    ("dilation", "outputs", "size", "tiles"),
+    [(2, 4, 16, 3), (2, 4, 9, 2), (2, 2, 7, 4), (3, 2, 13, 5), (3, 4, 5, 2), (4, 2, 6, 3)],
+)
+def test_kernels_of_dilated_windows(
+    dilation: int, outputs: int, size: int, tiles: int, machine: str
+) -> None:
+    task = task_of(5, 8, size, machine, dilation=dilation)
+    found = winograd_choice.generate_as(task, outputs, tiles)
+    assert found is not None
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    most = 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+def test_dilated_windows_go_by_transforms_where_their_tiles_are_full() -> None:
+    assert usual(task_of(256, 256, 32, dilation=2)).startswith("winograd-f4-")
+    # Four outputs 9 apart reach over the image: most tiles have one output, and none has more.
+    assert usual(task_of(256, 256, 10, dilation=9)).startswith("tiled-")
+    assert refusal(propose, task_of(64, 64, 28, stride=2, dilation=2))
 
 
 def test_points_run_out() -> None:

@@ -98,6 +98,8 @@ def index_of(text: str):
         ({"f": (0, 55)}, "f >= 0", "f // 8", (0, 6)),
         ({"f": (0, 55)}, "f >= 0", "f % 8", (0, 7)),
         ({"f": (0, 55)}, "f != 0", "f", (1, 55)),
+        # A quotient bounds what is divided.
+        ({"y": (0, 15)}, "y//8*8 + y//4%2 <= 0", "y//4", (0, 0)),
     ],
 )
 def test_interval_under_an_assumption(ranges, assumed, expr, expected):

@@ -22,7 +22,8 @@ from weft.ir.types import TensorType
 from weft.kernels.examples import example_graph
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
-from weft.pictures import draw
+from weft.pictures import draw, draw_plan
+from weft.pictures.planned import planned_scene
 
 EVIL = (
     "</script><script>document.title='evil'</script><img src=x onerror=\"document.title='evil'\">"
@@ -369,6 +370,22 @@ def test_a_large_net_begins_folded(chromium: Page, tmp_path: Path):
     assert len(shown(page)) == 12
     page.run("document.getElementById('more').click()")
     assert len(shown(page)) == 402
+
+
+@needs_browser
+def test_plans_show_loops_and_say_what_was_refused(chromium: Page, tmp_path: Path):
+    plan = load("examples/digits/digits.onnx").plan("x86-avx2")
+    page = opened(chromium, tmp_path, draw_plan(plan, level="loops", format="html"))
+    scene = planned_scene(plan, "loops")
+    assert shown(page) == [box.name for box in scene.boxes]
+    rows = [row.text for box in scene.boxes for row in box.rows]
+    texts = page.run("[...document.querySelectorAll('.box text')].map(each => each.textContent)")
+    assert set(rows) <= set(texts)
+    legend = page.run("document.getElementById('legend').textContent")
+    assert "vector loop" in legend
+    page.click(*middle(page, shown(page)[1]))
+    assert "not attention" in details(page)
+    assert page.trouble == []
 
 
 @needs_browser

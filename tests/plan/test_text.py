@@ -147,14 +147,19 @@ def text(net: Net) -> str:
 
 
 def test_another_kernel(net: Net, text: str) -> None:
-    edited = text.replace("kernel tiled-4x2-ahead, cheapest", "kernel winograd-f4-1")
+    # The first step that has a choice, and an alternative that adds up in another order.
+    first = next(each for each in parse(text).body.steps if each.reason is Reason.CHEAPEST)
+    offered = [each for answer in first.answers for each in answer.alternatives if each.applies]
+    chosen = next(each for each in offered if each.chosen)
+    other = next(each.name for each in offered if each.sums != chosen.sums)
+    edited = text.replace(f"kernel {first.kernel}, cheapest", f"kernel {other}", 1)
     assert edited != text
     plan = net.plan_from(edited)
-    (step,) = [each for each in written(plan).body.steps if each.kernel == "winograd-f4-1"]
-    assert step.reason is Reason.ASKED
+    (step,) = [each for each in written(plan).body.steps if each.writes == first.writes]
+    assert (step.kernel, step.reason) == (other, Reason.ASKED)
     assert_same(net, plan)
     changes = diff(parse(text), written(plan)).changes
-    assert f"{step.writes[0]}: kernel tiled-4x2-ahead -> winograd-f4-1" in changes
+    assert f"{step.writes[0]}: kernel {first.kernel} -> {other}" in changes
     assert str(net.plan_from(plan)) == str(plan)
 
 

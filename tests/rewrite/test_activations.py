@@ -25,6 +25,22 @@ def test_past_max_pool(activation: str) -> None:
     )
 
 
+def test_past_max_pool_with_channels_last() -> None:
+    pool = "{kernel=(2, 2), strides=(2, 2)}"
+    check(
+        RULES,
+        """(%x: f32[1,8,8,2]) -> (%y) {
+            %r: f32[1,8,8,2] = Relu(%x)
+            %y: f32[1,4,4,2] = MaxPoolChannelsLast(%r) {kernel=(2,2), strides=(2,2)}
+        }""",
+        f"""
+        %maxpoolchannelslast_out: f32[1,4,4,2] = MaxPoolChannelsLast(%x) {pool}
+        %y: f32[1,4,4,2] = Relu(%maxpoolchannelslast_out)
+        """,
+        {"relu-past-max-pool": 1},
+    )
+
+
 def test_past_global_max_pool_to_a_graph_output() -> None:
     graph, _ = check(
         RULES,

@@ -101,6 +101,35 @@ def test_after_product_with_transposed_weights() -> None:
     )
 
 
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_with_channels_last(op: str) -> None:
+    size = "6,6" if op == "Conv" else "10,10"
+    check(
+        FOLD,
+        f"""(%x: f32[2,8,8,4]) -> (%y) {{
+            const %w: f32[4,4,3,3]
+            {PARAMETERS}
+            %c: f32[2,{size},4] = {op}ChannelsLast(%x, %w)
+            %y: f32[2,{size},4] = BatchNormalizationChannelsLast(%c, %s, %h, %m, %v)
+        }}""",
+        f"%y: f32[2,{size},4] = {op}ChannelsLast(%x, %w_1, %bias)",
+        {"fold-batch-norm": 1},
+    )
+
+
+def test_normalized_along_another_axis() -> None:
+    check_refused(
+        FOLD,
+        f"""(%x: f32[2,6,6,4]) -> (%y) {{
+            const %w: f32[4,4,3,3]
+            {PARAMETERS}
+            %c: f32[2,4,4,4] = ConvChannelsLast(%x, %w)
+            %y: f32[2,4,4,4] = BatchNormalization(%c, %s, %h, %m, %v)
+        }}""",
+        ["fold-batch-norm at y was not applied: the constant is not one number per channel"],
+    )
+
+
 def test_shared_weights_stay_for_the_other_layer() -> None:
     graph, _ = check(
         FOLD,
@@ -216,6 +245,19 @@ def test_a_broken_variance_is_left_alone() -> None:
         ],
         v=np.array([1, -1, 1, 1], np.float32),
     )
+
+
+def test_alone_with_channels_last() -> None:
+    graph, _ = check(
+        SPLIT,
+        f"""(%x: f32[1,5,5,4]) -> (%y) {{
+            {PARAMETERS}
+            %y: f32[1,5,5,4] = BatchNormalizationChannelsLast(%x, %s, %h, %m, %v)
+        }}""",
+        "%mul_out: f32[1,5,5,4] = Mul(%x, %s_1)\n%y: f32[1,5,5,4] = Add(%mul_out, %h_1)",
+        {"split-batch-norm": 1},
+    )
+    assert graph.types["s_1"].dims == (4,)
 
 
 def test_alone_it_is_a_product_and_a_sum() -> None:

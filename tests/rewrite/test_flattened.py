@@ -6,6 +6,7 @@ import pytest
 
 from tests.rewrite.checks import check, check_refused, simplified
 from weft.kernels.selection import implementer
+from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.rewrite.flattened import RULES
@@ -58,6 +59,21 @@ def test_elementwise_ops_come_between() -> None:
         ["MaxPool", "Tanh", "Transpose"],
         ["MatMul"],
     ]
+
+
+def test_images_whose_channels_are_last_keep_their_order() -> None:
+    done, log = simplified(
+        """(%i: f32[1,4,6,3]) -> (%y) {
+            const %w: f32[18,5]
+            %x: f32[1,2,3,3] = MaxPoolChannelsLast(%i) {kernel=(2, 2), strides=(2, 2)}
+            %v: f32[1,18] = Flatten(%x)
+            %y: f32[1,5] = MatMul(%v, %w)
+        }"""
+    )
+    assert "flatten-channels-last" not in log.counts()
+    plan = make(expand(done, OPS), OPS, implementer(target("generic")))
+    made = [{node.op for node in getattr(step.work, "nodes", ())} for step in plan.steps]
+    assert {"Reshape"} not in made
 
 
 @pytest.mark.parametrize(

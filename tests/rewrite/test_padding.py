@@ -21,6 +21,33 @@ def test_into_convolution() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("op", "weights", "after"),
+    [
+        ("ConvChannelsLast(%p, %w)", "const %w: f32[4,2,3,3]", "ConvChannelsLast(%x, %w)"),
+        (
+            "AveragePoolChannelsLast(%p) {kernel=(3,3)}",
+            "",
+            "AveragePoolChannelsLast(%x) {kernel=(3, 3), pads=(1, 0, 2, 1), count_include_pad=1}",
+        ),
+    ],
+)
+def test_with_channels_last(op: str, weights: str, after: str) -> None:
+    channels = 4 if weights else 2
+    rule = "pad-into-conv" if weights else "pad-into-average-pool"
+    after += " {pads=(1, 0, 2, 1)}" if weights else ""
+    check(
+        RULES,
+        f"""(%x: f32[1,6,6,2]) -> (%y) {{
+            {weights}
+            %p: f32[1,9,7,2] = Pad(%x) {{pads=(0,1,0,0,0,2,1,0)}}
+            %y: f32[1,7,5,{channels}] = {op}
+        }}""",
+        f"%y: f32[1,7,5,{channels}] = {after}",
+        {rule: 1},
+    )
+
+
 def test_a_pad_with_another_consumer_stays_for_it() -> None:
     check(
         RULES,

@@ -108,7 +108,9 @@ class Build:
 
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:
         """A network, built."""
-        options = replace(self.options, target=self.machine, choices=choices or None, tune=False)
+        options = replace(
+            self.options, target=self.machine, simd="", choices=choices or None, tune=False
+        )
         program = lowered(made_plan(bound(net, options.batch), options))
         return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 
@@ -130,7 +132,9 @@ class Build:
             report: is told what happens.
         """
         static = bound(net, self.options.batch)
-        options = replace(self.options, target=self.machine, tune=False, plain=False, parameters=())
+        options = replace(
+            self.options, target=self.machine, simd="", tune=False, plain=False, parameters=()
+        )
 
         def plan(choices: Mapping[str, str]) -> Plan:
             return made_plan(static, replace(options, choices=choices))

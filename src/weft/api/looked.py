@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, Unpack, cast
+from typing import Literal, TypeAlias, Unpack, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from weft.plan.stats import GraphStats
 from weft.plan.stats import stats as stats_of
 from weft.plan.to_program import lower
 from weft.reporting import announce
+from weft.rewrite.layout import first_of
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
 from weft.surgery.chosen import Nodes
@@ -122,15 +123,36 @@ def draw(
     highlight: Mapping[str, Nodes] | Nodes | None = None,
     format: pictures.Format = "svg",
     title: str = "",
+    level: Literal["nodes"] | pictures.PlanLevel = "nodes",
+    target: str | Target = "",
+    options: Options | None = None,
+    **keywords: Unpack[PlanKeywords],
 ) -> str:
-    """A picture of the graph.
+    """A picture of the graph, or of its plan.
 
     Args:
         highlight: nodes to mark, by caption or without: names, nodes, or matches.
         format: ``svg``, ``dot`` for Graphviz, or ``html`` for a page that zooms, folds,
             searches and shows all details.
         title: stands above; the graph's name if not given.
+        level: ``nodes`` of the graph; ``groups`` of nodes that one kernel computes, with the
+            alternatives; ``loops`` of these kernels, too.
+        target: of the plan; this machine if not given.
+        options: of the plan; see ``weft.Options``.
+        keywords: options.
+
+    Raises:
+        UserError: nodes are to be marked in a plan, or options were given without one.
     """
+    if level != "nodes":
+        if highlight is not None:
+            raise UserError("nodes are highlighted at level nodes", got=f"level {level}")
+        given = chosen(PlanKeywords, options, keywords, target=target)
+        return pictures.draw_plan(made_plan(net, given), level=level, format=format, title=title)
+    if target or options is not None or keywords:
+        raise UserError(
+            "target and options are of plans", got="level nodes", fix="Draw level groups or loops."
+        )
     marked = highlighted(net.graph, highlight)
     return pictures.draw(net.graph, highlight=marked, format=format, title=title)
 
@@ -173,8 +195,11 @@ def verify(
     values = dict.fromkeys(value for step in plan.steps for value in step.writes)
     named = dict(zip(net.graph.inputs, arrays, strict=True))
     announce("computing what is expected")
-    expected = (oracle or partial(_reference, net.graph))(named, [*net.graph.outputs, *values])
-    tapped = tap(plan, lower(plan, net.graph.name), expected.keys())
+    images = first_of(net.graph, values)
+    known = [images.get(value, value) for value in values]
+    expected = (oracle or partial(_reference, net.graph))(named, [*net.graph.outputs, *known])
+    wanted = {*expected, *(value for value, last in images.items() if last in expected)}
+    tapped = tap(plan, lower(plan, net.graph.name), wanted)
     dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
     library = build(tapped.program, dialect)
     announce("running and comparing")
@@ -184,7 +209,11 @@ def verify(
         array[...] = named[name]
     made = library(*(named[each] for each in free_inputs(net)), state=state)
     handed = {each.output: held[each.port.name] for each in tapped.program.states}
-    return compare_all({**tapped.named(made), **handed}, expected)
+    found = {
+        images.get(name, name): np.moveaxis(array, 1, -1) if name in images else array
+        for name, array in tapped.named(made).items()
+    }
+    return compare_all({**found, **handed}, expected)
 
 
 def _reference(

@@ -230,6 +230,7 @@ class Net(Shown):
     toolkit = planned.toolkit
     golden = planned.golden
     export = planned.export
+    single_file = planned.single_file
     deploy = packaged.deploy
 
     def compile(

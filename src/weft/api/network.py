@@ -31,6 +31,7 @@ from weft.options import Inputs
 from weft.rewrite.chosen import RuleLike, rules_of, told_of
 from weft.rewrite.engine import Log
 from weft.rewrite.engine import rewrite as apply_rules
+from weft.rewrite.layout import TO_FIRST, relaid
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipe import Recipe
 from weft.rewrite.recipes import simplify, tidy
@@ -168,7 +169,8 @@ def expanded(
     if not plain:
         name = target if isinstance(target, str) else target.name
         graph = use_natives(graph, name, exact=exact)
-    return net.with_graph(tidy(expand(graph, OPS)))
+    # Channels first, the ops are what rules and kernels know; how values lie is the plan's choice.
+    return net.with_graph(tidy(expand(relaid(graph, TO_FIRST), OPS)))
 
 
 def reference(

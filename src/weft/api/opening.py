@@ -17,34 +17,59 @@ from weft.ir.naming import require_mapping
 from weft.ir.types import TensorType, parse_type
 
 if TYPE_CHECKING:
+    from weft.frontends.keras import is_model, load_live, paired_states
+    from weft.frontends.source import states_of
     from weft.ir.compose import merge as merge_graphs
     from weft.ops.trace import graph_of
     from weft.ops.trace import trace as trace_graph
     from weft.ops.values import Value, input_value
 else:
+    is_model = later("weft.frontends.keras.live").is_model
+    load_live = later("weft.frontends.keras.live").load_live
+    paired_states = later("weft.frontends.keras.importer").paired_states
+    states_of = later("weft.frontends.source").states_of
     merge_graphs = later("weft.ir.compose").merge
     graph_of, trace_graph = later("weft.ops.trace").graph_of, later("weft.ops.trace").trace
     input_value = later("weft.ops.values").input_value
 
+_WITHOUT_STATES = (".onnx", ".weft")
+"""Suffixes of formats that declare no states."""
+
 
 def load(
-    path: str | Path,
+    path: str | Path | Any,
     inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    signature: str = "",
 ) -> Net:
-    """Reads a network from an ONNX file, or from one that ``Net.save`` wrote.
+    """Reads a network from a file of ONNX, Keras or LiteRT, or from one that ``Net.save`` wrote.
 
     Args:
-        path: the file; external data must lie in its folder.
+        path: the file; external data must lie in its folder.  Or a built ``keras.Model``.
         inputs: shapes of graph inputs, for dimensions that the file leaves open; or such a
             size by its name: ``{"sequence": 128}`` holds in all inputs that have it.
         constants: values of graph inputs that never change; these are then no inputs.
+        signature: the function to read from a LiteRT file that has several; the first if not
+            given.
 
     Raises:
         UserError: the file is broken, or has nodes that Weft cannot import: all of them
             are listed with the reasons.
     """
-    return Net(*open_file(Path(path), inputs, constants))
+    if not isinstance(path, str | Path) and is_model(path):
+        shapes = {
+            name: (size,) if isinstance(size, int) else size
+            for name, size in (inputs or {}).items()
+        }
+        graph = load_live(path, shapes, constants)
+        return Net(graph, None, tuple(paired_states(graph).items()))
+    path = Path(path)
+    opened = open_file(path, inputs, constants, signature)
+    if path.suffix.lower() in _WITHOUT_STATES:
+        # A start from the cache imports no frontend.
+        return Net(*opened)
+    return Net(*opened, states_of(path, signature))
 
 
 def input(name: str, type: str | TensorType) -> Value:

@@ -25,6 +25,7 @@ from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
 from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, nearest
+from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
 from weft.ir.graph import Graph
@@ -38,6 +39,7 @@ from weft.options import (
     Options,
     PlanKeywords,
     PlanSource,
+    SingleKeywords,
     SourceKeywords,
     ToolkitKeywords,
     chosen,
@@ -48,14 +50,16 @@ from weft.plan.given import GivenDecisions, fits
 from weft.plan.make import make, planned
 from weft.plan.plan import Plan
 from weft.plan.program import Program
-from weft.plan.report import report, spans
+from weft.plan.report import Report, report, spans
+from weft.plan.straight import inlined, unrolled
 from weft.plan.to_program import identifier, lower
 from weft.reporting import announce
 from weft.rewrite.recipes import tidy
 from weft.runtime.choices import Choices, context_of
-from weft.runtime.compiler import find_compiler, machine_flags
+from weft.runtime.compiler import Compiler, find_compiler, machine_flags
 from weft.targets.find import runs_here
 from weft.targets.find import target as find_target
+from weft.targets.system import architecture
 from weft.targets.target import Target
 
 RUNS = 4
@@ -85,6 +89,10 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     """The plan that the options give, or a new one."""
     if options.plan is not None:
         text = text_of(options.plan)
+        if options.simd:
+            raise UserError(
+                "simd is fixed by the given plan", got=options.simd, fix="Leave it out."
+            )
         machine = options.target if isinstance(options.target, Target) else None
         options.of_plan(text)
         agree_with_plan(net.graph, options.parameters, text.constraints.parameters)
@@ -282,6 +290,56 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
     return toolkits.built(made, options.compiler)
 
 
+def single_file(
+    net: Network,
+    path: str | Path = "",
+    target: str | Target = "",
+    *,
+    header: bool = False,
+    options: Options | None = None,
+    **keywords: Unpack[SingleKeywords],
+) -> toolkits.SingleFile:
+    """The net as one C file: weights, code, and, with ``-DWEFT_TEST``, a program to try it.
+
+    Args:
+        path: where to write it, ending with ``.c``; nothing is written if not given.
+        target: the machine; portable C (``generic``) if not given.
+        header: whether to write a header beside it.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+
+    Raises:
+        UserError: an option needs other files, or it does not fit into ``ram`` or ``flash``.
+    """
+    asked = chosen(SingleKeywords, options, keywords, target=target)
+    if path:
+        toolkits.check_single(Path(path))  # before anything takes time
+    if asked.weights == "blob":
+        raise UserError("a single file has its weights in it", got="weights blob")
+    net = bound(net)
+    plan = made_plan(net, asked, "generic")
+    machine = cast(Target, plan.target)
+    files = _source(plan, lowered(plan, asked.name or net.graph.name), asked)
+    model, nothing = asked.model or net.graph.name, Golden((), ())
+    made = toolkits.Toolkit(files, report(plan), (), nothing, model, machine.name, machine.flags)
+    made = toolkits.built(made, asked.compiler or _own_compiler(machine, made.report))
+    toolkits.check_room(made, asked.ram, asked.flash, lambda _: "")
+    found = toolkits.single_file(made)
+    if path:
+        found.write(Path(path), header)
+    return found
+
+
+def _own_compiler(machine: Target, figures: Report) -> Compiler | None:
+    """A compiler here that can say what code for a machine takes."""
+    if machine.architecture not in ("", architecture()) or figures.weight_bytes > MOST_MEASURED:
+        return None
+    try:
+        return find_compiler()
+    except UserError:
+        return None
+
+
 def golden(net: Network, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
     """What a self-test compares with: one run, or several where runs hand on state.
 
@@ -376,5 +434,8 @@ def _source(plan: Plan, program: Program, options: Options) -> Files:
     own = cast(Target, plan.target).flavour
     # Plain loops need no extensions of compilers.
     own = "c99" if plan.constraints.plain and own == "gnu" else own
-    dialect = options.flavour or plan.constraints.flavour or own
+    dialect = flavour_named(options.flavour or plan.constraints.flavour or own)
+    program = unrolled(program, options.unroll)
+    if options.weights == "inline":
+        return emit(inlined(program, dialect.vectors), dialect, "arrays", options.parts)
     return emit(program, dialect, options.weights, options.parts)

@@ -50,6 +50,10 @@ class _File:
     path: Path
     inputs: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, np.ndarray]
+    signature: str = ""
+
+    def read(self) -> Graph:
+        return read(self.path, self.inputs, self.constants, self.signature)
 
     def identity(self) -> str:
         parts: list[str | bytes] = [self.path.stem, self.path.suffix, digest_file(self.path)]
@@ -57,10 +61,10 @@ class _File:
         for name in sorted(self.constants):
             array = np.asarray(self.constants[name])
             parts += f"{name} {array.dtype} {array.shape}", array.tobytes()
-        return digest([*parts, digest_self()])
+        return digest([*parts, self.signature, digest_self()])
 
     def read_again(self, identity: str) -> Graph:
-        graph = read(self.path, self.inputs, self.constants)
+        graph = self.read()
         if self.identity() != identity:
             raise self.changed()
         return graph
@@ -77,6 +81,7 @@ def open_file(
     path: Path,
     inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    signature: str = "",
 ) -> tuple[Source | Graph, Graph | None]:
     """Where the graph of a file comes from, and that graph, if it was read already.
 
@@ -86,21 +91,22 @@ def open_file(
         path: an ONNX file, or one that ``weft.ir.native.save`` wrote.
         inputs: shapes of graph inputs.
         constants: values of graph inputs.
+        signature: the function to read, if the file has several.
 
     Raises:
         UserError: there is no graph in the file.
     """
     shapes = {name: _shape(shape) for name, shape in (inputs or {}).items()}
-    file = _File(path, shapes, dict(constants or {}))
+    file = _File(path, shapes, dict(constants or {}), signature)
     try:
         stamp = _stamp(path)
         identity = file.identity()
     except OSError:
-        return read(path, file.inputs, file.constants), None  # which says what is wrong
+        return file.read(), None  # which says what is wrong
     source = Source(identity, partial(file.read_again, identity), str(path.absolute()))
     if read_record(Cache(), f"{identity}{KNOWN}") is not None:
         return source, None
-    graph = read(path, file.inputs, file.constants)
+    graph = file.read()
     if _stamp(path) != stamp:
         raise file.changed()
     if not alone(path):

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from weft.api.net import Net
 from weft.cli.files import gather_inputs
 from weft.cli.model import Model, model_options, state_option, with_states
 from weft.cli.options import data_argument, json_option, options, output_option
 from weft.cli.output import CommandState, working, write_json
+from weft.errors import UserError
 from weft.export import Toolkit
 from weft.options import Options
 from weft.plan.report import size
@@ -18,13 +20,23 @@ from weft.plan.report import size
 
 @click.command(short_help="Write C with Makefile, self-test, memory map and report.")
 @model_options
+@click.option(
+    "--style",
+    type=click.Choice(["toolkit", "single"]),
+    default="toolkit",
+    show_default=True,
+    help="A folder with C, Makefile, self-test and report, or one C file that is all of it.",
+)
+@click.option("--header", is_flag=True, help="With --style single: write a header, too.")
 @options(
     "target",
+    "simd",
     "compiler",
     "plan",
     "name",
     "flavour",
     "weights",
+    "unroll",
     "encoding",
     "parameters",
     "parts",
@@ -35,13 +47,16 @@ from weft.plan.report import size
     "also",
     "exact",
     "plain",
+    aliases=True,
     target="The machine (see `weft targets`) [default: generic, which is portable C99].",
+    simd="Vector instructions of any machine that has them, in place of --target.",
     threads="Threads that a run can use [default: 1]; a pool of them is written too.",
 )
 @data_argument
 @output_option(
-    "The folder: absent, empty, or an earlier toolkit, which is replaced.",
-    click.Path(file_okay=False, path_type=Path),
+    "The folder: absent, empty, or an earlier toolkit, which is replaced; with --style single "
+    "the C file.",
+    click.Path(path_type=Path),
     required=True,
 )
 @state_option
@@ -54,6 +69,8 @@ def export(
     data: tuple[str, ...],
     output: Path,
     states: tuple[str, ...],
+    style: str,
+    header: bool,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C with a Makefile, a self-test and a report.
 
@@ -61,6 +78,11 @@ def export(
     compares the outputs with the NumPy references.
     """
     net = with_states(model.net, states)
+    if style == "single":
+        _single(state, net, replace(options, model=model.path.name), output, data, header)
+        return
+    if header:
+        raise UserError("--header is for --style single", got="--style toolkit")
     free = {name: net.inputs[name] for name in net.free_inputs}
     inputs = list(gather_inputs(data, free).values()) if data else None
     with working("planning, generating and making golden data"):
@@ -96,6 +118,47 @@ def export(
     for line in room(made):
         click.echo(line)
     click.echo(f"check it with: make -C {output} test")
+
+
+def _single(
+    state: CommandState,
+    net: Net,
+    options: Options,
+    output: Path,
+    data: tuple[str, ...],
+    header: bool,
+) -> None:
+    """Writes one file."""
+    for name, given in (
+        ("data", data),
+        ("--also", options.also),
+        ("--split", options.parts != 1),
+    ):
+        if given:
+            rule = "a single file has no golden data and no files beside it"
+            raise UserError(rule, got=name, fix="Leave it out, or use --style toolkit.")
+    with working("planning and generating"):
+        made = net.single_file(output, header=header, options=options)
+    report, files = made.toolkit.report, made.toolkit.files
+    figures = {
+        "arena_bytes": report.arena_bytes,
+        "weight_bytes": report.weight_bytes,
+        "stack_bytes": files.stack_bytes,
+        "stack_measured": files.stack.compiler,
+        "flash_bytes": made.toolkit.flash_bytes,
+    }
+    if state.json:
+        write_json({"file": output, "target": made.toolkit.target, **figures})
+        return
+    flags = " ".join((f"-std={files.flavour.standard}", "-O3", *made.toolkit.flags))
+    click.echo(
+        f"{output}: {made.text.count(chr(10)):,} lines of {files.flavour.name.upper()} for "
+        f"{made.toolkit.target}, arena {size(report.arena_bytes)}, "
+        f"weights {size(report.weight_bytes)}"
+    )
+    for line in room(made.toolkit):
+        click.echo(line)
+    click.echo(f"try it with: cc {flags} -DWEFT_TEST {output} -o {files.name} -lm")
 
 
 def room(made: Toolkit) -> list[str]:

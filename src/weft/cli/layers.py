@@ -131,7 +131,7 @@ def runnable(options: Options) -> Options:
             got=machine.name,
             fix="Leave out --target.",
         )
-    return replace(options, target=machine)
+    return replace(options, target=machine, simd="")
 
 
 def built_as(plan: Plan, flavour: str = "") -> tuple[Dialect, list[str]]:

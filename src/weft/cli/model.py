@@ -16,6 +16,7 @@ from weft import api
 from weft.cli.options import Function, option, quiet_option
 from weft.cli.output import working
 from weft.errors import UserError
+from weft.frontends.source import frontend_of
 from weft.ir.npz import read_arrays
 
 Given = TypeVar("Given")
@@ -108,18 +109,23 @@ class Model:
         shapes: what was said about the shapes of inputs.
         constants: inputs whose values were given.
         batch: size of an open leading dimension.
+        signature: the function to read, if the file has several.
     """
 
     path: Path
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     batch: int = 1
+    signature: str = ""
 
     @functools.cached_property
     def source(self) -> api.Net:
         """The model as it was imported."""
         with working(f"reading {self.path.name}"):
-            return api.load(self.path, self.shapes, self.constants)
+            shapes, name = self.shapes, frontend_of(self.path).batch
+            if name and self.batch != 1:
+                shapes = {**shapes, name: (self.batch,)}
+            return api.load(self.path, shapes, self.constants, signature=self.signature)
 
     @functools.cached_property
     def net(self) -> api.Net:
@@ -139,6 +145,12 @@ def model_options(function: Function) -> Function:
         metavar="NAME=VALUE",
         help="Value of a constant input: JSON, or @FILE.npy.",
     )
+    @click.option(
+        "--signature",
+        default="",
+        metavar="NAME",
+        help="Function to read from a LiteRT file with several.",
+    )
     @option("batch")
     @quiet_option
     @functools.wraps(function)
@@ -147,6 +159,7 @@ def model_options(function: Function) -> Function:
         shapes: Sequence[str],
         constants: Sequence[str],
         batch: int | None,
+        signature: str,
         **rest: Any,
     ) -> Any:
         chosen = Model(
@@ -154,6 +167,7 @@ def model_options(function: Function) -> Function:
             parse_shapes(shapes),
             _each_once("--constant", [parse_constant(each) for each in constants]),
             batch or 1,
+            signature,
         )
         return function(model=chosen, **rest)
 

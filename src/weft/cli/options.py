@@ -151,6 +151,7 @@ class Flag:
         on: the value of a flag without one; others take one.
         multiple: whether it may be repeated.
         convert: makes the value of the option.
+        also: another spelling, of commands that write C.
     """
 
     help: str
@@ -160,6 +161,7 @@ class Flag:
     on: object = None
     multiple: bool = False
     convert: Callable[[Any], object] | None = None
+    also: str = ""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -210,7 +212,7 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             "Build this plan (`weft plan MODEL -o FILE`), which fixes target and threads.",
             type=FILE,
         ),
-        "flavour": Flag(f"Dialect of C: {_DIALECTS} [default: the target's]."),
+        "flavour": Flag(f"Dialect of C: {_DIALECTS} [default: the target's].", also="--std"),
         "regions": Flag(
             "A memory for intermediate values, such as dtcm=64K; the nearest first, and a pointer "
             "each in the C. May be repeated.",
@@ -232,9 +234,17 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
         ),
         "name": Flag("Prefix of all public names [default: the model's name]."),
         "weights": Flag(
-            "Store weights as constants in the source (arrays, the default) or in a binary "
-            "file passed by the caller (blob).",
-            type=click.Choice(["arrays", "blob"]),
+            "Store weights as constant arrays in the source (arrays, the default), in a binary "
+            "file passed by the caller (blob), or as numbers in the code where loops are written "
+            "out and no vectors are used (inline).",
+            type=click.Choice(["arrays", "array", "inline", "blob"]),
+            convert=lambda text: "arrays" if text == "array" else text,
+            also="--constants",
+        ),
+        "unroll": Flag(
+            "Loops to write out: those of register tiles (auto, the default), those of up to N "
+            "iterations, too, or all (full).",
+            metavar="auto|N|full",
         ),
         "parameters": Flag(
             "Weights given at run time, all (runtime) or by name; a function prepares them.",
@@ -255,16 +265,18 @@ ALL_CORES = "Threads to run on [default: WEFT_THREADS, else one for each core]."
 """Help of ``--threads`` of commands that run the network."""
 
 
-def option(name: str, help: str = "") -> Callable[[Function], Function]:
+def option(name: str, help: str = "", aliases: bool = False) -> Callable[[Function], Function]:
     """The option of a command for a field of ``weft.Options``; its value is ``None`` if not typed.
 
     Args:
         name: of the field.
         help: what it means to this command, if it is not as the table says.
+        aliases: whether it may be spelled otherwise, too.
     """
     flag = FLAGS[name]
     return click.option(
         flag.flag or f"--{name}",
+        *filter(None, [flag.also if aliases else ""]),
         name,
         type=flag.type,
         default=None,
@@ -277,11 +289,12 @@ def option(name: str, help: str = "") -> Callable[[Function], Function]:
     )
 
 
-def options(*names: str, **helps: str) -> Callable[[Function], Function]:
+def options(*names: str, aliases: bool = False, **helps: str) -> Callable[[Function], Function]:
     """Options of a command, which it gets as one record, ``options``.
 
     Args:
         names: fields of ``weft.Options``.
+        aliases: whether other spellings are taken, too.
         helps: what some of them mean to this command, by field.
     """
 
@@ -296,7 +309,7 @@ def options(*names: str, **helps: str) -> Callable[[Function], Function]:
             return function(*arguments, options=Options(**given), **rest)
 
         for name in reversed(names):
-            wrapped = option(name, helps.get(name, ""))(wrapped)
+            wrapped = option(name, helps.get(name, ""), aliases)(wrapped)
         return wrapped  # type: ignore[return-value]
 
     return decorate

@@ -12,6 +12,7 @@ from weft.cli.output import CommandState, table, write_json
 from weft.datasets import DATASETS
 from weft.errors import UserError
 from weft.export.exports import EXPORTS
+from weft.frontends.keras.custom import CUSTOM
 from weft.frontends.source import FRONTENDS
 from weft.kernels.generators import GENERATORS
 from weft.ops.table import KERNELS, OPS
@@ -29,6 +30,7 @@ TABLES: tuple[Table[Any], ...] = (
     KERNELS,
     GENERATORS,
     FRONTENDS,
+    CUSTOM,
     EXPORTS,
     DATASETS,
 )

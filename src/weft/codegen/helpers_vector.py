@@ -32,6 +32,7 @@ _KINDS: dict[str, tuple[str, dict[str, str]]] = {
         "${exp}",
         {
             "base": "e",
+            "units": "1.3",
             "least": "-104.0f",
             "most": "89.0f",
             "doublings": " * 1.44269504f",
@@ -42,6 +43,7 @@ _KINDS: dict[str, tuple[str, dict[str, str]]] = {
         "${exp}",
         {
             "base": "2",
+            "units": "1.5",
             "least": "-150.0f",
             "most": "128.0f",
             "doublings": "",

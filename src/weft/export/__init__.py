@@ -12,16 +12,20 @@ if TYPE_CHECKING:
     from weft.export.exports import export_named
     from weft.export.limits import check_room, ram_needed
     from weft.export.package import CLibrary, write_library
+    from weft.export.single import SingleFile, check_single, single_file
     from weft.export.toolkit import Toolkit, check_folder, write
 
 __all__ = [
     "CLibrary",
+    "SingleFile",
     "Toolkit",
     "built",
     "check_folder",
     "check_room",
+    "check_single",
     "export_named",
     "ram_needed",
+    "single_file",
     "write",
     "write_library",
 ]
@@ -30,12 +34,15 @@ __getattr__ = deferred(
     __name__,
     {
         "CLibrary": "weft.export.package",
+        "SingleFile": "weft.export.single",
         "Toolkit": "weft.export.toolkit",
         "built": "weft.export.build",
         "check_folder": "weft.export.toolkit",
         "check_room": "weft.export.limits",
+        "check_single": "weft.export.single",
         "export_named": "weft.export.exports",
         "ram_needed": "weft.export.limits",
+        "single_file": "weft.export.single",
         "write": "weft.export.toolkit",
         "write_library": "weft.export.package",
     },

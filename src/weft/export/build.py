@@ -13,7 +13,7 @@ from weft.export.toolkit import Toolkit, ToolkitBuild
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.runtime.measure import compiler_named, measure
 
-_MOST_WEIGHTS = 8 << 20
+MOST_WEIGHTS = 8 << 20
 """Bytes of weights up to which C is compiled only to know its figures: a second or two."""
 
 
@@ -33,7 +33,7 @@ def built(toolkit: Toolkit, compiler: Compiler | str | None = None) -> Toolkit:
         flags = (*flags, *(each for each in toolkit.flags if not _chosen(flags)))
         build = ToolkitBuild(shlex.join(found.command), _archiver(found), flags)
         return _measured(replace(toolkit, build=build), found, flags)
-    if toolkit.target != "host" or toolkit.report.weight_bytes > _MOST_WEIGHTS:
+    if toolkit.target != "host" or toolkit.report.weight_bytes > MOST_WEIGHTS:
         return toolkit
     try:
         found = find_compiler()

@@ -24,7 +24,7 @@ from weft.errors import UserError
 from weft.export.exports import TOOLKIT, written
 from weft.export.golden import Golden, TestVector
 from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
-from weft.ir.short_names import short_names
+from weft.ir.short_names import MOST, short_names
 from weft.pictures.memory import memory_map
 from weft.plan.plan import ALIGNMENT
 from weft.plan.report import LayerSpan, Report, Row, size, summary
@@ -235,6 +235,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "pool": files.threads > 1,
         "report": report,
         "rows": [_row(row, names) for row in report.rows],
+        "long_names": _long_names(report, names),
         "size": size,
         "arena_bytes": report.arena_bytes,
         "arenas": [
@@ -304,6 +305,18 @@ def _names(report: Report) -> dict[str, str]:
     """Short names of nodes and values."""
     places = (place.value for row in report.rows for place in (*row.reads, *row.writes))
     return short_names([*(node for row in report.rows for node in row.nodes), *places])
+
+
+def _long_names(report: Report, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Nodes under short names, and the long ones that they have in the source model."""
+    nodes = [pair for row in report.rows for pair in zip(row.nodes, row.sources, strict=False)]
+    found = dict.fromkeys(
+        (_cell(names[node]), _cell(source))
+        for node, sources in nodes
+        for source in sources or (node,)
+        if len(source) > MOST
+    )
+    return list(found)
 
 
 def _row(row: Row, names: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Files that Weft does not read: what they are, and what converts them to ONNX.
+"""Files that Weft does not read: what they are, and what converts them to what it reads.
 
 They are known by their content before their names.  Nothing in them is executed, unpickled or
 decompressed: only the first bytes and the names in an archive are looked at.
@@ -50,7 +50,7 @@ def _by_suffix(path: Path) -> str:
 
 
 def refused(path: Path, error: UserError) -> UserError:
-    """The error for a file or folder that is no ONNX model: what it is, or what went wrong."""
+    """The error for a file or folder without a readable model: what it is, or what went wrong."""
     found, formats = format_of(path), _formats()
     if found is None or (found in (formats["weft"], formats["zip"]) and path.suffix == ".weft"):
         return error
@@ -66,7 +66,7 @@ def refused(path: Path, error: UserError) -> UserError:
         py_onnx=_python(made),
     )
     return UserError(
-        "a network must be an ONNX file or a .weft file",
+        "a network must be in a format that Weft reads",
         got=f"{path}, which is {found.name}",
         fix=fix,
     )

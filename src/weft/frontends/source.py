@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from weft.errors import UserError
-from weft.frontends import onnx
+from weft.frontends import keras, litert, onnx, saved_model
 from weft.frontends.foreign import refused
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
@@ -20,7 +21,32 @@ from weft.ops.table import OPS
 from weft.plugins import Kind, Table, Unusable, called
 
 NATIVE = ".weft"
-_OWN = frozenset({".onnx", NATIVE})
+_OWN = frozenset({".onnx", ".keras", ".h5", ".hdf5", ".tflite", NATIVE})
+
+
+Values: TypeAlias = Mapping[str, np.ndarray]
+"""Arrays by the names of values."""
+
+
+@dataclass(frozen=True)
+class Framework:
+    """The framework that a format comes from, as an oracle for `weft verify`.
+
+    Attributes:
+        name: for users: ``onnxruntime``.
+        installed: whether it can be imported.
+        opened: makes a function that runs a file, from its path and the names of the values that
+            are wanted beside the outputs, and the name of a function, empty if none was chosen;
+            from inputs by name the function gives the outputs, and those of the values that the
+            framework has.
+        layers: whether everything that it has is compared as an output of the network, since
+            fused code keeps few of the values.
+    """
+
+    name: str
+    installed: Callable[[], bool]
+    opened: Callable[[Path, Collection[str], str], Callable[[Values], Values]]
+    layers: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +61,11 @@ class Frontend:
             that says so.  Then a network that was built from it before runs without reading it
             again.
         open: whether ``read`` also takes shapes of inputs and values of inputs, by name.
+        framework: what else runs such files.
+        signatures: whether files may offer several functions; ``read`` then takes the name of one.
+        batch: the name under which ``read`` takes the size of a batch that the file leaves open.
+        states: by input of the graph that is a state, the output that is its next value; from the
+            path and the name of a function.
     """
 
     suffixes: tuple[str, ...]
@@ -42,6 +73,10 @@ class Frontend:
     doc: str
     alone: bool | Callable[[Path], bool] = False
     open: bool = False
+    framework: Framework | None = None
+    signatures: bool = False
+    batch: str = ""
+    states: Callable[[Path, str], Mapping[str, str]] | None = None
 
 
 def _read_onnx(
@@ -58,6 +93,27 @@ def _read_onnx(
             raise
         fix = f"{error.fix} {why}".strip()
         raise UserError(error.rule, got=error.got, fix=fix, where=error.where) from error
+
+
+def _read_keras(
+    path: Path, inputs: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
+) -> Graph:
+    try:
+        return keras.load(path, inputs, constants)
+    except keras.NoModelError as error:
+        raise refused(path, error) from error
+
+
+def _read_litert(
+    path: Path,
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, np.ndarray],
+    signature: str = "",
+) -> Graph:
+    try:
+        return litert.load(path, inputs, constants, signature)
+    except litert.NoModelError as error:
+        raise refused(path, error) from error
 
 
 def _read_native(path: Path) -> Graph:
@@ -83,9 +139,52 @@ _ONNX = Frontend(
     "ONNX models.",
     alone=lambda path: not onnx.has_external_data(path),
     open=True,
+    framework=Framework(
+        "onnxruntime",
+        lambda: onnx.has_onnxruntime(),
+        lambda path, values, _: onnx.Session(path, values),
+    ),
+)
+_KERAS = Frontend(
+    (".keras", ".h5", ".hdf5"),
+    _read_keras,
+    "Keras models: `.keras`, and `.h5` with the layers in it.",
+    alone=True,
+    open=True,
+    framework=Framework(
+        "Keras",
+        lambda: keras.has_keras(),
+        lambda path, values, _: keras.Session(path, values),
+        layers=True,
+    ),
+    batch="batch",
+    states=lambda path, _: keras.states(path),
+)
+_LITERT = Frontend(
+    (".tflite",),
+    _read_litert,
+    "LiteRT (TensorFlow Lite) models.",
+    alone=True,
+    open=True,
+    framework=Framework(
+        "LiteRT",
+        lambda: litert.has_interpreter(),
+        lambda path, values, signature: litert.Session(path, values, signature),
+    ),
+    signatures=True,
+    states=lambda path, signature: litert.states(path, signature),
+)
+_SAVED_MODEL = Frontend(
+    (),
+    saved_model.load,
+    "Folders of TensorFlow SavedModels, where TensorFlow is installed.",
+    open=True,
 )
 _BUILTIN = {
     "onnx": _ONNX,
+    "keras": _KERAS,
+    "litert": _LITERT,
+    "saved_model": _SAVED_MODEL,
     "weft": Frontend((NATIVE,), _read_native, "Graphs that `Net.save` wrote.", alone=True),
 }
 FRONTENDS: Table[Frontend] = Table(Kind.FRONTENDS, _BUILTIN, _accept)
@@ -94,6 +193,8 @@ FRONTENDS: Table[Frontend] = Table(Kind.FRONTENDS, _BUILTIN, _accept)
 
 def frontend_of(path: Path) -> Frontend:
     """What reads a file, by the suffix of its name; ONNX's if nothing else does."""
+    if saved_model.is_saved_model(path) and saved_model.has_tensorflow():
+        return _SAVED_MODEL
     suffix = path.suffix.lower()
     for each in _BUILTIN.values():
         if suffix in each.suffixes:
@@ -108,8 +209,17 @@ def frontend_of(path: Path) -> Frontend:
     return takers[0].part if takers else _ONNX
 
 
+def states_of(path: Path, signature: str = "") -> tuple[tuple[str, str], ...]:
+    """Inputs of a file's graph that are states, and the outputs that are their next values."""
+    found = frontend_of(path).states
+    return tuple(found(path, signature).items()) if found is not None else ()
+
+
 def read(
-    path: Path, inputs: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
+    path: Path,
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, np.ndarray],
+    signature: str = "",
 ) -> Graph:
     """The graph of a file.
 
@@ -117,17 +227,24 @@ def read(
         path: the file.
         inputs: shapes of graph inputs, for formats that leave some open.
         constants: values of graph inputs, for the same formats.
+        signature: the function to read, for formats that have several in a file.
 
     Raises:
         UserError: there is no graph in the file.
     """
-    if path.is_dir():
-        raise refused(path, UserError("expected the path of a network"))
     found = frontend_of(path)
+    if path.is_dir() and found is not _SAVED_MODEL:
+        raise refused(path, UserError("expected the path of a network"))
+    if found.signatures:
+        return resolved(found.read(path, inputs, constants, signature))
+    if signature:
+        raise UserError(f"{path.suffix} files have no signatures", got=signature)
     if found.open:
         return resolved(found.read(path, inputs, constants))
     if inputs or constants:
-        raise UserError("shapes and constants can be given for ONNX files", got=path.name)
+        raise UserError(
+            "shapes and constants can only be given for formats that leave them open", got=path.name
+        )
     if found in _BUILTIN.values():
         return resolved(found.read(path))
     return resolved(_foreign(found, path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace as changed
 from typing import cast
@@ -48,6 +49,12 @@ def numbered(wish: str, taken: Container[str], counts: dict[str, int]) -> str:
         counts[wish] = counts.get(wish, 0) + 1
         name = f"{wish}_{counts[wish]}"
     return name
+
+
+def identifier(name: str) -> str:
+    """A C identifier as near to a name as possible."""
+    found = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "net"
+    return f"net_{found}" if found[0].isdigit() else found
 
 
 def listed(names: Iterable[str]) -> str:

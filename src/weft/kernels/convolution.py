@@ -25,6 +25,7 @@ class Convolution:
         taps: the filter's dimensions for rows and columns of the window, and for channels.
         size: taps along each side of the window.
         stride: steps from one output to the next.
+        dilation: steps from one tap to the next.
     """
 
     parts: Contraction
@@ -37,6 +38,7 @@ class Convolution:
     taps: tuple[int, int, int]
     size: int
     stride: int
+    dilation: int
 
     @property
     def source(self) -> Buffer:
@@ -54,6 +56,11 @@ class Convolution:
         inside = (self.rows, self.columns)
         axes = (*self.parts.outer, *((self.parts.tile,) if self.parts.tile else ()))
         return tuple(axis for axis in axes if axis not in inside)
+
+    def tiles_along(self, axis: Axis, outputs: int) -> int:
+        """Tiles of so many outputs along a side; those of a tile are ``dilation`` apart."""
+        phases = min(self.dilation, axis.extent)
+        return phases * -(-axis.extent // (outputs * self.dilation))
 
 
 NOT_SQUARE = Refusal("it is no convolution of an image by a square window over all channels")
@@ -74,9 +81,7 @@ def _recognized(task: Task) -> Convolution | Refusal:
     if image is None or parts.reduce.op != "sum" or len(parts.reduce.axes) != 3:
         return NOT_SQUARE
     slides = [
-        (place, each, each.tap)
-        for place, each in enumerate(parts.windows)
-        if each and each.tap and each.dilation == 1
+        (place, each, each.tap) for place, each in enumerate(parts.windows) if each and each.tap
     ]
     if len(slides) != 2 or len(channels) != 1:
         return NOT_SQUARE
@@ -87,6 +92,10 @@ def _recognized(task: Task) -> Convolution | Refusal:
         return Refusal(
             f"its window is {size}x{across.taps} by strides {stride} and {across.stride}"
         )
+    dilation = down.dilation
+    if across.dilation != dilation or (dilation > 1 and stride > 1):
+        dilations = f"{dilation} and {across.dilation}"
+        return Refusal(f"its taps are {dilations} apart, and its strides {stride}")
     if stride >= min(size, 3) or most_outputs(size, stride) < 2:
         # Hardly an input that outputs share, or so many points that rounding is poor.
         return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
@@ -110,4 +119,5 @@ def _recognized(task: Task) -> Convolution | Refusal:
         (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2])),
         size,
         stride,
+        dilation,
     )

@@ -12,6 +12,8 @@ through three stages while it stays in cache::
         for tile:
           out = epilogue(A^T product A)
 
+Where the window is dilated, the outputs of a tile are as far apart as its taps.
+
 The filters are transformed when the code is generated.  The result is not the direct
 sum's to the last bit: the transforms round too (``weft.kernels.toom_cook``).
 """
@@ -83,8 +85,8 @@ class _Writer:
     def __post_init__(self) -> None:
         task = self.conv.parts.task
         self.lanes = task.target.lanes(_F32)
-        self.across = -(-self.conv.columns.extent // self.form.outputs)
-        self.down = -(-self.conv.rows.extent // self.form.outputs)
+        self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
+        self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
         self.operands = [Operand(task.value_of(buffer.name)) for buffer in self.params]
 
@@ -167,29 +169,40 @@ class _Writer:
         number = Binary("min", plus(first, Var("patch")), integer(self.down * self.across - 1))
         row = Binary("floordiv", number, integer(self.across))
         column = Binary("mod", number, integer(self.across))
-        outputs = self.form.outputs
-        inner = body(times(row, outputs), times(column, outputs))
+        inner = body(self.origin(row), self.origin(column))
         return For("patch", integer(0), tiles, inner, kind)
+
+    def origin(self, tile: Expr) -> Expr:
+        """The first output of a tile along a side."""
+        outputs, dilation = self.form.outputs, self.conv.dilation
+        if dilation == 1:
+            return times(tile, outputs)
+        whole = Binary("floordiv", tile, integer(dilation))
+        return plus(times(whole, outputs * dilation), Binary("mod", tile, integer(dilation)))
+
+    def last_origin(self, axis: Axis) -> int:
+        """The largest of them."""
+        span, phases = self.form.outputs * self.conv.dilation, self.conv.dilation
+        return (-(-axis.extent // span) - 1) * span + min(phases, axis.extent) - 1
 
     # --- input transform --------------------------------------------------------------
 
     def analysis(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
         """Transforms the patch of one tile, all channels."""
-        size = self.form.size
-        stride = self.form.stride
+        stride, reach = self.form.stride, (self.form.size - 1) * self.conv.dilation + 1
         tops = (
             plus(times(row, stride), -self.conv.before[0]),
             plus(times(column, stride), -self.conv.before[1]),
         )
         extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
         inside: list[Expr] = []
-        counts = (self.down, self.across)
-        for top, before, extent, tiles in zip(tops, self.conv.before, extents, counts, strict=True):
+        axes = (self.conv.rows, self.conv.columns)
+        for top, before, extent, axis in zip(tops, self.conv.before, extents, axes, strict=True):
             # What no tile can violate is not asked.
             if before > 0:
                 inside.append(Binary("ge", top, integer(0)))
-            if (tiles - 1) * self.form.outputs * stride - before + size > extent:
-                inside.append(Binary("le", plus(top, size), integer(extent)))
+            if self.last_origin(axis) * stride - before + reach > extent:
+                inside.append(Binary("le", plus(top, reach), integer(extent)))
         plain = self.slices(partial(self.patch, tops, False))
         if not inside:
             return plain
@@ -204,11 +217,12 @@ class _Writer:
         self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
     ) -> tuple[Stmt, ...]:
         """``data[.][patch][first ...] = B^T patch B``."""
-        size = self.form.size
+        size, dilation = self.form.size, self.conv.dilation
         channel = plus(first, Var(LANE))
 
         def read(row: int) -> tuple[Stmt, ...]:
-            at = (plus(tops[0], row), plus(tops[1], Var("column")))
+            across = times(Var("column"), dilation)
+            at = (plus(tops[0], row * dilation), plus(tops[1], across))
             pixel = self.pixel(at, channel)
             load = for_lanes(width, Store("line", (integer(row), Var(LANE)), pixel))
             if not checked:
@@ -251,12 +265,14 @@ class _Writer:
 
     def next_patch(self, tops: tuple[Expr, Expr], channel: Expr) -> Iterator[Stmt]:
         """Hints for a column of the tile to the right: processors follow no such short rows."""
-        step = self.form.outputs * self.form.stride
+        dilation = self.conv.dilation
+        step = 1 if dilation > 1 else self.form.outputs * self.form.stride
         last = integer(self.conv.source.shape[self.conv.places[1]] - 1)
-        column = Binary("min", plus(plus(tops[1], Var("column")), step), last)
+        across = plus(tops[1], times(Var("column"), dilation))
+        column = Binary("min", plus(across, step), last)
         at = substitute(channel, {LANE: integer(0)})
         for row in range(self.form.size):
-            pixel = self.pixel((plus(tops[0], row), column), at)
+            pixel = self.pixel((plus(tops[0], row * dilation), column), at)
             yield Prefetch(pixel.buffer, pixel.index)
 
     def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Load:
@@ -352,6 +368,7 @@ class _Writer:
     def piece(self, offset: int, width: int, channel: Expr, row: Expr, column: Expr) -> Stmt:
         size, outputs = self.form.size, self.form.outputs
         conv, compute = self.conv, self.conv.parts.task.compute
+        dilation = conv.dilation
         assert conv.parts.lanes is not None
         assert conv.parts.reduce is not None
         reduce, lanes = conv.parts.reduce, conv.parts.lanes
@@ -371,8 +388,8 @@ class _Writer:
 
         def put(place: int, value: Expr) -> Stmt:
             at = {
-                conv.rows.var: plus(row, Var("row")),
-                conv.columns.var: plus(column, place),
+                conv.rows.var: plus(row, times(Var("row"), dilation)),
+                conv.columns.var: plus(column, place * dilation),
                 lanes.var: plus(channel, Var(LANE)),
             }
             index = tuple(at.get(axis.var, Var(axis.var)) for axis in compute.axes)
@@ -382,11 +399,11 @@ class _Writer:
         matrix = self.form.inverse
         half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
         columns = for_range("column", size, apply(matrix, width, read, keep))
-        edge = conv.columns.extent % outputs
-        body = self.clipped(matrix, width, again, put, column, edge)
+        body = self.clipped(matrix, width, again, put, column)
         stop: Expr = integer(outputs)
-        if conv.rows.extent % outputs:
-            stop = Binary("min", stop, plus(integer(conv.rows.extent), times(row, -1)))
+        if conv.rows.extent % (outputs * dilation):
+            left = plus(integer(conv.rows.extent + dilation - 1), times(row, -1))
+            stop = Binary("min", stop, Binary("floordiv", left, integer(dilation)))
         rows = For("row", integer(0), stop, body)
         return Local(half, (columns, rows))
 
@@ -397,18 +414,27 @@ class _Writer:
         read: Callable[[int], tuple[Stmt, ...]],
         put: Callable[[int, Expr], Stmt],
         column: Expr,
-        edge: int,
     ) -> tuple[Stmt, ...]:
-        """The last transform; the tiles at the right edge store ``edge`` columns only."""
-        whole = apply(matrix, width, read, put)
-        if edge == 0:
-            return whole
-        part = apply(matrix[:edge], width, read, put)
-        if self.across == 1:
-            return part
-        extent = self.conv.columns.extent
-        inside = Binary("le", plus(column, self.form.outputs), integer(extent))
-        return (If(inside, whole, part),)
+        """The last transform; tiles at the right edge store fewer columns."""
+        extent, dilation = self.conv.columns.extent, self.conv.dilation
+        *more, fewest = self.stored(extent)
+        body = apply(matrix[:fewest], width, read, put) if fewest else ()
+        for count in reversed(more):
+            last = plus(column, (count - 1) * dilation + 1)
+            whole = apply(matrix[:count], width, read, put)
+            body = (If(Binary("le", last, integer(extent)), whole, body),)
+        return body
+
+    def stored(self, extent: int) -> list[int]:
+        """How many outputs of a tile may lie inside a side, most first."""
+        outputs, dilation = self.form.outputs, self.conv.dilation
+        whole, rest = divmod(extent, outputs * dilation)
+        found = {outputs} if whole else set[int]()
+        if rest:
+            found.add(-(-rest // dilation))
+        if rest % dilation and rest % dilation < min(dilation, extent):
+            found.add(rest // dilation)
+        return sorted(found, reverse=True)
 
 
 def apply(

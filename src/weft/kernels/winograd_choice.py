@@ -20,6 +20,8 @@ OUTPUTS = (4, 2)
 MANY_TILES = (14, 28, 56)
 """How many tiles at once are worth trying."""
 
+BETWEEN = 0.75
+"""Of a transform's cycles on Zen 5: Golden Cove takes little more than half of them."""
 MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
 
@@ -48,11 +50,13 @@ def _form(conv: Convolution, outputs: int) -> Filtering:
 def _transform_cycles(matrix: Matrix, target: Target) -> float:
     """About what a matrix costs on both sides of a tile of one vector of channels.
 
-    Measured on Zen 5 for F(4, 3): 330 in and 230 out, for F(2, 3): 120 and 90.
+    Measured for F(4, 3): on Zen 5 330 in and 230 out, on Golden Cove about 190 and 140; for
+    F(2, 3) on Zen 5 120 and 90.  Between the two a wrong choice costs either of them little.
     """
     rows, columns = len(matrix), len(matrix[0])
     operations = straight_line(matrix).operations + rows + columns
-    return ((rows + columns) * operations + target.costs.transform) / target.vectors.share
+    cycles = (rows + columns) * operations + target.costs.transform
+    return BETWEEN * cycles / target.vectors.share
 
 
 def _channels(conv: Convolution) -> int:
@@ -65,7 +69,7 @@ def _channels_in_vectors(conv: Convolution, lanes: int) -> tuple[int, int]:
 
 
 def _tiles(conv: Convolution, outputs: int) -> int:
-    return -(-conv.rows.extent // outputs) * -(-conv.columns.extent // outputs)
+    return conv.tiles_along(conv.rows, outputs) * conv.tiles_along(conv.columns, outputs)
 
 
 def tiles_at_once(conv: Convolution, outputs: int) -> int:
@@ -150,8 +154,8 @@ GENERATOR = Generator(
         "rounding more than the definition is allowed (not --exact)",
         "the target has caches",
         "f32 convolution by a square window of 3x3 or more with constant filters, its "
-        "channels fastest in the output; by strides of 1 or 2, and at least two outputs "
-        "for each transform",
+        "channels fastest in the output; by strides of 1 or 2, or dilated, and at least "
+        "two outputs for each transform",
         "borders only where the window leaves the image",
     ),
     propose,

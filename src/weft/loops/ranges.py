@@ -217,7 +217,21 @@ class Facts(Knowledge):
             self.impossible |= low > high
             self._forget()
             if low <= high:
+                self._multiplied(atom, low, high)
                 self._congruent(atom, low, high)
+
+    def _multiplied(self, atom: Expr, low: int, high: int) -> None:
+        """``low <= e // d <= high`` bounds ``e``."""
+        parts = self._by_constant(atom, "floordiv")
+        if parts is None:
+            return
+        dividend, divisor = parts
+        least, most = self.bounds(dividend)
+        first, last = low * divisor, high * divisor + divisor - 1
+        if first > least:
+            self._add(dividend.terms, first - dividend.const)
+        if last < most:
+            self._add(dividend.times(-1).terms, dividend.const - last)
 
     def _congruent(self, atom: Expr, low: int, high: int) -> None:
         """``low <= e % d <= high`` moves the ends of ``e`` to where that holds."""

@@ -71,7 +71,7 @@ def split(kernel: Kernel, var: str, factor: int) -> Kernel:
         rest: tuple[Stmt, ...] = ()
         if simplify(Binary("mod", extent, index(factor)), facts) != index(0):
             begin = simplify(_add(loop.start, Binary("mul", count, index(factor))), facts)
-            rest = _copy((replace(loop, start=begin),), names)
+            rest = copied((replace(loop, start=begin),), names)
         blocked = For(inner, index(0), index(factor), body)
         return (For(outer, index(0), simplify(count, facts), (blocked,), loop.kind), *rest)
 
@@ -229,7 +229,7 @@ def names_of(kernel: Kernel) -> FreshNames:
     return FreshNames({*names_in(kernel.body), *(param.name for param in kernel.params)})
 
 
-def _copy(stmts: Sequence[Stmt], names: FreshNames) -> tuple[Stmt, ...]:
+def copied(stmts: Sequence[Stmt], names: FreshNames) -> tuple[Stmt, ...]:
     """Statements with loop variables and locals of their own, where they stand again."""
     inside = [stmt.buffer.name for stmt in walk_stmts(stmts) if isinstance(stmt, Local)]
     renamed = rename_buffers(stmts, {name: names(name) for name in inside})

@@ -9,6 +9,8 @@ from weft.pictures.families import FILLS
 from weft.pictures.marks import Mark
 from weft.pictures.scene import Box, Scene, type_text
 
+_LEFT = "\\l"
+
 
 def _string(text: str) -> str:
     r"""Text in quotes: DOT's own escapes, such as ``\\N``, must not act."""
@@ -17,11 +19,15 @@ def _string(text: str) -> str:
 
 
 def _box(place: int, box: Box, colours: Sequence[str]) -> str:
-    label = "\n".join((box.heading, *box.lines))
-    style = "rounded,filled" if box.node else "rounded,filled,dashed"
+    label = _string("\n".join((box.heading, *box.lines)))
+    if box.rows:
+        # What ends in \l stands at the left.
+        rows = ("  " * row.depth + row.text for row in box.rows)
+        label = f'{label[:-1]}\\n{"".join(_string(row)[1:-1] + _LEFT for row in rows)}"'
+    style = "rounded,filled,dashed" if box.is_port else "rounded,filled"
     frame = f', color="{":".join(colours)}", penwidth=3' if colours else ""
     return (
-        f'b{place} [label={_string(label)}, style="{style}", fillcolor="{FILLS[box.kind]}", '
+        f'b{place} [label={label}, style="{style}", fillcolor="{FILLS[box.kind]}", '
         f"tooltip={_string(box.name)}{frame}]"
     )
 
@@ -38,7 +44,7 @@ def _lines(what: Scene, heading: str, marks: Sequence[Mark]) -> Iterator[str]:
         # A frame has one colour in Graphviz: the first mark's.
         yield f"  {_box(place, box, colours.get(place, [])[:1])}"
     for value, wire in zip(what.values, what.wires, strict=True):
-        label = _string(type_text(what.graph.types[value]))
+        label = _string(type_text(what.types[value]))
         for target in wire.targets:
             yield f"  b{wire.source} -> b{target} [label={label}, tooltip={_string(value)}]"
     if marks:

@@ -58,6 +58,20 @@ FILLS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Loops lie within one another, so these are light.
+ROLES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "chosen": ("chosen alternative", "#ffffff"),
+        "grid": ("grid loop", "#f6d5e5"),
+        "parallel": ("parallel loop", "#cfe8d5"),
+        "serial": ("serial loop", "#f4f4f4"),
+        "unroll": ("unrolled loop", "#fdebc8"),
+        "vector": ("vector loop", "#d3e5f7"),
+        "guard": ("condition", "#eadcf4"),
+    }
+)
+"""What rows below a box are, by role: for the legend, and their colours."""
+
 _KIND_OF: Mapping[str, str] = {
     op.name: kind
     for kind, families in KINDS.items()

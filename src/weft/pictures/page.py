@@ -23,7 +23,7 @@ from weft.ir.printer import show
 from weft.ops.table import OPS
 from weft.pictures.canvas import clean, cut
 from weft.pictures.constants import summaries
-from weft.pictures.families import FILLS
+from weft.pictures.families import FILLS, ROLES
 from weft.pictures.marks import Mark
 from weft.pictures.scene import Box, Placed, attribute_text, attributes_of, type_text
 from weft.pictures.scopes import scopes_of
@@ -47,27 +47,32 @@ def _attribute(value: Any) -> str:
 
 
 def _box(what: Placed, place: int, box: Box, scope: int, kinds: Sequence[str]) -> dict[str, Any]:
-    node = box.node
-    made = what.layers
+    node, facts, made = box.node, box.facts, what.layers
+    reads = node.inputs if node else facts.reads if facts else ()
+    writes = node.outputs if node else facts.writes if facts else ()
+    sources = node.origin.sources if node else facts.sources if facts else ()
+    record = [(name, _attribute(value)) for name, value, _ in attributes_of(node)] if node else []
     return {
         "name": _text(what.scene.names[box.name]),
         "full": "" if what.scene.names[box.name] == box.name else _text(box.name),
-        "op": _text(node.op if node else box.kind),
+        "op": _text(node.op if node else box.heading if facts else box.kind),
         "kind": kinds.index(box.kind),
         "heading": clean(box.heading),
         "lines": [clean(line) for line in box.lines],
-        "port": node is None,
+        "port": box.is_port,
         "scope": scope,
         "row": made.row[place],
         "x": round(what.x[place], 1),
         "width": box.width,
         "height": box.height,
-        "attributes": [[name, _attribute(value)] for name, value, _ in attributes_of(node)]
-        if node
-        else [],
-        "inputs": [_text(value) for value in node.inputs] if node else [],
-        "outputs": [_text(value) for value in node.outputs] if node else [],
-        "sources": [_text(name) for name in node.origin.sources[:50]] if node else [],
+        "rows": [[clean(row.text), row.depth, row.role, row.span] for row in box.rows],
+        "rowTop": box.row_top,
+        "attributes": [*record, *((_text(name), _text(told)) for name, told in facts.record)]
+        if facts
+        else record,
+        "inputs": [_text(value) for value in reads],
+        "outputs": [_text(value) for value in writes],
+        "sources": [_text(name) for name in sources[:50]],
         "rules": [_text(name) for name in node.origin.rules] if node else [],
     }
 
@@ -77,8 +82,8 @@ def _wires(what: Placed) -> list[dict[str, Any]]:
     return [
         {
             "value": _text(value),
-            "type": str(scene.graph.types[value]),
-            "short": type_text(scene.graph.types[value]),
+            "type": str(scene.types[value]),
+            "short": type_text(scene.types[value]),
             "source": wire.source,
             "targets": list(wire.targets),
             "bends": [[made.row[bend], round(what.x[bend], 1)] for bend in made.bends[place]],
@@ -111,12 +116,14 @@ def _counted(graph: Graph) -> dict[str, Mapping[str, float]]:
     return {"MACs": {each.name: each.macs for each in layers}, "bytes moved": moved}
 
 
-_UNITS = {"MACs": "MACs", "bytes moved": "bytes"}
+_UNITS = {"MACs": "MACs", "bytes moved": "bytes", "estimated cycles": "cycles"}
 
 
 def _heats(what: Placed, measured: Mapping[str, float]) -> list[dict[str, Any]]:
     """What boxes can be coloured by."""
-    heats = _counted(what.scene.graph)
+    scene = what.scene
+    # Of steps, more than what their nodes compute is known.
+    heats = dict(scene.figures) if any(box.facts for box in scene.boxes) else _counted(scene.graph)
     if measured:
         heats["measured time"] = measured
     return [
@@ -124,8 +131,7 @@ def _heats(what: Placed, measured: Mapping[str, float]) -> list[dict[str, Any]]:
             "name": name,
             "unit": _UNITS.get(name, "µs"),
             "values": [
-                round(values.get(box.node.name, 0.0), 4) if box.node else 0
-                for box in what.scene.boxes
+                0 if box.is_port else round(values.get(box.name, 0.0), 4) for box in scene.boxes
             ],
         }
         for name, values in heats.items()
@@ -143,6 +149,7 @@ def _data(
     return {
         "title": clean(heading),
         "kinds": [{"name": kind, "fill": FILLS[kind]} for kind in kinds],
+        "roles": {role: {"name": name, "fill": fill} for role, (name, fill) in ROLES.items()},
         "boxes": [
             _box(what, place, box, scopes.of_box[place], kinds) for place, box in enumerate(boxes)
         ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
@@ -23,22 +23,59 @@ from weft.screen import elided
 _LETTER = 6.1
 _PADDING = 18.0
 _NARROWEST, _WIDEST = 76.0, 236.0
-_MOST_LETTERS = int((_WIDEST - _PADDING) / _LETTER)
+MOST_LETTERS = int((_WIDEST - _PADDING) / _LETTER)
 LINE = 14.0
+ROW, STEP, ROW_LETTER = 12.0, 8.0, 5.0
+"""Of a row below a box's lines, in pixels: its height, how far it is set in, a letter."""
 _AROUND = 10.0
 _BETWEEN = 40.0
 
 
 @dataclass(frozen=True, slots=True)
+class BoxRow:
+    """A row of text below the lines of a box, set in from the left.
+
+    Attributes:
+        text: the text.
+        depth: how often it is set in.
+        role: what it is coloured by (``families.ROLES``); empty for none.
+        span: rows that its colour covers, itself and those that are within it.
+    """
+
+    text: str
+    depth: int
+    role: str = ""
+    span: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a page tells of a box that is no node.
+
+    Attributes:
+        record: by heading; reads, writes: values; sources: names of nodes that it stands for.
+        told: in a tooltip.
+    """
+
+    record: tuple[tuple[str, str], ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    sources: tuple[str, ...]
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class Box:
-    """A node, an input or an output of the graph.
+    """A node, a step of a plan, an input or an output of the graph.
 
     Attributes:
         name: of the node or of the value.
         kind: what it is coloured by.
         heading: in bold: the op.
         lines: smaller, below: the name, attributes, weights.
-        node: the node, unless it is an input or an output.
+        node: the node, if it is one.
+        rows: below the lines: alternatives and loops.
+        facts: of a step.
     """
 
     name: str
@@ -46,39 +83,54 @@ class Box:
     heading: str
     lines: tuple[str, ...]
     node: Node | None = None
+    rows: tuple[BoxRow, ...] = ()
+    facts: Facts | None = None
+
+    @property
+    def is_port(self) -> bool:
+        """Whether it is an input or an output of the graph."""
+        return self.node is None and self.facts is None
 
     @property
     def width(self) -> float:
         """In pixels, estimated: whoever shows it has fonts of their own."""
         letters = max(len(self.heading) * 1.1, *(len(line) for line in self.lines))
-        return min(_WIDEST, max(_NARROWEST, ceil(letters * _LETTER + _PADDING)))
+        width = min(_WIDEST, max(_NARROWEST, ceil(letters * _LETTER + _PADDING)))
+        rows = (STEP * row.depth + ROW_LETTER * len(row.text) + _PADDING for row in self.rows)
+        return max(width, ceil(max(rows, default=0.0)))
+
+    @property
+    def row_top(self) -> float:
+        """Where the rows begin, in pixels from the top."""
+        return LINE * (1 + len(self.lines)) + _AROUND
 
     @property
     def height(self) -> float:
         """In pixels."""
-        return LINE * (1 + len(self.lines)) + _AROUND
+        return self.row_top + (ROW * len(self.rows) + _AROUND / 2 if self.rows else 0.0)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A graph as boxes and wires.
+    """A graph, or the plan of one, as boxes and wires.
 
     Attributes:
         graph: the graph.
-        boxes: inputs, nodes in the graph's order, outputs.
+        boxes: inputs, nodes or steps in their order, outputs.
         values: the value of each wire.
         wires: between boxes.
+        types: of all values.
+        names: what nodes and values are called in front of people.
+        figures: what boxes can be coloured by on a page, by name: numbers by box.
     """
 
     graph: Graph
     boxes: tuple[Box, ...]
     values: tuple[str, ...]
     wires: tuple[Wire, ...]
-
-    @cached_property
-    def names(self) -> Mapping[str, str]:
-        """What nodes and values are called in front of people."""
-        return names_of(self.graph)
+    types: Mapping[str, TensorType]
+    names: Mapping[str, str]
+    figures: Mapping[str, Mapping[str, float]]
 
     @cached_property
     def place_of(self) -> Mapping[str, int]:
@@ -174,7 +226,7 @@ def _attributes_line(node: Node) -> str:
         for name, value, default in attributes_of(node)
         if not default and not (isinstance(value, tuple) and _short(value) in _UNSAID)
     ]
-    return cut(", ".join(shown), _MOST_LETTERS)
+    return cut(", ".join(shown), MOST_LETTERS)
 
 
 def _constants_line(node: Node, graph: Graph) -> str:
@@ -188,46 +240,68 @@ def _constants_line(node: Node, graph: Graph) -> str:
             found.append(f"{array.reshape(-1)[0]:.5g}")
         else:
             found.append(type_text(graph.types[value]))
-    return cut("  ".join(found), _MOST_LETTERS)
+    return cut("  ".join(found), MOST_LETTERS)
 
 
 def _node_box(node: Node, graph: Graph, names: Mapping[str, str]) -> Box:
     lines = (
-        elided(names[node.name], _MOST_LETTERS),
+        elided(names[node.name], MOST_LETTERS),
         _attributes_line(node),
         _constants_line(node, graph),
     )
-    heading = cut(node.op, _MOST_LETTERS)
+    heading = cut(node.op, MOST_LETTERS)
     return Box(
         node.name, kind_of(node, graph.types), heading, tuple(each for each in lines if each), node
     )
 
 
-def _port_box(value: str, kind: str, graph: Graph, names: Mapping[str, str]) -> Box:
-    text = type_text(graph.types[value])
-    return Box(value, kind, kind, (elided(names[value], _MOST_LETTERS), text))
+def port_box(
+    value: str, kind: str, types: Mapping[str, TensorType], names: Mapping[str, str]
+) -> Box:
+    """The box of an input or an output."""
+    text = type_text(types[value])
+    return Box(value, kind, kind, (elided(names[value], MOST_LETTERS), text))
 
 
 def scene(graph: Graph) -> Scene:
     """The boxes and wires of a graph; constants are lines in the boxes that read them."""
     names = names_of(graph)
     boxes = [
-        *(_port_box(value, INPUT, graph, names) for value in graph.inputs),
+        *(port_box(value, INPUT, graph.types, names) for value in graph.inputs),
         *(_node_box(node, graph, names) for node in graph.nodes),
-        *(_port_box(value, OUTPUT, graph, names) for value in graph.outputs),
+        *(port_box(value, OUTPUT, graph.types, names) for value in graph.outputs),
     ]
+    reads = [node.inputs for node in graph.nodes]
+    writes = [node.outputs for node in graph.nodes]
+    values, wires = joined(graph, reads, writes)
+    return Scene(graph, tuple(boxes), values, wires, graph.types, names, {})
+
+
+def joined(
+    graph: Graph,
+    reads: Sequence[Sequence[str]],
+    writes: Sequence[Sequence[str]],
+    ends: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[tuple[str, ...], tuple[Wire, ...]]:
+    """The values that have wires, and these.
+
+    Args:
+        graph: whose inputs are the first boxes, and whose outputs the last.
+        reads: values that the boxes between read.
+        writes: that they make.
+        ends: by output, what is made of it, where that is not itself.
+    """
     sources = {value: place for place, value in enumerate(graph.inputs)}
     targets: dict[str, dict[int, None]] = {}
     first = len(graph.inputs)
-    for place, node in enumerate(graph.nodes, first):
-        for value in node.inputs:
+    last = ((ends or {}).get(value, (value,)) for value in graph.outputs)
+    for place, values in enumerate([*reads, *last], first):
+        for value in values:
             targets.setdefault(value, {})[place] = None
-        sources.update({value: place for value in node.outputs if value})
-    for place, value in enumerate(graph.outputs, first + len(graph.nodes)):
-        targets.setdefault(value, {})[place] = None
-    values = tuple(value for value in sources if value in targets)
-    wires = tuple(Wire(sources[value], tuple(targets[value])) for value in values)
-    return Scene(graph, tuple(boxes), values, wires)
+    for place, values in enumerate(writes, first):
+        sources.update({value: place for value in values if value})
+    wired = tuple(value for value in sources if value in targets)
+    return wired, tuple(Wire(sources[value], tuple(targets[value])) for value in wired)
 
 
 def placed(what: Scene) -> Placed:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from weft.ir.printer import show_node
 from weft.pictures.canvas import cut, frame, page, path, rectangle, text, title
-from weft.pictures.families import FILLS
+from weft.pictures.families import FILLS, ROLES
 from weft.pictures.marks import Mark
-from weft.pictures.scene import LINE, Box, Placed, type_text
+from weft.pictures.scene import LINE, ROW, STEP, Box, Placed, type_text
 
 MARGIN = 24.0
 _TOP = 46.0
@@ -18,6 +18,7 @@ _KEY = 20.0
 _MOST_KEYS = 40
 _MOST_TOOLTIP = 600
 _HEAD = 5.0
+_INSET = 6.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,12 @@ class _Picture:
         """The kinds that are there, in the order of the table."""
         there = {box.kind for box in self.placed.scene.boxes}
         return [kind for kind in FILLS if kind in there]
+
+    @cached_property
+    def roles(self) -> list[tuple[str, str]]:
+        """What rows there are, and their colours, in the order of the table."""
+        there = {row.role for box in self.placed.scene.boxes for row in box.rows}
+        return [said for role, said in ROLES.items() if role in there]
 
     def x(self, vertex: int) -> float:
         return MARGIN + self.placed.x[vertex]
@@ -45,6 +52,7 @@ class _Picture:
         x, y = MARGIN, _TOP
         entries = [
             *((kind, {"fill": FILLS[kind], "stroke": "#777777"}) for kind in self.names),
+            *((words, {"fill": fill, "stroke": "#bbbbbb"}) for words, fill in self.roles),
             *((cut(mark.caption, 60), _frame(mark)) for mark in self.marks[:_MOST_KEYS]),
         ]
         if len(self.marks) > _MOST_KEYS:
@@ -69,14 +77,18 @@ class _Picture:
     def _box(self, place: int, box: Box) -> Iterator[str]:
         left, top = self.x(place) - box.width / 2, self.top(self.placed.layers.row[place])
         style = {"rx": 5, "fill": FILLS[box.kind], "stroke": "#777777"}
-        dashes = {} if box.node else {"stroke_dasharray": "4 3"}
+        dashes = {"stroke_dasharray": "4 3"} if box.is_port else {}
         yield "<g>" + rectangle(left, top, box.width, box.height, **style, **dashes)
         x, centred = self.x(place), {"text_anchor": "middle"}
         yield text(x, top + LINE + 2, box.heading, font_weight="bold", **centred)
         for line, words in enumerate(box.lines, 2):
             yield text(x, top + LINE * line + 1, words, font_size=10, **centred)
-        graph = self.placed.scene.graph
-        told = show_node(box.node, graph) if box.node else f"{box.name}: {graph.types[box.name]}"
+        yield from _rows(box, left, top)
+        scene = self.placed.scene
+        if box.node:
+            told = show_node(box.node, scene.graph)
+        else:
+            told = box.facts.told if box.facts else f"{box.name}: {scene.types[box.name]}"
         yield title(cut(told, _MOST_TOOLTIP)) + "</g>"
 
     def frames(self) -> Iterator[str]:
@@ -134,7 +146,7 @@ class _Picture:
         scene = self.placed.scene
         for place, value in enumerate(scene.values):
             shown = self._named(place) if self.placed.layers.cut[place] else self._drawn(place)
-            told = title(cut(f"{value}: {scene.graph.types[value]}", _MOST_TOOLTIP))
+            told = title(cut(f"{value}: {scene.types[value]}", _MOST_TOOLTIP))
             yield f"<g>{path(''.join(shown), fill='none', stroke='#888888')}{told}</g>"
 
     def _bottom(self, place: int) -> float:
@@ -176,7 +188,7 @@ class _Picture:
             wire = scene.wires[place]
             x, y = self.departures[place], self._bottom(wire.source)
             halo = {"stroke": "#ffffff", "stroke_width": 2, "paint_order": "stroke"}
-            kind = type_text(scene.graph.types[value])
+            kind = type_text(scene.types[value])
             yield text(x + 4, y + 15, kind, font_size=9, fill="#555555", **halo)
             if self.placed.layers.cut[place]:
                 yield from self._names_at_ends(place, value)
@@ -186,6 +198,19 @@ class _Picture:
         for target in wire.targets:
             x, y = self.arrivals[target, place], self.top(self.placed.layers.row[target])
             yield text(x + 4, y - 11, cut(value, 40), font_size=9, fill="#555555")
+
+
+def _rows(box: Box, left: float, top: float) -> Iterator[str]:
+    """Rows below the lines of a box; coloured ones lie within one another."""
+    top += box.row_top
+    for place, row in enumerate(box.rows):
+        x, y = left + _INSET + STEP * row.depth, top + ROW * place
+        if row.role:
+            width, height = box.width - _INSET - (x - left), ROW * row.span - 1
+            yield rectangle(x, y, width, height, rx=2, fill=ROLES[row.role][1], stroke="#cccccc")
+        weight = "bold" if row.role == "chosen" else "normal"
+        words = {"font_size": 9, "font_weight": weight, "xml:space": "preserve"}
+        yield text(x + 3, y + ROW - 3, row.text, **words)
 
 
 def _curve(x: float, y: float, end_x: float, end_y: float) -> str:

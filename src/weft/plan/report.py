@@ -84,6 +84,7 @@ class Row:
         scratch: bytes that it needs while it runs.
         live: bytes of the arena in use while it runs.
         encodings: of weights that are not stored as they are.
+        sources: for each node, the names in the source model of what it stands for.
     """
 
     step: int
@@ -98,6 +99,7 @@ class Row:
     scratch: int
     live: int
     encodings: tuple[EncodingText, ...] = ()
+    sources: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -166,6 +168,7 @@ def _row(plan: Plan, number: int, step: PlannedStep, live: int) -> Row:
         scratch=step.scratch,
         live=live,
         encodings=encodings_of(made, plan.graph.constants),
+        sources=tuple(node.origin.sources for node in nodes),
     )
 
 

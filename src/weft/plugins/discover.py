@@ -16,6 +16,7 @@ SWITCH = "WEFT_PLUGINS"
 """The environment variable that turns plugins ``off``."""
 _OFF = frozenset({"off", "0", "no", "false", "none"})
 _PREFIX = "weft."
+_WORDS = {"datasets": "data set", "keras_layers": "Keras layer"}
 
 
 class Kind(Enum):
@@ -30,6 +31,7 @@ class Kind(Enum):
     FRONTENDS = "frontends"
     EXPORTS = "exports"
     DATASETS = "datasets"
+    KERAS_LAYERS = "keras_layers"
 
     @property
     def group(self) -> str:
@@ -39,7 +41,7 @@ class Kind(Enum):
     @property
     def word(self) -> str:
         """What one of the kind is called in messages."""
-        return "data set" if self is Kind.DATASETS else self.value.removesuffix("s")
+        return _WORDS.get(self.value) or self.value.removesuffix("s")
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ SKELETONS: Mapping[str, Skeleton] = MappingProxyType(
             Kind.GENERATORS, "GENERATOR", "A generator of kernels", "weft/kernels/generators.py"
         ),
         "frontend": Skeleton(Kind.FRONTENDS, "FRONTEND", "A file format", "weft/frontends/"),
+        "layer": Skeleton(
+            Kind.KERAS_LAYERS, "import_layer", "A Keras layer", "weft/frontends/keras/", titled=True
+        ),
         "export": Skeleton(Kind.EXPORTS, "EXPORT", "An export", "weft/export/exports.py"),
         "dataset": Skeleton(Kind.DATASETS, "DATA_SET", "A data set", "weft/datasets.py"),
     }

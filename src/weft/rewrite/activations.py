@@ -10,7 +10,7 @@ from weft.rewrite.rule import Exactness, Rule
 
 def _no_gain(match: Match) -> str | None:
     pool = match.root
-    if pool.op == "GlobalMaxPool":
+    if pool.op.startswith("GlobalMaxPool"):
         return None
     attributes = pool.attributes
     kernel = attributes.kernel
@@ -64,7 +64,8 @@ RULES: tuple[Rule, ...] = (
         name="relu-past-max-pool",
         before="""
             r = Relu(x) [users=1] | Clip(x) [users=1]
-            y = MaxPool(r) | GlobalMaxPool(r)
+            y = MaxPool(r) | GlobalMaxPool(r) | MaxPoolChannelsLast(r)
+              | GlobalMaxPoolChannelsLast(r)
         """,
         where=_no_gain,
         after=_past,

@@ -16,8 +16,11 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes
 
+LAST = "ChannelsLast"
+"""How the names of ops end whose channels are the last axis."""
 LAYERS = (
     "Conv(x, const w, b?) {c} | ConvTranspose(x, const w, b?) {c}"
+    " | ConvChannelsLast(x, const w, b?) {c} | ConvTransposeChannelsLast(x, const w, b?) {c}"
     " | Gemm(x, const w, b?) {c} | MatMul(x, const w) {c}"
 )
 
@@ -73,7 +76,7 @@ def batch_norm(match: Match, node: str, *names: str) -> ChannelAffine:
 
 def channel_axis(op: str, rank: int) -> int:
     """The axis of a layer's input and output that its weights give and take."""
-    return 1 if op.startswith("Conv") else rank - 1
+    return 1 if op in ("Conv", "ConvTranspose") else rank - 1
 
 
 # --- weights --------------------------------------------------------------------------------
@@ -112,6 +115,7 @@ class Weights:
 
 def weights_of(op: str, attributes: Any, w: np.ndarray) -> Weights:
     """The weights of a layer."""
+    op = op.removesuffix(LAST)
     wide = w.astype(np.float64)
     if op == "Conv":
         grouped = wide.reshape(attributes.groups, -1, *w.shape[1:])
@@ -151,9 +155,10 @@ def _input_problem(match: Match, affine: ChannelAffine) -> str | None:
         return "the product transposes its input"
     if affine.shift is None:
         return None
-    if node.op == "ConvTranspose":
+    op = node.op.removesuffix(LAST)
+    if op == "ConvTranspose":
         return "a transposed convolution sums fewer taps at the border"
-    if node.op == "Conv" and any(node.attributes.pads):
+    if op == "Conv" and any(node.attributes.pads):
         return "the convolution pads with zeros, which must not be shifted"
     return _bias_problem(match, True)
 

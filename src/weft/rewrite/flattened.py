@@ -8,6 +8,7 @@ from weft.ir.unknown import contiguous
 from weft.match.view import Match
 from weft.ops.axis_relations import is_elementwise
 from weft.ops.build import GraphBuilder
+from weft.ops.channels_last import DOMAIN as CHANNELS_LAST
 from weft.ops.evaluate import call_of
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.shape import ReshapeAttributes
@@ -36,7 +37,7 @@ def _problem(match: Match) -> str | None:
 
 
 def _is_image(match: Match) -> bool:
-    """Whether an op over images made the value, maybe with elementwise ops after it."""
+    """Whether an op over images, channels first, made the value, maybe elementwise ops after it."""
     value = match["x"]
     for _ in range(FARTHEST):
         node = match.view.producers.get(value)
@@ -44,7 +45,8 @@ def _is_image(match: Match) -> bool:
             return False
         op = OPS.plain(node.op)
         if op is not None and op.inputs and op.inputs[0].role == "image":
-            return True
+            # Those whose channels are the last axis lie in memory in this order already.
+            return op.domain != CHANNELS_LAST
         if not is_elementwise(call_of(node, match.view.types)):
             return False
         value = node.inputs[0]

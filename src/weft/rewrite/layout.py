@@ -7,7 +7,7 @@ transposed where something needs it in the layout that it is not in: at the bord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from typing import Any
@@ -259,6 +259,18 @@ TO_LAST = Direction("channels-last", to_last, to_first, LAST, "last")
 TO_FIRST = Direction(
     "channels-first", to_first, to_last, {new: old for old, new in LAST.items()}, "first"
 )
+
+
+def first_of(graph: Graph, values: Iterable[str]) -> dict[str, str]:
+    """The values of a graph that values of its ``relaid`` form are with the channels first."""
+    ending = f"_{TO_FIRST.suffix}"
+    pairs = {value: value.removesuffix(ending) for value in values if value.endswith(ending)}
+    return {
+        value: last
+        for value, last in pairs.items()
+        if value not in graph.types and last in graph.types and len(graph.types[last].shape) > 2
+    }
+
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(

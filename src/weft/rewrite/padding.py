@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
+from weft.ops.channels_last import LAST, to_first
 from weft.ops.padding import PadAttributes
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.transposes import permutation
@@ -29,6 +30,10 @@ def _spatial_pads(match: Match) -> tuple[int, ...] | None:
     before, after = pads[:rank], pads[rank:]
     if "t" in match.values:
         order = permutation(match, "t")
+        before = tuple(before[axis] for axis in order)
+        after = tuple(after[axis] for axis in order)
+    elif match.root.op in LAST.values():
+        order = to_first(rank)
         before = tuple(before[axis] for axis in order)
         after = tuple(after[axis] for axis in order)
     if any(before[:2]) or any(after[:2]) or min(pads, default=0) < 0:
@@ -97,7 +102,7 @@ def _not_negative(match: Match) -> bool:
 def _into_window(match: Match, builder: GraphBuilder) -> str:
     node, x = match.root, match["x"]
     attributes = changed(node.attributes, pads=_sum(match))
-    if node.op == "AveragePool":
+    if node.op.startswith("AveragePool"):
         attributes = changed(attributes, count_include_pad=1)
     for name in ("s", "t"):
         if name in match.values:
@@ -107,9 +112,12 @@ def _into_window(match: Match, builder: GraphBuilder) -> str:
 
 def _into_conv(name: str, between: str, last: str, doc: str) -> Rule:
     """A Pad with ops ``between`` that keep zeros, the ``last`` of which the convolution reads."""
+    conv = f"Conv({last}, w, b?)"
+    if "Transpose" not in between:
+        conv += f" | ConvChannelsLast({last}, w, b?)"
     return Rule(
         name=name,
-        before=f"p = Pad(x, p_value?)\n{between}y = Conv({last}, w, b?)",
+        before=f"p = Pad(x, p_value?)\n{between}y = {conv}",
         where=_conv_problem,
         after=_into_window,
         exactness=Exactness.BIT_EXACT,
@@ -169,7 +177,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="pad-into-average-pool",
-        before="p = Pad(x, p_value?)\ny = AveragePool(p)",
+        before="p = Pad(x, p_value?)\ny = AveragePool(p) | AveragePoolChannelsLast(p)",
         where=_average_problem,
         after=_into_window,
         exactness=Exactness.BIT_EXACT,
@@ -177,7 +185,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="pad-into-max-pool",
-        before="p = Pad(x, p_value?)\ny = MaxPool(p)",
+        before="p = Pad(x, p_value?)\ny = MaxPool(p) | MaxPoolChannelsLast(p)",
         where=_max_problem,
         after=_into_window,
         exactness=Exactness.BIT_EXACT,

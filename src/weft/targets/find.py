@@ -79,13 +79,14 @@ def target(name: str) -> Target:
 
 SIMD: MappingProxyType[str, str] = MappingProxyType(
     {
+        "none": "generic",
         "sse2": "x86-sse2",
         "avx2": "x86-avx2",
         "avx512": "x86-avx512",
         "neon": "aarch64-neon",
     }
 )
-"""Targets by the names of their vector instructions."""
+"""Targets by the names of their vector instructions; ``none`` is plain C."""
 
 
 def _levels() -> tuple[str, ...]:
@@ -114,17 +115,17 @@ def host(simd: str = "") -> Target:
     Raises:
         UserError: the machine has not got them.
     """
-    levels = _levels()
+    levels = (*_levels(), "generic")
     if simd:
         names = [name for name, level in SIMD.items() if level in levels]
         if SIMD.get(simd) not in levels:
             raise UserError(
                 "vector instructions must be of this machine",
                 got=simd,
-                fix=f"Use one of {', '.join(names)}." if names else "Leave them out.",
+                fix=f"Use one of {', '.join(names)}.",
             )
         return _read(SIMD[simd])
-    if not levels:
+    if levels[0] == "generic":
         return replace(_read("generic"), name="host", core=system.core())
     # On Arm the compiler knows the machine without flags.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags

@@ -4,7 +4,7 @@
 //@ ${exp}_$V
 // 2^n comes from the low bits of shifted, n + 254; half of the scaling at a time reaches
 // subnormals.  AVX-512 scales by a power in one instruction.
-/* $base to the power of each lane. */
+/* $base to the power of each lane, within $units units in the last place. */
 static __attribute__((always_inline)) $V weft_${op}_$V($V x)
 {
     const $V low = weft_max_$V(x, ($least - ($V){0}));
@@ -83,24 +83,32 @@ static __attribute__((always_inline)) $V weft_logistic_$V($V x)
 }
 
 //@ tanh_$V
-// By e^p - 1, p = -2x, which is small where the result is.
-/* The hyperbolic tangent of each lane. */
+// 1 - 2t / (1 + t) of t = e^-2x, and where that would cancel a polynomial (Cephes's).
+/* The hyperbolic tangent of each lane, within 1.5 units in the last place. */
 static __attribute__((always_inline)) $V weft_tanh_$V($V x)
 {
     const $M minus = ($M)(-($V){0});
-    const $V p = weft_min_$V(($V)(($M)x & ~minus), (9.1f - ($V){0})) * -2.0f;
+    const $V size = ($V)(($M)x & ~minus);
+    const $V p = weft_min_$V(size, (9.1f - ($V){0})) * -2.0f;
     const $V shifted = p * 1.44269504f + 12583039.0f;
     const $V power = shifted - 12583039.0f;
     const $V r = (p - power * 0.693359375f) + power * 2.12194440e-4f;
     const $V scale = ($V)(($U)shifted << 23);
-    $V y = r * 1.394644729e-3f + 8.366581984e-3f;
-    y = y * r + 4.166628048e-2f;
-    y = y * r + 1.666654348e-1f;
-    y = y * r + 0.5f;
-    y = y * (r * r) + r;
-    y = y * scale + (scale - 1.0f);
-    y = y / (y + 2.0f);
-    return ($V)((($M)y & ~minus) | (($M)x & minus));
+    const $V z = size * size;
+    const $M small = ($M)(size < 0.625f);
+    $V near = z * -5.70498872745e-3f + 2.06390887954e-2f;
+    $V t = r * 1.394644729e-3f + 8.366581984e-3f;
+    near = near * z + -5.37397155531e-2f;
+    t = t * r + 4.166628048e-2f;
+    near = near * z + 1.33314422036e-1f;
+    t = t * r + 1.666654348e-1f;
+    near = near * z + -3.33332819422e-1f;
+    t = t * r + 0.5f;
+    near = near * (z * size) + size;
+    t = t * (r * r) + r;
+    t = t * scale + scale;
+    t = 1.0f - (t + t) / (t + 1.0f);
+    return ($V)((($M)near & small) | (($M)t & ~small) | (($M)x & minus));
 }
 
 //@ erf_$V

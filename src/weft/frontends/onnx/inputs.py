@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import TypeAlias
@@ -22,6 +21,7 @@ from weft.frontends.onnx.values import (
     Value,
     known,
 )
+from weft.ir.naming import identifier
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.build import GraphBuilder
 
@@ -30,12 +30,6 @@ Given: TypeAlias = "np.ndarray | Sequence[Given] | None"
 Shape: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
 """The shape of an input, those of the items of a sequence, or a size by its symbol's name."""
 Plain: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
-
-
-def identifier(name: str) -> str:
-    """A C identifier as near to a name as possible."""
-    found = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "net"
-    return f"net_{found}" if found[0].isdigit() else found
 
 
 def plain_shape(shape: Shape) -> Plain:

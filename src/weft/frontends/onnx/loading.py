@@ -17,7 +17,6 @@ from weft.frontends.onnx.inputs import (
     check_names,
     declared_shapes,
     flat_names,
-    identifier,
     plain_shape,
 )
 from weft.frontends.onnx.reading import read_model
@@ -27,6 +26,7 @@ from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, check_text
 from weft.frontends.onnx.values import KnownTensor, KnownValue, Symbols, UnknownValue
 from weft.ir.graph import Graph
+from weft.ir.naming import identifier
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
 from weft.ops.table import OPS

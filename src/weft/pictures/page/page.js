@@ -5,7 +5,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
-  const GAP = 26, BETWEEN = 40, LINE = 14, HEAD = 5, BEND = 10, MOST_RESULTS = 200, SWEEPS = 6;
+  const GAP = 26, BETWEEN = 40, LINE = 14, HEAD = 5, BEND = 10, ROW = 12, STEP = 8, INSET = 6, MOST_RESULTS = 200, SWEEPS = 6;
   const COMFORTABLE = 160; // so many boxes can be taken in at first sight
   const picture = document.getElementById("picture");
   const details = document.getElementById("details");
@@ -312,11 +312,25 @@
     lines.forEach((line, at) => {
       svg(group, "text", { x: unit.x, y: top + LINE * (at + 2) + 1, "text-anchor": "middle", "font-size": 10 }, line);
     });
+    if (box) drawRows(group, box, left, top + box.rowTop);
     if (isScope) drawShares(group, unit, left, top);
     drawMarks(group, unit, left, top);
     svg(group, "rect", { class: "halo", x: left - 3, y: top - 3, width: unit.width + 6, height: unit.height + 6, rx: 7 });
     const told = heat ? `\n${amount(heatOf(unit))} ${heat.unit}, ${share(heatOf(unit))} of all` : "";
     svg(group, "title", {}, (isScope ? data.scopes[unit.scope].path : box.full || box.name) + told);
+  }
+
+  // Alternatives and loops; coloured rows lie within one another.
+  function drawRows(group, box, left, top) {
+    box.rows.forEach(([words, depth, role, span], at) => {
+      const x = left + INSET + STEP * depth, y = top + ROW * at;
+      if (role) {
+        const frame = { x, y, width: box.width - INSET - (x - left), height: ROW * span - 1, rx: 2, stroke: "#cccccc" };
+        svg(group, "rect", { ...frame, fill: data.roles[role].fill });
+      }
+      const weight = role === "chosen" ? "bold" : "normal";
+      svg(group, "text", { x: x + 3, y: y + ROW - 3, "font-size": 9, "font-weight": weight }, words);
+    });
   }
 
   // --- heat ---------------------------------------------------------------------------------
@@ -759,6 +773,12 @@
       const entry = html(parent, "span");
       html(entry, "i").style.background = kind.fill;
       entry.append(kind.name);
+    });
+    const there = new Set(data.boxes.flatMap((box) => box.rows.map(([, , role]) => role)));
+    Object.entries(data.roles).filter(([role]) => there.has(role)).forEach(([, role]) => {
+      const entry = html(parent, "span");
+      html(entry, "i").style.background = role.fill;
+      entry.append(role.name);
     });
     data.marks.forEach((mark) => {
       let at = -1;

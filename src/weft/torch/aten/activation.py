@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.dtypes import DType
+from weft.frontends.emit import Number, Tensor
 from weft.torch.aten.arithmetic import scaled
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.torch.aten.record import Emit, Row, aten
 
 
 def _plain(op: str, **attributes: float) -> Row:

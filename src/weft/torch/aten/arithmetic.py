@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.frontends.emit import Number, Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 Operand: TypeAlias = "Tensor | Number"
 Pair: TypeAlias = Callable[[Emit, Tensor, Tensor], Tensor]

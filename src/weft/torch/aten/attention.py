@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
+from weft.frontends.emit import Tensor
 from weft.torch.aten.linear import linear
 from weft.torch.aten.normalization import layer_norm
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.torch.aten.record import Emit, aten
 
 
 def _four(g: Emit, x: Tensor, batch: tuple[int, ...]) -> Tensor:

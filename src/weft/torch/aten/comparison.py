@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.frontends.emit import Number, Tensor
+from weft.torch.aten.record import Emit, Row, aten
 from weft.torch.tensors import TORCH_DTYPES, dtype_of
 
 Operand = Tensor | Number

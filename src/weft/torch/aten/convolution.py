@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, aten
 
 
 def per_axis(value: Sequence[int] | int, rank: int) -> tuple[int, ...]:

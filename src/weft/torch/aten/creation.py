@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.frontends.emit import Number, Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 
 def filled(g: Emit, value: Tensor | Number) -> Tensor:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, aten
 
 
 @aten("embedding.default")

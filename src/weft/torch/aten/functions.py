@@ -7,7 +7,8 @@ import math
 
 import ml_dtypes
 
-from weft.torch.aten.record import Emit, Row, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 PLAIN = {
     "abs": "Abs",

@@ -23,12 +23,13 @@ import weft.torch.aten.rows  # noqa: F401
 from weft.codegen.naming import identifier
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.frontends.emit import RefusalError, Tensor
 from weft.ir.graph import Graph, Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 from weft.torch.aliases import identity, writes
-from weft.torch.aten.record import IGNORED, TABLE, Emit, RefusalError, Row, Tensor
+from weft.torch.aten.record import IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot
 from weft.torch.tensors import as_array, order_of, type_of
 

@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, aten
 
 
 @aten("index_select.default")

@@ -9,8 +9,9 @@ from string import ascii_lowercase
 
 import numpy as np
 
+from weft.frontends.emit import Number, Tensor
 from weft.torch.aten.arithmetic import scaled
-from weft.torch.aten.record import Emit, Number, Tensor, aten
+from weft.torch.aten.record import Emit, aten
 
 # --- products ---------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, aten
 
 
 def filled(g: Emit, value: float, like: Tensor, shape: Sequence[int]) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.frontends.emit import Number, Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

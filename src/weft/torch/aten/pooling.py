@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.dtypes import DType
+from weft.frontends.emit import Tensor
 from weft.torch.aten.convolution import batched, per_axis, unbatched
-from weft.torch.aten.record import Emit, Row, Tensor, aten
+from weft.torch.aten.record import Emit, Row, aten
 
 
 def _window(

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.torch.aten.record import Emit, Row, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 """The gates in the order of Weft, as numbered by PyTorch."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import prod as product
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.frontends.emit import Number, Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 Dims = Sequence[int] | int | None
 

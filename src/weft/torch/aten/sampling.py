@@ -15,7 +15,8 @@ from math import ceil
 import numpy as np
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Row, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, Row, aten
 
 _CUBIC, _CUBIC_ANTIALIASED = -0.75, -0.5
 

@@ -9,9 +9,10 @@ from math import prod
 import numpy as np
 
 from weft.dtypes import DType
+from weft.frontends.emit import Number, Tensor
 from weft.torch.aten.comparison import masked_fill
 from weft.torch.aten.indexing import indexed, stacked
-from weft.torch.aten.record import Emit, Number, Row, Tensor, aten
+from weft.torch.aten.record import Emit, Row, aten
 
 
 @aten("copy.default", "copy_.default")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import prod
 
 from weft.dtypes import DType
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.frontends.emit import Tensor
+from weft.torch.aten.record import Emit, aten
 
 
 @aten(

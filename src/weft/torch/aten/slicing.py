@@ -8,8 +8,9 @@ from math import prod
 
 import numpy as np
 
+from weft.frontends.emit import Tensor
 from weft.torch.aliases import views
-from weft.torch.aten.record import Emit, Tensor, aten
+from weft.torch.aten.record import Emit, aten
 
 
 @aten("slice.Tensor")

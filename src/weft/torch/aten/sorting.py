@@ -6,8 +6,9 @@ from __future__ import annotations
 from math import prod
 
 from weft.dtypes import DType
+from weft.frontends.emit import Number, Tensor
 from weft.torch.aten.comparison import promoted
-from weft.torch.aten.record import Emit, Number, Tensor, aten
+from weft.torch.aten.record import Emit, aten
 
 
 def _ordered(

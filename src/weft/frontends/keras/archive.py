@@ -1,0 +1,134 @@
+"""Keras models as they lie in files: what their layers are, and their weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from weft.errors import UserError
+from weft.frontends.keras.hdf5 import GROWTH, Hdf5, broken
+
+_CONFIG, _WEIGHTS, _METADATA = "config.json", "model.weights.h5", "metadata.json"
+_MOST_TEXT = 1 << 26
+_ZIP, _HDF5 = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"
+
+
+class NoModelError(UserError):
+    """A file that holds no Keras model."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A model's file.
+
+    Attributes:
+        config: the model, as Keras writes a layer: its class and its configuration.
+        version: of Keras that wrote it: ``3.15.1``.
+        weights: where its arrays lie.
+        legacy: whether arrays are found by their names, as in ``.h5`` files.
+    """
+
+    config: Mapping[str, Any]
+    version: str
+    weights: Hdf5
+    legacy: bool
+
+    @property
+    def major(self) -> int:
+        """The major version of Keras; what is not known counts as 2."""
+        found = re.match(r"\d{1,4}", self.version)
+        return int(found[0]) if found else 2
+
+
+def open_archive(path: Path) -> Archive:
+    """Opens a file, whatever its name ends in.
+
+    Raises:
+        NoModelError: it holds no model of Keras.
+        UserError: it is broken, or larger inside than out.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(8)
+    except OSError as error:
+        raise UserError("the file of a network must be readable", got=str(error)) from error
+    if head.startswith(_ZIP):
+        return _of_zip(path)
+    if head == _HDF5:
+        return _of_hdf5(path)
+    raise NoModelError("a Keras model must be a .keras or an .h5 file", got=path.name)
+
+
+def parsed(text: str | bytes, what: str) -> dict[str, Any]:
+    """An object in JSON."""
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise broken(f"{what}, which is not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise broken(f"{what}, which is no object")
+    return cast(dict[str, Any], found)
+
+
+# --- .h5 ------------------------------------------------------------------------------------
+
+
+def _of_hdf5(path: Path) -> Archive:
+    file = Hdf5.open(path)
+    text = file.text("", "model_config")
+    if not text:
+        file.close()
+        raise NoModelError("a Keras model must have its layers, not only weights", got=path.name)
+    return Archive(parsed(text, "model_config"), file.text("", "keras_version"), file, True)
+
+
+# --- .keras -----------------------------------------------------------------------------------
+
+
+def _of_zip(path: Path) -> Archive:
+    try:
+        with ZipFile(path) as archive:
+            infos = {each.filename: each for each in archive.infolist()}
+            _check_names(infos)
+            if _CONFIG not in infos:
+                raise NoModelError("a .keras file must contain config.json", got=path.name)
+            config = parsed(_read(archive, infos[_CONFIG], _MOST_TEXT), _CONFIG)
+            metadata = infos.get(_METADATA)
+            about = parsed(_read(archive, metadata, _MOST_TEXT), _METADATA) if metadata else {}
+            if _WEIGHTS not in infos:
+                raise UserError(
+                    "keras: the weights must be one array file, model.weights.h5",
+                    got=", ".join(sorted(infos)[:8]),
+                    fix="Save the model again with model.save(path), without max_shard_size.",
+                )
+            most = GROWTH * path.stat().st_size
+            weights = Hdf5.open(_read(archive, infos[_WEIGHTS], most))
+    except (BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise broken(error) from error
+    return Archive(config, str(about.get("keras_version", "")), weights, False)
+
+
+def _check_names(infos: Mapping[str, ZipInfo]) -> None:
+    outside = [each for each in infos if each.startswith("/") or ".." in re.split(r"[/\\]", each)]
+    if outside:
+        raise UserError("keras: names in the file must stay inside it", got=repr(outside[0])[:80])
+
+
+def _read(archive: ZipFile, info: ZipInfo, most: int) -> bytes:
+    """A file in the archive, which must not be larger than allowed, whatever it declares."""
+    if info.file_size > most or info.file_size > GROWTH * max(info.compress_size, 1024):
+        raise UserError(
+            "keras: a part of the file must not be larger than the file accounts for",
+            got=f"{info.filename}: {info.compress_size:,} bytes for {info.file_size:,}",
+        )
+    with archive.open(info) as stream:
+        # One byte more than declared would be noticed as a wrong checksum.
+        found = stream.read(info.file_size + 1)
+    if len(found) != info.file_size:
+        raise broken(f"{info.filename} of {len(found):,} instead of {info.file_size:,} bytes")
+    return found

@@ -1,0 +1,167 @@
+# pyright: basic
+"""HDF5 files that may come from anywhere: only hard links, and arrays in the file itself."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ml_dtypes
+import numpy as np
+
+from weft.deferred import installed
+from weft.errors import UserError, named
+
+T = TypeVar("T")
+
+GROWTH = 100
+"""How many times the size of its file what it holds may be."""
+_KINDS = "fiub"
+_MAX_RANK = 8
+
+
+def h5py() -> Any:
+    """The package; an error that names the extra where it is not installed."""
+    if not installed("h5py"):
+        raise UserError(
+            "h5py must be installed to read Keras models",
+            got="no such package",
+            fix="pip install weft[keras]",
+        )
+    return importlib.import_module("h5py")
+
+
+def broken(error: BaseException | str) -> UserError:
+    """The error of a file that is not what it says."""
+    got = error if isinstance(error, str) else named(error)
+    return UserError("keras: the file is broken", got=got[:200], fix="Save or download it again.")
+
+
+@dataclass
+class Hdf5:
+    """An open HDF5 file.
+
+    Attributes:
+        file: h5py's.
+        allowed: how many bytes of arrays may still be read.
+    """
+
+    file: Any
+    allowed: int
+    _known: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def open(cls, source: Path | bytes) -> Hdf5:
+        """Opens a file, or the bytes of one."""
+        package = h5py()
+        size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        given = BytesIO(source) if isinstance(source, bytes) else str(source)
+        file = _checked(lambda: package.File(given, "r"))
+        return cls(file, GROWTH * size + (1 << 20))
+
+    def close(self) -> None:
+        """Closes it."""
+        with suppress(Exception):  # of a broken file
+            self.file.close()
+
+    def _entry(self, parts: Sequence[str]) -> Any:
+        """A group or array by its path, by hard links only; nothing if there is none."""
+        package = h5py()
+        at: Any = self.file
+        for part in parts:
+            if not isinstance(at, package.Group) or part not in at:
+                return None
+            if not isinstance(at.get(part, getlink=True), package.HardLink):
+                raise broken(f"a link out of its place at {'/'.join(parts)}")
+            at = at[part]
+        return at
+
+    def names(self, path: str = "") -> tuple[str, ...]:
+        """The names in a group; none where there is none."""
+
+        def get() -> tuple[str, ...]:
+            found = self._entry(_split(path))
+            return tuple(found) if isinstance(found, h5py().Group) else ()
+
+        return _checked(get)
+
+    def text(self, path: str, attribute: str) -> str:
+        """An attribute that is text; empty if there is none."""
+
+        def get() -> str:
+            found = self._entry(_split(path))
+            value = None if found is None else found.attrs.get(attribute)
+            return value.decode("utf-8") if isinstance(value, bytes) else str(value or "")
+
+        return _checked(get)
+
+    def texts(self, path: str, attribute: str) -> tuple[str, ...]:
+        """An attribute that is a list of texts, which long lists are cut into parts for."""
+
+        def get() -> tuple[str, ...]:
+            found = self._entry(_split(path))
+            if found is None:
+                return ()
+            values = found.attrs.get(attribute)
+            parts = [values] if values is not None else []
+            while (
+                values is None and (part := found.attrs.get(f"{attribute}{len(parts)}")) is not None
+            ):
+                parts.append(part)
+            flat = [each for part in parts for each in np.asarray(part).reshape(-1).tolist()]
+            return tuple(
+                each.decode("utf-8") if isinstance(each, bytes) else str(each) for each in flat
+            )
+
+        return _checked(get)
+
+    def array(self, path: str) -> np.ndarray | None:
+        """An array; nothing if there is none."""
+        if path not in self._known:
+            self._known[path] = _checked(lambda: self._read(path))
+        return self._known[path]
+
+    def _read(self, path: str) -> np.ndarray | None:
+        found = self._entry(_split(path))
+        if not isinstance(found, h5py().Dataset):
+            return None
+        where = f"array {path}"
+        if found.is_virtual or found.external:
+            raise UserError("keras: arrays must lie in the model's file", where=where)
+        if found.dtype.kind not in _KINDS or found.ndim > _MAX_RANK:
+            raise UserError(
+                "keras: weights must be arrays of numbers", got=str(found.dtype), where=where
+            )
+        size = int(np.prod(found.shape, dtype=object)) * found.dtype.itemsize
+        plain = found.chunks is None
+        if size > self.allowed or (plain and size and found.id.get_storage_size() < size):
+            raise UserError(
+                "keras: arrays must not be larger than their file accounts for",
+                got=f"{size:,} bytes",
+                where=where,
+            )
+        self.allowed -= size
+        array = np.asarray(found[()])
+        if str(found.attrs.get("dtype", "")) == "bfloat16" and array.dtype == np.uint16:
+            array = array.view(ml_dtypes.bfloat16)
+        return array
+
+
+def _split(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _checked(get: Callable[[], T]) -> T:
+    """What a function of h5py gives; whatever it raises means that the file is broken."""
+    try:
+        return get()
+    except UserError:
+        raise
+    except Exception as error:
+        # h5py raises nearly every class that there is, RuntimeError and KeyError among them.
+        raise broken(error) from error

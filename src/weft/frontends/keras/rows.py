@@ -1,0 +1,31 @@
+"""The rows of the tables, imported so that they enter them."""
+
+from weft.frontends.keras import (
+    activation,
+    attention,
+    convolution,
+    core,
+    legacy,
+    merging,
+    normalization,
+    operations,
+    pooling,
+    preprocessing,
+    recurrent,
+    reshaping,
+)
+
+__all__ = [
+    "activation",
+    "attention",
+    "convolution",
+    "core",
+    "legacy",
+    "merging",
+    "normalization",
+    "operations",
+    "pooling",
+    "preprocessing",
+    "recurrent",
+    "reshaping",
+]

@@ -1,0 +1,39 @@
+"""Layers of Keras that are not imported, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_TEXT = "it works on text or hashes; do that before the network"
+_HISTOGRAM = "it looks at a whole image's histogram; do that before the network"
+_FOREIGN = "what it computes is in another framework's code"
+_SPECTRUM = "spectra are not imported yet; compute them before the network"
+_CONVOLUTIONAL = "recurrence over images is not imported yet"
+
+REASONS: Mapping[str, str] = {
+    "AutoContrast": _HISTOGRAM,
+    "ContrastLimitedAdaptiveHistogramEqualization": _HISTOGRAM,
+    "ConvLSTM1D": _CONVOLUTIONAL,
+    "ConvLSTM2D": _CONVOLUTIONAL,
+    "ConvLSTM3D": _CONVOLUTIONAL,
+    "Equalization": _HISTOGRAM,
+    "FlaxLayer": _FOREIGN,
+    "HashedCrossing": _TEXT,
+    "Hashing": _TEXT,
+    "IntegerLookup": "its table is not imported yet; look numbers up before the network",
+    "JaxLayer": _FOREIGN,
+    "Lambda": "it holds Python code, which is not executed",
+    "MaxNumBoundingBoxes": "it prepares training data",
+    "MelSpectrogram": _SPECTRUM,
+    "Pipeline": "it holds preprocessing outside of the network",
+    "RandomCrop": "it crops or resizes by the input's size, also in inference",
+    "ReversibleEmbedding": "it is called in two ways that files do not tell apart",
+    "STFTSpectrogram": _SPECTRUM,
+    "Solarization": "it augments training data",
+    "StringLookup": _TEXT,
+    "TFSMLayer": _FOREIGN,
+    "TextVectorization": _TEXT,
+    "TorchModuleWrapper": _FOREIGN,
+    "Wrapper": "it is a base class; its call is Python code",
+}
+"""By the name of a layer's class."""

@@ -1,0 +1,53 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.frontends.emit import Tensor
+from weft.frontends.litert.record import Emit, Kind, litert
+
+
+@litert("FULLY_CONNECTED")
+def fully_connected(
+    g: Emit,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    fused_activation_function: int,
+    weights_format: int = 0,
+    keep_num_dims: bool = False,
+) -> Tensor:
+    if weights_format:
+        g.refuse("shuffled weights are not supported")
+    g.require_rank(w, 2)
+    outputs, inputs = w.shape
+    if not inputs or prod(x.shape) % inputs or (keep_num_dims and x.shape[-1] != inputs):
+        g.refuse(f"weights {w.type} do not fit the input {x.type}")
+    rows = g.reshape(x, (prod(x.shape) // inputs, inputs))
+    y = g("Gemm", rows, w, g.bias(b, 2), transB=1)
+    if keep_num_dims:
+        y = g.reshape(y, (*x.shape[:-1], outputs))
+    return g.activated(y, fused_activation_function)
+
+
+@litert("BATCH_MATMUL")
+def batch_matmul(
+    g: Emit, x: Tensor, y: Tensor, *, adj_x: bool = False, adj_y: bool = False
+) -> Tensor:
+    return g("MatMul", _adjoint(g, x, adj_x), _adjoint(g, y, adj_y))
+
+
+def _adjoint(g: Emit, x: Tensor, wanted: bool) -> Tensor:
+    if not wanted:
+        return x
+    if x.rank < 2:
+        g.refuse(f"a matrix is needed, but {x.type} was given")
+    perm = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
+    return g.rearranged(x, perm)
+
+
+@litert("EMBEDDING_LOOKUP", kind=Kind.STORED)
+def embedding_lookup(g: Emit, ids: Tensor, table: Tensor) -> Tensor:
+    return g("Gather", table, ids, axis=0)

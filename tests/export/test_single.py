@@ -1,0 +1,251 @@
+"""Networks as one C file: compiled, run often, by threads, under sanitizers."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import weft
+from tests.cli.commands import bad, good
+from weft.errors import UserError
+from weft.export import single_file
+from weft.ops.convolution import ConvAttributes
+from weft.ops.pooling import MaxPoolAttributes
+from weft.ops.table import OPS
+from weft.ops.values import apply
+from weft.runtime.compiler import find_compiler, sanitizer_flags
+from weft.targets.find import runs_here, target
+
+STRICT = ("-Wall", "-Wextra", "-Werror")
+C89 = ("-std=c89", "-pedantic-errors", *STRICT)
+
+
+def network(channels=1, last=True):
+    """Two convolutions, a pool and a softmax: no channel count fills a vector."""
+    draw = np.random.default_rng(3)
+    suffix = "ChannelsLast" if last else ""
+    shape = (1, 9, 10, channels) if last else (1, channels, 9, 10)
+    x = weft.input("image", f"f32[{','.join(map(str, shape))}]")
+
+    def conv(y, inputs, outputs, pads):
+        w = draw.normal(0, 0.4, (outputs, inputs, 3, 3)).astype(np.float32)
+        b = draw.normal(0, 0.1, outputs).astype(np.float32)
+        attributes = ConvAttributes((3, 3), (1, 1), (1, 1), (pads,) * 4)
+        inputs = (y, weft.constant(w), weft.constant(b))
+        return apply(OPS[f"Conv{suffix}"], inputs, attributes)[0]
+
+    y = apply(OPS["Relu"], (conv(x, channels, 6, 1),))[0]
+    y = apply(OPS[f"MaxPool{suffix}"], (y,), MaxPoolAttributes((2, 2), (2, 2)))[0]
+    y = conv(y, 6, 3, 0)
+    y = apply(OPS["Softmax"], (y,), OPS["Softmax"].attributes(axis=-1 if last else 1))[0]
+    return weft.net([x], [y.named("scores")], name="tiny")
+
+
+@pytest.fixture(scope="module")
+def image():
+    return np.random.default_rng(4).integers(0, 256, (9, 10, 1), dtype=np.uint8)
+
+
+def built(folder, made, *flags):
+    (folder / "tiny.c").write_text(made.text)
+    program = folder / "tiny"
+    line = [*find_compiler().command, *flags, "-DWEFT_TEST", "tiny.c", "-o", str(program), "-lm"]
+    subprocess.run(line, cwd=folder, check=True)
+    return program
+
+
+def printed(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return np.array(re.findall(r"[-\d.e+]+(?=[ \n])", done.stdout), float)
+
+
+def refused(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 2
+    return done.stderr
+
+
+def scores(net, image):
+    return net.reference(image.astype(np.float32).reshape(net.inputs["image"].shape))[0].ravel()
+
+
+KINDS = {
+    "c89": ({"flavour": "c89", "simd": "none"}, C89),
+    "c89 inline": ({"flavour": "c89", "unroll": "full", "weights": "inline"}, C89),
+    "c89 unrolled": ({"flavour": "c89", "unroll": "4"}, C89),
+    "c99": ({"flavour": "c99", "simd": "none"}, ("-std=c99", "-pedantic-errors", *STRICT)),
+    "c89 for sse2": ({"flavour": "c89", "simd": "sse2"}, C89),
+    "sse2": ({"simd": "sse2"}, STRICT),
+    "sse2 unrolled": ({"simd": "sse2", "unroll": "full", "weights": "inline"}, STRICT),
+    "avx2": ({"simd": "avx2"}, (*STRICT, "-march=x86-64-v3")),
+    "avx512": ({"simd": "avx512"}, (*STRICT, "-march=x86-64-v4")),
+    "neon": ({"simd": "neon"}, STRICT),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_file_alone_gives_what_the_network_does(kind, tmp_path, image):
+    options, flags = KINDS[kind]
+    net = network()
+    made = net.single_file(**options)
+    machine = made.toolkit.target
+    if not runs_here(target(machine)):
+        pytest.skip(f"this machine is no {machine}")
+    program = built(tmp_path, made, "-O1", *flags)
+    (tmp_path / "image.raw").write_bytes(image.tobytes())
+    (tmp_path / "image.f32").write_bytes((image / 255).astype(np.float32).tobytes())
+    # Every run gives the bits of the first one, else the program fails.
+    found = printed(program, "-n", 1000, tmp_path / "image.raw")
+    np.testing.assert_allclose(found, scores(net, image), rtol=0, atol=2e-5)
+    found = printed(program, "-s", 1 / 255, tmp_path / "image.raw")
+    np.testing.assert_allclose(found, scores(net, image / 255), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(printed(program, tmp_path / "image.f32"), found, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("last", [True, False])
+def test_images_are_read(channels, last, tmp_path):
+    net = network(channels, last)
+    bytes = np.random.default_rng(5).integers(0, 256, (9, 10, channels), dtype=np.uint8)
+    program = built(tmp_path, net.single_file(), "-O1")
+    wanted = scores(net, bytes if last else np.moveaxis(bytes, -1, 0))
+    head = f"P{5 if channels == 1 else 6} # rows below columns\n10 9\n255\n".encode()
+    (tmp_path / "image.ppm").write_bytes(head + bytes.tobytes())
+    np.testing.assert_allclose(printed(program, tmp_path / "image.ppm"), wanted, atol=2e-5)
+    text = " ".join(map(str, bytes.ravel()))
+    (tmp_path / "plain.ppm").write_text(f"P{2 if channels == 1 else 3}\n10 9 255\n{text}\n")
+    np.testing.assert_allclose(printed(program, tmp_path / "plain.ppm"), wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"P5 10 8 255\n" + bytes(80), "must have 9 rows, 10 columns and 1 channels"),
+        (b"P6 10 9 255\n" + bytes(270), "must have 9 rows, 10 columns and 1 channels"),
+        (b"P5 10 9 65535\n" + bytes(180), "from 1 to 255"),
+        (b"P5 10 9 255\n" + bytes(89), "too early"),
+        (b"P2 10 9 255\n" + b"256 " * 90, "missing or too large"),
+        (b"P2 10 9 255\n" + b"1 " * 89, "missing or too large"),
+        (b"P5 999999999999999999999 9 255\n" + bytes(90), "must have 9 rows"),
+        (b"P5 -10 9 255\n" + bytes(90), "must have 9 rows"),
+        (b"P5\n", "must have 9 rows"),
+        (bytes(91), "have 360 bytes or 90"),
+        (b"", "have 360 bytes or 90"),
+    ],
+)
+def test_what_is_no_image_of_that_size_is_refused(content, why, tmp_path, sanitized):
+    (tmp_path / "wrong").write_bytes(content)
+    assert why in refused(sanitized, tmp_path / "wrong")
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sanitized")
+    flags = sanitizer_flags(find_compiler())
+    return built(folder, network().single_file(flavour="c89", simd="none"), "-g", *flags)
+
+
+def test_sanitizers_find_nothing(sanitized, tmp_path, image):
+    (tmp_path / "image.raw").write_bytes(image.tobytes())
+    found = printed(sanitized, "-n", 3, tmp_path / "image.raw")
+    np.testing.assert_allclose(found, scores(network(), image), atol=2e-5)
+    assert "usage" in refused(sanitized)
+    assert "cannot be read" in refused(sanitized, tmp_path / "absent")
+
+
+THREADS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "tiny.c"
+static float image[90], first[6 * 4];
+static void *work(void *wrong)
+{
+    float out[6 * 4];
+    static __thread unsigned char memory[TINY_ARENA_BYTES + 1] __attribute__((aligned(64)));
+    for (int run = 0; run < 300; ++run) {
+        if ((run & 1 ? tiny_run_on_stack(image, out) : tiny_run(image, out, memory)) != 0 ||
+            memcmp(out, first, sizeof(float) * COUNT) != 0) {
+            *(int *)wrong = 1;
+        }
+    }
+    return NULL;
+}
+int main(void)
+{
+    pthread_t threads[4];
+    int wrong[4] = {0};
+    for (int i = 0; i < 90; ++i) {
+        image[i] = (float)(i * 37 % 101) / 50.0f;
+    }
+    tiny_run_on_stack(image, first);
+    for (int i = 0; i < 4; ++i) {
+        pthread_create(&threads[i], NULL, work, &wrong[i]);
+    }
+    for (int i = 0; i < 4; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    return wrong[0] | wrong[1] | wrong[2] | wrong[3];
+}
+"""
+
+
+def test_threads_may_call_it_at_once(tmp_path):
+    net = network()
+    (tmp_path / "tiny.c").write_text(net.single_file().text)
+    (tmp_path / "main.c").write_text(THREADS)
+    count = net.outputs["scores"].size
+    flags = ["-O1", "-g", "-fsanitize=thread", f"-DCOUNT={count}", "-pthread"]
+    line = [*find_compiler().command, *flags, "main.c", "-o", "main", "-lm"]
+    subprocess.run(line, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_writes_the_file_and_says_how_to_try_it(tmp_path):
+    net = network()
+    net.save(tmp_path / "tiny.onnx")
+    out = tmp_path / "tiny.c"
+    options = ("--style", "single", "--std", "c89", "--constants", "array", "--unroll", "2")
+    said = good("export", tmp_path / "tiny.onnx", *options, "-o", out, "--header")
+    assert "cc -std=c89 -O3 -DWEFT_TEST" in said
+    for name in ("tiny.c", "tiny.h"):
+        flags = [*C89, "-O1", "-fsyntax-only", "-x", "c", name]
+        subprocess.run([*find_compiler().command, *flags], cwd=tmp_path, check=True)
+    assert "tiny_run_on_stack" in (tmp_path / "tiny.h").read_text()
+    said = bad("export", tmp_path / "tiny.onnx", "--style", "single", "-o", tmp_path)
+    assert "ends with .c" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "got"),
+    [
+        ({"threads": 2}, "threads"),
+        ({"weights": "blob"}, "blob"),
+        ({"parameters": ("runtime",)}, "given at run time"),
+        ({"simd": "sse2", "target": "cortex-m4"}, "cortex-m4 and sse2"),
+        ({"simd": "sse9"}, "sse9"),
+        ({"unroll": "some"}, "some"),
+    ],
+)
+def test_what_one_file_cannot_have_is_refused(options, got, tmp_path):
+    with pytest.raises(UserError) as error:
+        network().single_file(tmp_path / "tiny.c", **options)
+    assert got in str(error.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_function_that_would_be_too_long_is_refused():
+    x = weft.input("x", "f32[1,32,32,16]")
+    w = np.zeros((16, 16, 3, 3), np.float32)
+    attributes = ConvAttributes((3, 3), (1, 1), (1, 1), (1,) * 4)
+    y = apply(OPS["ConvChannelsLast"], (x, weft.constant(w)), attributes)[0]
+    with pytest.raises(UserError, match="may have 20,000 statements"):
+        weft.net([x], [y]).single_file(unroll="full")
+
+
+def test_a_toolkit_with_several_sources_is_no_single_file():
+    with pytest.raises(UserError, match="several sources"):
+        single_file(network().toolkit(parts=0))

@@ -1,0 +1,227 @@
+"""Whole models: how they are put together, named and refused."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import weft
+from tests.frontends.keras.against import compared, difference, needs_keras, random_inputs
+from tests.frontends.keras.test_layers import randomized, saved
+from weft.cli import main
+from weft.errors import UserError
+from weft.frontends.keras import Session, load
+from weft.frontends.keras.session import import_keras
+
+pytestmark = needs_keras
+
+
+@pytest.fixture
+def keras():
+    found = import_keras()
+    found.utils.clear_session()
+    return found
+
+
+def both(model, folder):
+    """The graph from both formats, each compared with Keras value by value."""
+    randomized(model)
+    graph = load(saved(model, folder, ".keras"))
+    again = load(saved(model, folder, ".h5"))
+    for each in (graph, again):
+        worst = compared(model, each)
+        assert max(worst.values()) < 1e-5, worst
+    assert graph.inputs == again.inputs
+    return graph
+
+
+def small(keras, name, units=4):
+    """A nested model."""
+    x = keras.Input((6,), name=f"{name}_in")
+    y = keras.layers.Dense(units, activation="relu", name="first")(x)
+    return keras.Model(x, keras.layers.Dense(units, name="second")(y), name=name)
+
+
+def test_several_inputs_and_outputs_by_name(keras, tmp_path):
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    total = keras.layers.Add(name="total")([a, b])
+    less = keras.layers.Subtract(name="less")([b, a])
+    model = keras.Model({"b": b, "a": a}, {"x": less, "y": total})
+    graph = both(model, tmp_path)
+    assert sorted(graph.inputs) == ["a", "b"]
+    assert sorted(graph.outputs) == ["less", "total"]
+
+
+def test_nested_and_shared_models(keras, tmp_path):
+    inner = small(keras, "inner")
+    a, b = keras.Input((6,), name="a"), keras.Input((6,), name="b")
+    sequential = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(3, name="last")], name="tail"
+    )
+    joined = keras.layers.Concatenate(name="joined")([inner(a), inner(b)])
+    halves = keras.ops.split(joined, 2, axis=-1)
+    graph = both(keras.Model([a, b], [sequential(halves[0]), halves[1]]), tmp_path)
+    names = {node.name for node in graph.nodes}
+    assert {"inner/first", "inner:1/first", "joined"} <= names
+    # Both calls read one constant.
+    kernels = [name for name in graph.constants if "first" in name and "kernel" in name]
+    assert kernels == ["inner/first/kernel"]
+
+
+def test_layers_that_are_called_again(keras, tmp_path):
+    x = keras.Input((6,), name="x")
+    shared = keras.layers.Dense(6, activation="tanh", name="shared")
+    graph = both(keras.Model(x, shared(shared(shared(x)))), tmp_path)
+    assert graph.outputs == ("shared:2",)
+    assert len(graph.constants) == 2
+
+
+def test_operations_between_layers(keras, tmp_path):
+    ops = keras.ops
+    x = keras.Input((4, 6), name="x")
+    y = (x * 2.0 + 1) / (ops.abs(x) + 1.0) - x**2
+    z = ops.concatenate([y[:, 1:3], ops.flip(x[:, ::2], axis=-1)], axis=1)
+    w = ops.softmax(ops.matmul(z, ops.transpose(x, (0, 2, 1))), axis=-1)
+    total = (
+        ops.mean(w, axis=[1, 2], keepdims=True) + ops.max(x[:, -1:, None, 0], axis=-1)[..., None]
+    )
+    chosen = ops.where(ops.greater(x, 0.5), ops.square(x), ops.zeros_like(x))
+    tall = ops.reshape(ops.stack([x, chosen], axis=1), (-1, 2, 24))
+    outputs = [
+        total,
+        ops.expand_dims(tall, -1),
+        ops.relu6(ops.sum(chosen, axis=1)),
+        ops.argmax(x, -1),
+    ]
+    both(keras.Model(x, outputs), tmp_path)
+
+
+def test_functions_of_tensorflow_in_models_of_keras_2(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    lambdas = [
+        ("TFOpLambda", "a", "math.multiply", ["x", 0, 0, {"y": 2.0, "name": None}]),
+        ("TFOpLambda", "b", "__operators__.add", ["a", 0, 0, {"y": ["x", 0, 0], "name": None}]),
+        ("TFOpLambda", "c", "nn.relu", ["b", 0, 0, {"name": None}]),
+        ("TFOpLambda", "d", "math.reduce_mean", ["c", 0, 0, {"axis": 1, "keepdims": True}]),
+        (
+            "SlicingOpLambda",
+            "e",
+            "__operators__.getitem",
+            ["c", 0, 0, {"slice_spec": [{"start": None, "stop": None, "step": None}, 1]}],
+        ),
+    ]
+    layers = [
+        {
+            "class_name": "InputLayer",
+            "name": "x",
+            "config": {"batch_input_shape": [None, 3], "dtype": "float32", "name": "x"},
+            "inbound_nodes": [],
+        },
+        *(
+            {
+                "class_name": kind,
+                "name": name,
+                "config": {"name": name, "trainable": True, "function": function},
+                "inbound_nodes": [node] if kind == "TFOpLambda" else [[node]],
+            }
+            for kind, name, function, node in lambdas
+        ),
+    ]
+    config = {
+        "name": "net",
+        "layers": layers,
+        "input_layers": [["x", 0, 0]],
+        "output_layers": [["d", 0, 0], ["e", 0, 0]],
+    }
+    path = tmp_path / "net.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["keras_version"] = "2.11.0"
+        file.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": config})
+        file.create_group("model_weights")
+    x = np.array([[-2.0, 1.0, 3.0]], np.float32)
+    mean, second = weft.load(path).reference(x)
+    relu = np.maximum(3 * x, 0)
+    np.testing.assert_allclose(mean, relu.mean(1, keepdims=True))
+    np.testing.assert_allclose(second, relu[:, 1])
+
+
+def test_a_model_in_memory_is_as_its_file(keras, tmp_path):
+    model = randomized(small(keras, "inner"))
+    net, read = weft.load(model, {"batch": 3}), weft.load(saved(model, tmp_path, ".keras"))
+    assert net.inputs["inner_in"].dims == (3, 6)
+    assert read.inputs["inner_in"].dims == (1, 6)
+    x = random_inputs(net.graph)["inner_in"]
+    expected = Session(model)({"inner_in": x})["second"]
+    assert difference(np.asarray(net.compile()(x)), expected) < 1e-5
+
+
+def test_the_batch_of_the_command_line(keras, tmp_path):
+    path = saved(randomized(small(keras, "inner")), tmp_path, ".keras")
+    result = CliRunner().invoke(main, ["show", str(path), "--batch", "5", "--json"])
+    assert result.exit_code == 0, result.output
+    assert "%inner_in: f32[5,6]" in json.loads(result.stdout)["text"]
+
+
+def test_sizes_that_must_be_given(keras, tmp_path):
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    path = saved(model, tmp_path, ".keras")
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        "keras: only the batch of an input may be open; got x [?,?,4]. Give its shape: "
+        '--input x=1xSIZEx4; in Python: weft.load(path, {"x": [1, SIZE, 4]})'
+    )
+    assert load(path, {"x": (2, 7, 4)}).types["y"].dims == (2, 7, 3)
+    with pytest.raises(UserError, match=r"must fit the model's; got \[2, 7, 5\] for \[\?,\?,4\]"):
+        load(path, {"x": (2, 7, 5)})
+    with pytest.raises(UserError, match="the model has no input z"):
+        load(path, {"x": (2, 7, 4), "z": (1,)})
+
+
+def test_everything_unsupported_is_refused_together(keras, tmp_path):
+    x = keras.Input((8, 8, 3), name="x")
+    y = keras.layers.Lambda(lambda each: each * 2, output_shape=(8, 8, 3), name="double")(x)
+    y = keras.layers.RandomCrop(4, 4, name="crop")(y)
+    inner = keras.Sequential(
+        [keras.Input((4, 4, 3)), keras.layers.Solarization(name="sun")], name="inner"
+    )
+    path = saved(keras.Model(x, keras.layers.Flatten()(inner(y))), tmp_path, ".keras")
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert str(caught.value) == "\n  ".join(
+        [
+            "keras: 3 layers cannot be imported:",
+            "double (Lambda): it holds Python code, which is not executed",
+            "crop (RandomCrop): it crops or resizes by the input's size, also in inference",
+            "inner/sun (Solarization): it augments training data",
+        ]
+    )
+
+
+def test_custom_layers_are_refused_by_their_registered_name(keras, tmp_path):
+    path = saved(randomized(small(keras, "inner")), tmp_path, ".keras")
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(parts["config.json"])
+    layer = config["config"]["layers"][1]
+    layer |= {"module": "mine", "registered_name": "Mine>Dense"}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in {**parts, "config.json": json.dumps(config)}.items():
+            archive.writestr(name, part)
+    with pytest.raises(
+        UserError, match=r"first \(Dense\): custom layer Mine>Dense, which no plugin"
+    ):
+        load(path)
+
+
+def test_models_of_python_code_are_refused(keras, tmp_path):
+    path = saved(randomized(small(keras, "inner")), tmp_path, ".keras")
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("config.json", json.dumps({"class_name": "Mine", "config": {}}))
+    with pytest.raises(UserError, match="a model must be Sequential or Functional; got Mine"):
+        load(path)

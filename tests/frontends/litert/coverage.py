@@ -1,0 +1,102 @@
+"""Writes ``docs/litert-coverage.md``: ``python -m tests.frontends.litert.coverage``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from tests.frontends.litert.builder import schema
+from tests.frontends.litert.cases import CASES
+from weft.frontends.litert.rows import table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "litert-coverage.md"
+ELSEWHERE = {
+    "ASSIGN_VARIABLE": "test_states.py",
+    "CALL": "test_states.py",
+    "CALL_ONCE": "test_states.py",
+    "IF": "test_states.py",
+    "READ_VARIABLE": "test_states.py",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "test_states.py",
+    "VAR_HANDLE": "test_states.py",
+    "WHILE": "test_states.py",
+}
+WHY = {
+    "DELEGATE": "no operator of files",
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": "no operator of files",
+    "CUSTOM": "custom operators are refused by name",
+    "WHERE": "the shape of its result depends on values",
+    "UNIQUE": "the shape of its result depends on values",
+    "NON_MAX_SUPPRESSION_V4": "the shape of its result depends on values",
+    "NON_MAX_SUPPRESSION_V5": "the shape of its result depends on values",
+    "HASHTABLE": "hash tables are not supported",
+    "HASHTABLE_FIND": "hash tables are not supported",
+    "HASHTABLE_IMPORT": "hash tables are not supported",
+    "HASHTABLE_SIZE": "hash tables are not supported",
+    "HASHTABLE_LOOKUP": "hash tables are not supported",
+    "LSH_PROJECTION": "hash tables are not supported",
+    "SKIP_GRAM": "strings are not supported",
+    "RANDOM_UNIFORM": "random numbers are not supported",
+    "RANDOM_STANDARD_NORMAL": "random numbers are not supported",
+    "MULTINOMIAL": "random numbers are not supported",
+    "COMPLEX_ABS": "complex numbers are not supported",
+    "REAL": "complex numbers are not supported",
+    "IMAG": "complex numbers are not supported",
+    "RFFT2D": "complex numbers are not supported",
+    "DENSIFY": "sparse weights are not supported",
+}
+
+
+def page() -> str:
+    """The page's text."""
+    counts: dict[str, int] = defaultdict(int)
+    types: dict[str, dict[str, None]] = defaultdict(dict)
+    for case in CASES:
+        counts[case.name] += 1
+        types[case.name][case.types] = None
+    known = sorted(table())
+    every = {name for name, code in vars(schema.BuiltinOperator).items() if isinstance(code, int)}
+    missing = sorted(each for each in every - set(known) if not each.startswith("STABLEHLO"))
+    rows = [f"| `{name}` | {_types(types[name])} | {_cases(name, counts)} |" for name in known]
+    refused = [f"| `{name}` | {WHY.get(name, 'not yet')} |" for name in missing]
+    steps = max(case.steps for case in CASES if case.name not in ("RESIZE_BILINEAR", "SOFTMAX"))
+    return "\n".join(
+        [
+            "# LiteRT coverage",
+            "",
+            "<!-- Written by `python -m tests.frontends.litert.coverage`; do not edit. -->",
+            "",
+            f"{len(known)} builtin operators are imported. {len(CASES)} generated models of",
+            "one operator each agree with LiteRT's interpreter (its reference kernels where",
+            "there are any): floats within 1e-5 of the range, integers exactly. Quantized",
+            "values are computed in float between the quantizers, where LiteRT computes in",
+            f"integers: they differ by at most {steps} steps of the output's scale; in 16 bits",
+            "by up to 128 in `RESIZE_BILINEAR` and 24 in `SOFTMAX`. Activations of layers",
+            "whose weights alone are integers stay float, while LiteRT quantizes them as it",
+            "runs: the cases allow 2 % of the range.",
+            "",
+            "| operator | types | cases |",
+            "|---|---|---:|",
+            *rows,
+            "",
+            "Refused, together and by name:",
+            "",
+            "| operator | reason |",
+            "|---|---|",
+            *refused,
+            "| `STABLEHLO_*` | not yet |",
+            "| custom, `Flex*` | not LiteRT's: refused with their names |",
+            "",
+        ]
+    )
+
+
+def _types(found: dict[str, None]) -> str:
+    return ", ".join(sorted(found))
+
+
+def _cases(name: str, counts: dict[str, int]) -> str:
+    return str(counts[name]) if counts[name] else ELSEWHERE[name]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

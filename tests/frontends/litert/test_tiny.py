@@ -1,0 +1,129 @@
+"""The MLPerf Tiny models as LiteRT files, against LiteRT and their golden data."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.cli.commands import good
+from tests.models import tiny
+from weft.frontends.litert.loading import import_file
+from weft.frontends.litert.session import Session, has_interpreter
+from weft.ops.evaluate import evaluate
+from weft.ops.table import OPS
+from weft.runtime.compare import compare
+
+pytestmark = tiny.needed
+interpreted = pytest.mark.skipif(not has_interpreter(), reason="LiteRT's interpreter is missing")
+
+KINDS = [(name, kind) for name in tiny.NAMES for kind in ("float", "int8")]
+# In least significant bits: between the quantizers Weft computes in float, LiteRT in integers.
+# ic's softmax makes several bits of one.
+STEPS = {"ad": 3, "ic": 8, "kws": 5, "vww": 1}
+# LiteRT quantizes the activations of this file's layers, whose weights are int8, as it runs.
+HYBRID = 0.05
+
+
+def file(name: str, kind: str) -> Path:
+    return tiny.FOLDER / f"{name}_{kind}.tflite"
+
+
+@cache
+def found(name: str, kind: str) -> np.ndarray:
+    graph = weft.load(file(name, kind)).graph
+    inputs = tiny.golden(name, kind)[0]
+    (port,), (out,) = graph.inputs, graph.outputs
+    return np.stack([evaluate(graph, {port: x}, OPS)[out] for x in inputs])
+
+
+def differs(name: str, kind: str, expected: np.ndarray) -> None:
+    difference = compare(name, found(name, kind), expected)
+    if kind == "int8":
+        assert difference.largest <= STEPS[name]
+    else:
+        assert difference.relative <= (HYBRID if name == "kws" else 1e-5)
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS)
+def test_golden_data(name: str, kind: str) -> None:
+    differs(name, kind, tiny.golden(name, kind)[1])
+
+
+@interpreted
+@pytest.mark.parametrize(("name", "kind"), KINDS)
+def test_litert(name: str, kind: str) -> None:
+    run = Session(file(name, kind))
+    (port,) = import_file(file(name, kind)).inputs
+    made = [run({port: x}) for x in tiny.golden(name, kind)[0]]
+    differs(name, kind, np.stack([next(iter(each.values())) for each in made]))
+
+
+def widened(content: bytes) -> bytes:
+    """A file with the weights that are stored as int8 as floats."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    for tensor in model.subgraphs[0].tensors:
+        data = model.buffers[tensor.buffer].data
+        if tensor.type == schema.TensorType.INT8 and data is not None:
+            spread = [1] * len(tensor.shape)
+            spread[tensor.quantization.quantizedDimension] = -1
+            integers = np.array(data).view(np.int8).reshape(tensor.shape)
+            scale = np.array(tensor.quantization.scale, np.float32).reshape(spread)
+            model.buffers[tensor.buffer].data = np.frombuffer(
+                (integers * scale).astype(np.float32).tobytes(), np.uint8
+            )
+            tensor.type, tensor.quantization = schema.TensorType.FLOAT32, None
+    builder = pytest.importorskip("flatbuffers").Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@interpreted
+def test_weights_alone_as_integers(tmp_path: Path) -> None:
+    """What LiteRT gives where it does not quantize the activations."""
+    path = tmp_path / "kws.tflite"
+    path.write_bytes(widened(file("kws", "float").read_bytes()))
+    run = Session(path)
+    expected = [run({"input_1": x})["Identity"] for x in tiny.golden("kws")[0]]
+    assert compare("kws", found("kws", "float"), np.stack(expected)).relative <= 1e-5
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS)
+def test_images_keep_their_layout(name: str, kind: str) -> None:
+    ops = {node.op for node in weft.load(file(name, kind)).graph.nodes}
+    assert "Transpose" not in ops
+    assert not ops & {"Conv", "MaxPool", "AveragePool"}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ad", "int8"), ("kws", "int8"), ("kws", "float")])
+def test_compiled(name: str, kind: str) -> None:
+    run = weft.load(file(name, kind)).compile()
+    made = np.stack([run(x) for x in tiny.golden(name, kind)[0]])
+    difference = compare(name, made, found(name, kind))
+    assert difference.largest <= (1 if kind == "int8" else 1e-5)
+
+
+def test_names_are_short() -> None:
+    graph = weft.load(file("kws", "int8")).graph
+    names = [*graph.types, *(node.name for node in graph.nodes)]
+    assert max(map(len, names)) <= 64
+    assert graph.inputs == ("input_1",)
+    assert graph.outputs == ("Identity",)
+    convolutions = [node for node in graph.nodes if node.op == "ConvChannelsLast"]
+    assert [node.name for node in convolutions][:3] == [
+        "conv2d/conv",
+        "depthwise_conv2d/conv",
+        "conv2d_1/conv",
+    ]
+    assert all(";" in node.origin.sources[0] for node in convolutions)
+
+
+def test_reports_have_one_table_of_long_names(tmp_path: Path) -> None:
+    good("export", file("kws", "int8"), "-o", tmp_path / "out")
+    steps, names = (tmp_path / "out" / "report.md").read_text().split("Names in the source model:")
+    assert ";" not in steps.replace("; ", "")
+    assert "| conv2d/conv | functional_1/activation/Relu;functional_1/batch" in names
