@@ -28,6 +28,11 @@ SAMPLES = [
     ),
     Sample("ConvChannelsLast", ("f32[1,9,3]", "f32[2,3,3]"), ConvAttributes(), CLOSE),
     Sample(
+        "ConvIntegerChannelsLast",
+        ("i8[2,5,6,4]", "i8[6,2,3,2]", "i8[]"),
+        ConvAttributes(strides=(2, 1), pads=(1, 0, 0, 2), groups=2),
+    ),
+    Sample(
         "ConvTransposeChannelsLast",
         ("f32[1,4,5,3]", "f32[3,2,3,3]"),
         ConvTransposeAttributes(strides=(2, 2)),

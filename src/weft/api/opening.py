@@ -42,6 +42,7 @@ def load(
     constants: Mapping[str, np.ndarray] | None = None,
     *,
     signature: str = "",
+    float_activations: bool = False,
 ) -> Net:
     """Reads a network from a file of ONNX, Keras or LiteRT, or from one that ``Net.save`` wrote.
 
@@ -52,6 +53,9 @@ def load(
         constants: values of graph inputs that never change; these are then no inputs.
         signature: the function to read from a LiteRT file that has several; the first if not
             given.
+        float_activations: for LiteRT files whose weights alone are integers: whether their layers
+            compute in float.  LiteRT's quantize their inputs in each run, and so do Weft's unless
+            this is set.
 
     Raises:
         UserError: the file is broken, or has nodes that Weft cannot import: all of them
@@ -65,7 +69,7 @@ def load(
         graph = load_live(path, shapes, constants)
         return Net(graph, None, tuple(paired_states(graph).items()))
     path = Path(path)
-    opened = open_file(path, inputs, constants, signature)
+    opened = open_file(path, inputs, constants, signature, float_activations=float_activations)
     if path.suffix.lower() in _WITHOUT_STATES:
         # A start from the cache imports no frontend.
         return Net(*opened)

@@ -51,9 +51,16 @@ class _File:
     inputs: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, np.ndarray]
     signature: str = ""
+    float_activations: bool = False
 
     def read(self) -> Graph:
-        return read(self.path, self.inputs, self.constants, self.signature)
+        return read(
+            self.path,
+            self.inputs,
+            self.constants,
+            self.signature,
+            float_activations=self.float_activations,
+        )
 
     def identity(self) -> str:
         parts: list[str | bytes] = [self.path.stem, self.path.suffix, digest_file(self.path)]
@@ -61,7 +68,8 @@ class _File:
         for name in sorted(self.constants):
             array = np.asarray(self.constants[name])
             parts += f"{name} {array.dtype} {array.shape}", array.tobytes()
-        return digest([*parts, self.signature, digest_self()])
+        chosen = "float activations" if self.float_activations else ""
+        return digest([*parts, self.signature, chosen, digest_self()])
 
     def read_again(self, identity: str) -> Graph:
         graph = self.read()
@@ -82,6 +90,8 @@ def open_file(
     inputs: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     signature: str = "",
+    *,
+    float_activations: bool = False,
 ) -> tuple[Source | Graph, Graph | None]:
     """Where the graph of a file comes from, and that graph, if it was read already.
 
@@ -92,12 +102,13 @@ def open_file(
         inputs: shapes of graph inputs.
         constants: values of graph inputs.
         signature: the function to read, if the file has several.
+        float_activations: as for ``weft.load``.
 
     Raises:
         UserError: there is no graph in the file.
     """
     shapes = {name: _shape(shape) for name, shape in (inputs or {}).items()}
-    file = _File(path, shapes, dict(constants or {}), signature)
+    file = _File(path, shapes, dict(constants or {}), signature, float_activations)
     try:
         stamp = _stamp(path)
         identity = file.identity()

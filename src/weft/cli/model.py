@@ -110,6 +110,7 @@ class Model:
         constants: inputs whose values were given.
         batch: size of an open leading dimension.
         signature: the function to read, if the file has several.
+        float_activations: whether layers whose weights alone are integers compute in float.
     """
 
     path: Path
@@ -117,6 +118,7 @@ class Model:
     constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     batch: int = 1
     signature: str = ""
+    float_activations: bool = False
 
     @functools.cached_property
     def source(self) -> api.Net:
@@ -125,7 +127,13 @@ class Model:
             shapes, name = self.shapes, frontend_of(self.path).batch
             if name and self.batch != 1:
                 shapes = {**shapes, name: (self.batch,)}
-            return api.load(self.path, shapes, self.constants, signature=self.signature)
+            return api.load(
+                self.path,
+                shapes,
+                self.constants,
+                signature=self.signature,
+                float_activations=self.float_activations,
+            )
 
     @functools.cached_property
     def net(self) -> api.Net:
@@ -151,6 +159,12 @@ def model_options(function: Function) -> Function:
         metavar="NAME",
         help="Function to read from a LiteRT file with several.",
     )
+    @click.option(
+        "--float-activations",
+        is_flag=True,
+        help="Compute layers of a LiteRT file in float whose weights alone are integers. LiteRT "
+        "quantizes their inputs in each run, and so does Weft without this option.",
+    )
     @option("batch")
     @quiet_option
     @functools.wraps(function)
@@ -160,6 +174,7 @@ def model_options(function: Function) -> Function:
         constants: Sequence[str],
         batch: int | None,
         signature: str,
+        float_activations: bool,
         **rest: Any,
     ) -> Any:
         chosen = Model(
@@ -168,6 +183,7 @@ def model_options(function: Function) -> Function:
             _each_once("--constant", [parse_constant(each) for each in constants]),
             batch or 1,
             signature,
+            float_activations,
         )
         return function(model=chosen, **rest)
 

@@ -63,6 +63,8 @@ class Frontend:
         open: whether ``read`` also takes shapes of inputs and values of inputs, by name.
         framework: what else runs such files.
         signatures: whether files may offer several functions; ``read`` then takes the name of one.
+        dynamic: whether files may have layers that quantize their inputs as they run; ``read`` then
+            takes ``float_activations``, which says that they do not.
         batch: the name under which ``read`` takes the size of a batch that the file leaves open.
         states: by input of the graph that is a state, the output that is its next value; from the
             path and the name of a function.
@@ -75,6 +77,7 @@ class Frontend:
     open: bool = False
     framework: Framework | None = None
     signatures: bool = False
+    dynamic: bool = False
     batch: str = ""
     states: Callable[[Path, str], Mapping[str, str]] | None = None
 
@@ -109,9 +112,10 @@ def _read_litert(
     inputs: Mapping[str, tuple[int, ...]],
     constants: Mapping[str, np.ndarray],
     signature: str = "",
+    float_activations: bool = False,
 ) -> Graph:
     try:
-        return litert.load(path, inputs, constants, signature)
+        return litert.load(path, inputs, constants, signature, float_activations=float_activations)
     except litert.NoModelError as error:
         raise refused(path, error) from error
 
@@ -172,6 +176,7 @@ _LITERT = Frontend(
         lambda path, values, signature: litert.Session(path, values, signature),
     ),
     signatures=True,
+    dynamic=True,
     states=lambda path, signature: litert.states(path, signature),
 )
 _SAVED_MODEL = Frontend(
@@ -220,6 +225,8 @@ def read(
     inputs: Mapping[str, tuple[int, ...]],
     constants: Mapping[str, np.ndarray],
     signature: str = "",
+    *,
+    float_activations: bool = False,
 ) -> Graph:
     """The graph of a file.
 
@@ -228,6 +235,8 @@ def read(
         inputs: shapes of graph inputs, for formats that leave some open.
         constants: values of graph inputs, for the same formats.
         signature: the function to read, for formats that have several in a file.
+        float_activations: whether layers whose weights alone are integers compute in float, for
+            formats in which they quantize their inputs.
 
     Raises:
         UserError: there is no graph in the file.
@@ -235,6 +244,16 @@ def read(
     found = frontend_of(path)
     if path.is_dir() and found is not _SAVED_MODEL:
         raise refused(path, UserError("expected the path of a network"))
+    if found.dynamic:
+        return resolved(
+            found.read(path, inputs, constants, signature, float_activations=float_activations)
+        )
+    if float_activations:
+        raise UserError(
+            f"{path.suffix} files have no layers that quantize their inputs as they run",
+            got=path.name,
+            fix="Leave out float_activations.",
+        )
     if found.signatures:
         return resolved(found.read(path, inputs, constants, signature))
     if signature:

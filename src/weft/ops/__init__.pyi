@@ -422,6 +422,21 @@ def conv_integer(
 ) -> Value:
     """The convolution of x and w less their zero points, in i32."""
 
+def conv_integer_channels_last(
+    x: Input,
+    w: Input,
+    x_zero_point: Input | None = None,
+    w_zero_point: Input | None = None,
+    *,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    groups: int = 1,
+    name: str = "",
+) -> Value:
+    """ConvInteger of images whose channels are the last axis; weights are as there."""
+
 def conv_transpose(
     x: Input,
     w: Input,
@@ -585,12 +600,30 @@ def dropout(
 ) -> tuple[Value, ...]:
     """x itself, as inference leaves it, and a mask that keeps everything."""
 
+def dynamic_quantize_asymmetric(
+    x: Input,
+    axis: int = 1,
+    *,
+    name: str = "",
+) -> tuple[Value, Value, Value]:
+    """x quantized to i8 by the scale and zero point that just hold it and 0; halves away from
+    zero.
+    """
+
 def dynamic_quantize_linear(
     x: Input,
     *,
     name: str = "",
 ) -> tuple[Value, Value, Value]:
     """x quantized to u8 by the scale and zero point that just hold it and 0."""
+
+def dynamic_quantize_symmetric(
+    x: Input,
+    axis: int = 1,
+    *,
+    name: str = "",
+) -> tuple[Value, Value]:
+    """x quantized to -127 to 127 by the scale that just holds it; halves away from zero."""
 
 def einsum(
     *inputs: Input | Sequence[Input],

@@ -12,9 +12,9 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.ir.types import TensorType
-from weft.ops import convolution, global_pooling, normalization, ordering, pooling
+from weft.ops import convolution, global_pooling, integer, normalization, ordering, pooling
 from weft.ops.ordering import TransposeAttributes
-from weft.ops.record import Builder, Call, Expand, Op, Param
+from weft.ops.record import WITH_AUTODIFF, Builder, Call, Expand, NoGrad, Op, Param
 
 DOMAIN = "weft.channels_last"
 """The operator set of these ops in ONNX files, where they have their usual names."""
@@ -66,6 +66,7 @@ def _channels_last(base: Op) -> Op:
         infer=infer,
         reference=reference,
         compute=Expand(expand),
+        grad=base.grad if isinstance(base.grad, NoGrad) else WITH_AUTODIFF,
         attributes=base.attributes,
         implied=base.implied,
         doc=f"{base.name} of images whose channels are the last axis; weights are as there.",
@@ -76,6 +77,7 @@ def _channels_last(base: Op) -> Op:
 
 _NAMES = (
     "Conv",
+    "ConvInteger",
     "ConvTranspose",
     "MaxPool",
     "AveragePool",
@@ -87,7 +89,16 @@ _NAMES = (
     "DepthToSpace",
     "SpaceToDepth",
 )
-_FAMILIES = (*(convolution.OPS, pooling.OPS, global_pooling.OPS, normalization.OPS, ordering.OPS),)
+_FAMILIES = (
+    *(
+        convolution.OPS,
+        integer.OPS,
+        pooling.OPS,
+        global_pooling.OPS,
+        normalization.OPS,
+        ordering.OPS,
+    ),
+)
 
 OPS: tuple[Op, ...] = tuple(
     _channels_last(op) for family in _FAMILIES for op in family if op.name in _NAMES

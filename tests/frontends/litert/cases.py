@@ -135,30 +135,69 @@ def convolutions() -> Iterator[Case]:
 
 def hybrid() -> Iterator[Case]:
     """Weights of int8 or int4 with activations in float, which LiteRT quantizes as it runs."""
-    for act, dtype in product((0, 1), ("int8", "int4")):
-        data = RNG.integers(-7, 8, (6, 10))
-        weight = const(data, dtype, scale=0.05)
+    floats = x(1)  # biases are in float
+    for act, dtype, asymmetric in product((0, 1), ("int8", "int4"), (False, True)):
+        weight = const(RNG.integers(-7, 8, (6, 10)), dtype, scale=0.05)
         yield Case(
             "FULLY_CONNECTED",
-            (x(2, 10), weight, bias(6, x(2, 10), weight)),
+            (x(3, 10), weight, bias(6, floats, weight)),
+            (x(3, 6),),
+            "FullyConnectedOptions",
+            {"fusedActivationFunction": act, "asymmetricQuantizeInputs": asymmetric},
+            f"hybrid-{dtype}-{act}{asymmetric}",
+        )
+    for axis, low, asymmetric in product((None, 0), (-3.0, 2.0, 0.0), (False, True)):
+        weight = weights((6, 40), "int8", axis)
+        yield Case(
+            "FULLY_CONNECTED",
+            (x(2, 40, low=low, high=3 if low else 0), weight, None),
             (x(2, 6),),
             "FullyConnectedOptions",
-            {"fusedActivationFunction": act},
-            f"hybrid-{dtype}-{act}",
-            tolerance=0.02,
+            {"asymmetricQuantizeInputs": asymmetric},
+            f"hybrid-{axis}-{low}{asymmetric}",
         )
-    for padding in (0, 1):
-        weight = weights((4, 3, 3, 3), "int8", 0)
-        values = {"padding": padding, "strideH": 1, "strideW": 1, "fusedActivationFunction": 1}
-        values |= {"dilationHFactor": 1, "dilationWFactor": 1}
+    yield from _hybrid_convolutions()
+
+
+def _hybrid_convolutions() -> Iterator[Case]:
+    floats = x(1)
+    shapes = (1, 2), (0, 1), (None, 0), (3, 1), (1, 2)
+    for batch, padding, axis, depth, stride in product(*shapes):
+        weight = weights((4, 3, 3, depth), "int8", axis)
+        if depth == 1 and axis is None:
+            continue  # LiteRT reads scales by channel that are not there
+        values = {"padding": padding, "strideH": stride, "strideW": 1}
+        values |= {"dilationHFactor": 1, "dilationWFactor": 1, "fusedActivationFunction": 1}
         yield Case(
             "CONV_2D",
-            (x(1, 6, 6, 3), weight, bias(4, x(1), x(1))),
+            (x(batch, 7, 6, 3 if depth == 3 else 2), weight, bias(4, floats, weight)),
             (x(1, 1, 1, 4),),
             "Conv2DOptions",
             values,
-            f"hybrid-{padding}",
-            tolerance=0.02,
+            f"hybrid-{batch}{padding}{axis}{depth}{stride}",
+        )
+    # An image of one sign, and one of zeros.
+    for low, high, axis in ((1.0, 3.0, None), (1.0, 3.0, 0), (0.0, 0.0, None), (0.0, 0.0, 0)):
+        weight = weights((4, 3, 2, 3), "int8", axis)
+        yield Case(
+            "CONV_2D",
+            (x(1, 5, 6, 3, low=low, high=high), weight, bias(4, floats, weight)),
+            (x(1, 1, 1, 4),),
+            "Conv2DOptions",
+            {"strideH": 1, "strideW": 1},
+            f"hybrid-{low}{axis}",
+        )
+    for batch, padding, many, stride in product((1, 2), (0, 1), (1, 2), (1, 2)):
+        weight = weights((1, 3, 3, 3 * many), "int8", 3)
+        values = {"padding": padding, "strideH": stride, "strideW": stride}
+        values |= {"depthMultiplier": many, "dilationHFactor": 1, "dilationWFactor": 1}
+        yield Case(
+            "DEPTHWISE_CONV_2D",
+            (x(batch, 7, 6, 3), weight, bias(3 * many, floats, weight)),
+            (x(1, 1, 1, 3 * many),),
+            "DepthwiseConv2DOptions",
+            values,
+            f"hybrid-{batch}{padding}{many}{stride}",
         )
 
 

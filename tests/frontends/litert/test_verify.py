@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import weft
 from tests.cli.commands import good, record
+from tests.cli.commands import weft as run
 from tests.frontends.litert.builder import Op, Sub, const, file
 from tests.frontends.litert.cases import x
 from tests.frontends.litert.test_states import counter, signed
+from weft.errors import UserError
+from weft.frontends.litert import loading
+from weft.frontends.litert.reading import parse
 
 
 def test_float_values(tmp_path: Path) -> None:
@@ -46,3 +54,38 @@ def test_signatures(tmp_path: Path) -> None:
         assert found["passed"]
         assert output in {each["value"] for each in found["layers"]}
     assert "product" in good("show", path, "--signature", "scale")
+
+
+def hybrid() -> bytes:
+    """A fully connected layer whose weights alone are integers."""
+    weight = const(np.arange(-30, 30).reshape(6, 10), "int8", scale=0.05)
+    op = Op("FULLY_CONNECTED", (0, 1), (2,), "FullyConnectedOptions")
+    return file([Sub((x(2, 10), weight, x(2, 6)), (op,), (0,), (2,))])
+
+
+def test_inputs_are_quantized_as_litert_does(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(hybrid())
+    found = record("verify", path, "--tolerance", "1e-6")
+    assert found["passed"], found
+    assert "DynamicQuantizeSymmetric" in good("show", path)
+    assert "Dynamic" not in good("show", path, "--float-activations")
+    found = record("verify", path, "--float-activations", "--against", "reference")
+    assert found["passed"], found
+    assert "differs from LiteRT" in run("verify", path, "--float-activations").stdout
+
+
+def test_float_activations_of_other_files() -> None:
+    with pytest.raises(UserError) as error:
+        weft.load("net.onnx", float_activations=True)
+    assert "onnx files have no layers that quantize their inputs as they run" in str(error.value)
+
+
+def test_files_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(counter(2.5))
+    seen: list[int] = []
+    monkeypatch.setattr(loading, "parse", lambda content: seen.append(1) or parse(content))
+    net = weft.load(path)
+    assert net.states
+    assert len(seen) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.frontends.emit import Tensor
+from weft.frontends.litert.hybrid import convolution, stored_weights
 from weft.frontends.litert.record import Emit, litert
 from weft.frontends.litert.windows import SAME, window
 
@@ -38,9 +39,13 @@ def conv_2d(
         (dilation_h_factor, dilation_w_factor),
         padding,
     )
-    groups = _channels(g, x, w.shape[3])
-    weight = g.rearranged(w, (0, 3, 1, 2))
-    y = g("ConvChannelsLast", x, weight, g.bias(b, 2), groups=groups, **attributes)
+    attributes["groups"] = groups = _channels(g, x, w.shape[3])
+    perm, stored = (0, 3, 1, 2), stored_weights(g, x, 1)
+    if stored is not None:
+        by_channel = groups > 1 or not stored.uniform
+        y = convolution(g, x, stored, perm, b, attributes, by_channel=by_channel)
+    else:
+        y = g("ConvChannelsLast", x, g.rearranged(w, perm), g.bias(b, 2), **attributes)
     return g.activated(y, fused_activation_function)
 
 
@@ -70,8 +75,12 @@ def depthwise_conv_2d(
         (dilation_h_factor, dilation_w_factor),
         padding,
     )
-    weight = g.rearranged(w, (3, 0, 1, 2))
-    y = g("ConvChannelsLast", x, weight, g.bias(b, 2), groups=x.shape[3], **attributes)
+    attributes["groups"] = x.shape[3]
+    perm, stored = (3, 0, 1, 2), stored_weights(g, x, 1)
+    if stored is not None:
+        y = convolution(g, x, stored, perm, b, attributes, by_channel=True)
+    else:
+        y = g("ConvChannelsLast", x, g.rearranged(w, perm), g.bias(b, 2), **attributes)
     return g.activated(y, fused_activation_function)
 
 

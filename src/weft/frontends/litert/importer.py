@@ -86,13 +86,26 @@ class Importer:
         model: the file.
         name: of the graph.
         table: rows by the names of operators.
+        float_activations: whether layers whose weights alone are integers compute in float.
     """
 
-    def __init__(self, model: ModelInfo, name: str, table: Mapping[str, Row]) -> None:
+    def __init__(
+        self,
+        model: ModelInfo,
+        name: str,
+        table: Mapping[str, Row],
+        *,
+        float_activations: bool = False,
+    ) -> None:
         self.table = table
         self.model = model
         self.builder = GraphBuilder(OPS, name)
-        self.emit = Emit(self.builder, limit=16 * model.size + _SLACK, importer=self)
+        self.emit = Emit(
+            self.builder,
+            float_activations=float_activations,
+            limit=16 * model.size + _SLACK,
+            importer=self,
+        )
         self.refusals: list[Refusal] = []
         self.variables: dict[str, Variable] = {}
         self.initializing = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.frontends.emit import Tensor
+from weft.frontends.litert.hybrid import rows_product, stored_weights
 from weft.frontends.litert.record import Emit, Kind, litert
 
 
@@ -18,6 +19,7 @@ def fully_connected(
     fused_activation_function: int,
     weights_format: int = 0,
     keep_num_dims: bool = False,
+    asymmetric_quantize_inputs: bool = False,
 ) -> Tensor:
     if weights_format:
         g.refuse("shuffled weights are not supported")
@@ -26,7 +28,11 @@ def fully_connected(
     if not inputs or prod(x.shape) % inputs or (keep_num_dims and x.shape[-1] != inputs):
         g.refuse(f"weights {w.type} do not fit the input {x.type}")
     rows = g.reshape(x, (prod(x.shape) // inputs, inputs))
-    y = g("Gemm", rows, w, g.bias(b, 2), transB=1)
+    stored = stored_weights(g, rows, 1)
+    if stored is not None:
+        y = rows_product(g, rows, stored, b, asymmetric_quantize_inputs)
+    else:
+        y = g("Gemm", rows, w, g.bias(b, 2), transB=1)
     if keep_num_dims:
         y = g.reshape(y, (*x.shape[:-1], outputs))
     return g.activated(y, fused_activation_function)

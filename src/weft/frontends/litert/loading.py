@@ -71,6 +71,8 @@ def load(
     inputs: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     signature: str = "",
+    *,
+    float_activations: bool = False,
 ) -> Graph:
     """Import a LiteRT file.
 
@@ -79,16 +81,23 @@ def load(
         inputs: shapes of graph inputs, where the file leaves sizes open.
         constants: values of graph inputs that never change; these are then no inputs.
         signature: the function to import, if the file has several.
+        float_activations: whether layers whose weights alone are integers compute in float, in
+            place of quantizing their inputs as LiteRT does.
 
     Raises:
         UserError: the file is damaged, or has operators that Weft cannot import: all of them are
             listed with the reasons.
     """
-    return import_file(path, inputs, constants, signature).graph
+    return import_file(
+        path, inputs, constants, signature, float_activations=float_activations
+    ).graph
 
 
 def states(path: str | Path, signature: str = "") -> Mapping[str, str]:
     """By input of a file's graph that is a state, the output that is its next value."""
+    key = _key(Path(path), signature)
+    if key in _STATES:
+        return _STATES[key]
     model = parse(read_bytes(Path(path)))
     stateful = any(
         any(each.variable for each in graph.tensors)
@@ -103,11 +112,39 @@ def import_file(
     inputs: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
     signature: str = "",
+    *,
+    float_activations: bool = False,
 ) -> Imported:
     """Import a file; see ``load``."""
     path = Path(path)
+    key = _key(path, signature)
     model = parse(read_bytes(path))
-    return import_model(model, inputs, constants, signature=signature, name=path.stem)
+    found = import_model(
+        model,
+        inputs,
+        constants,
+        signature=signature,
+        name=path.stem,
+        float_activations=float_activations,
+    )
+    _STATES[key] = found.states
+    while len(_STATES) > _MOST_STATES:
+        del _STATES[next(iter(_STATES))]
+    return found
+
+
+_MOST_STATES = 16
+_STATES: dict[tuple[object, ...], Mapping[str, str]] = {}
+"""The states of files that were imported last, which are asked for next."""
+
+
+def _key(path: Path, signature: str) -> tuple[object, ...]:
+    """What a file's states are known by; nothing knows those of a file that does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (object(),)
+    return (path.absolute(), found.st_mtime_ns, found.st_size, signature)
 
 
 def import_model(
@@ -117,9 +154,11 @@ def import_model(
     *,
     signature: str = "",
     name: str = "net",
+    float_activations: bool = False,
 ) -> Imported:
     """Import a file that was read; see ``load``."""
-    return _Loading(model, identifier(name), _chosen(model, signature)).run(
+    importer = Importer(model, identifier(name), table(), float_activations=float_activations)
+    return _Loading(importer, _chosen(model, signature)).run(
         dict(inputs or {}), dict(constants or {})
     )
 
@@ -139,10 +178,10 @@ def _chosen(model: ModelInfo, key: str) -> Signature:
 
 
 class _Loading:
-    def __init__(self, model: ModelInfo, name: str, signature: Signature) -> None:
+    def __init__(self, importer: Importer, signature: Signature) -> None:
         self.signature = signature
         self.renamed: dict[str, str] = {}
-        self.importer = Importer(model, name, table())
+        self.importer = importer
         self.frame: Frame = self.importer.frame(signature.subgraph)
         graph = self.frame.graph
         if not graph.outputs:

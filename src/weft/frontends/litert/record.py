@@ -94,6 +94,7 @@ class Emit(emit.Emit):
         given: what it says about its outputs.
         raw: the inputs as they are stored.
         stored: integers and their meaning for constants that were dequantized, by name.
+        float_activations: whether layers whose weights alone are integers compute in float.
         limit: bytes that constants may have in all; a file may name one buffer many times.
     """
 
@@ -105,6 +106,7 @@ class Emit(emit.Emit):
     stored: dict[str, tuple[np.ndarray, Quantization]] = field(
         default_factory=dict[str, tuple[np.ndarray, Quantization]]
     )
+    float_activations: bool = False
     limit: int = 1 << 62
     importer: Any = None
     _made: dict[Any, Tensor] = field(default_factory=dict[Any, Tensor])

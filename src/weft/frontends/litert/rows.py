@@ -1,37 +1,19 @@
-"""All modules with rows; importing this one fills the table."""
+"""Every row; importing the modules of rows enters them into the table."""
 
-from weft.frontends.litert import (
-    arithmetic,
-    control,
-    convolution,
-    images,
-    indexing,
-    linear,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    shape,
-    slicing,
-)
+from weft.frontends.litert import arithmetic as arithmetic
+from weft.frontends.litert import control as control
+from weft.frontends.litert import convolution as convolution
+from weft.frontends.litert import images as images
+from weft.frontends.litert import indexing as indexing
+from weft.frontends.litert import linear as linear
+from weft.frontends.litert import normalization as normalization
+from weft.frontends.litert import pooling as pooling
+from weft.frontends.litert import quantize as quantize
+from weft.frontends.litert import recurrent as recurrent
+from weft.frontends.litert import reduction as reduction
+from weft.frontends.litert import shape as shape
+from weft.frontends.litert import slicing as slicing
 from weft.frontends.litert.record import TABLE, Row
-
-MODULES = (
-    arithmetic,
-    control,
-    convolution,
-    images,
-    indexing,
-    linear,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    shape,
-    slicing,
-)
 
 
 def table() -> dict[str, Row]:
