@@ -122,10 +122,10 @@ def _asymmetric(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     low = np.min(x, axis=axes, keepdims=True, initial=0).astype(np.float64)
     high = np.max(x, axis=axes, keepdims=True, initial=0).astype(np.float64)
     none = low == high
-    step = np.where(none, 1.0, high - low) / _STEPS
+    step = np.asarray(np.where(none, 1.0, high - low), np.float64) / _STEPS
     before, after = low / step, high / step
-    nearer = -_LOW + np.abs(before) < _HIGH + np.abs(after)
-    found = np.where(nearer, _LOW - before, _HIGH - after)
+    nearer = np.abs(before) - _LOW < np.abs(after) + _HIGH
+    found = np.asarray(np.where(nearer, _LOW - before, _HIGH - after), np.float64)
     zero = np.where(none, 0.0, _away(np.clip(found, _LOW, _HIGH))).astype(np.int8)
     scale = np.where(none, np.float32(1), step.astype(np.float32))
     scaled = np.clip(x * (np.float32(1) / scale), np.float32(-_FAR), np.float32(_FAR))

@@ -68,8 +68,8 @@ def test_inputs_are_quantized_as_litert_does(tmp_path: Path) -> None:
     path.write_bytes(hybrid())
     found = record("verify", path, "--tolerance", "1e-6")
     assert found["passed"], found
-    assert "DynamicQuantizeSymmetric" in good("show", path)
-    assert "Dynamic" not in good("show", path, "--float-activations")
+    assert "MatMulInteger" in good("show", path)
+    assert "MatMulInteger" not in good("show", path, "--float-activations")
     found = record("verify", path, "--float-activations", "--against", "reference")
     assert found["passed"], found
     assert "differs from LiteRT" in run("verify", path, "--float-activations").stdout
