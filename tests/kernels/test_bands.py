@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -32,6 +32,7 @@ from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.tensors import only_used, own_outputs, tensor_program
 from weft.targets.find import target
+from weft.targets.target import Memory
 
 MOST = 60_000
 """Multiplications of a stage."""
@@ -243,3 +244,34 @@ def test_links_larger_than_a_core_s_cache_are_fused_for_any_number_of_threads(th
     plan = make(graph, OPS, implement, threads, fuse=fuse)
     schemes = [step.implementation.scheme.split("-")[0] for step in plan.steps]
     assert schemes == ["bands", "map"]  # which puts the output in the caller's order
+
+
+def test_links_that_a_cache_holds_only_without_what_passes_beside_them_are_fused():
+    machine = target("x86-avx512")
+    size = 56
+    link = 144 * size * size * 4
+    large = 1.1 * link
+    memories = [
+        replace(each, bytes=int(large)) if each.bytes == machine.caches[-1] else each
+        for each in machine.memories
+    ]
+    roomy = replace(machine, memories=tuple(memories))
+    assert roomy.caches[-1] > link
+    net = Net()
+    wide = net.op("Relu", net.conv(net.input(1, 24, size, size), 144, 1))
+    weight = net.constant(144, 1, 3, 3)
+    deep = net.op("Relu", net.op("Conv", wide, weight, groups=144, pads=(1, 1, 1, 1)))
+    graph = expand(net.graph(net.conv(deep, 24, 1)), OPS)
+    schemes: dict[float, list[str]] = {}
+    for each in (roomy, replace(roomy, memories=tuple(_doubled(roomy.memories)))):
+        plan = make(graph, OPS, implementer(each), 1, fuse=fuser(each))
+        schemes[each.caches[-1]] = [step.implementation.scheme.split("-")[0] for step in plan.steps]
+    fused, apart = schemes.values()
+    assert fused[0] == "bands"
+    assert "bands" not in apart
+
+
+def _doubled(memories: Sequence[Memory]) -> Iterator[Memory]:
+    """Caches twice and more as large as the links of the test above."""
+    for each in memories:
+        yield replace(each, bytes=4 * each.bytes) if each.bytes > 1 << 20 else each

@@ -133,16 +133,15 @@ class _Chooser:
         self.kernels: dict[int, _Made | None] = {}
 
     def best(self) -> tuple[Fused, ...]:
-        best: list[tuple[float, tuple[Fused, ...]]] = [(0.0, ())]
+        best: list[tuple[float, tuple[_Part, ...]]] = [(0.0, ())]
         for stop in range(1, len(self.groups) + 1):
             best.append(best[-1])
             for start, stages in self.ending(stop):
                 gain, before = best[start]
-                found = self.fused(stages, best[stop][0] - gain)
+                found = self.fused(start, stages, best[stop][0] - gain)
                 if found is not None:
-                    made = Fused(start, stop, found[1])
-                    best[stop] = gain + found[0], (*before, made)
-        return best[-1][1]
+                    best[stop] = gain + found.gain, (*before, found)
+        return tuple(part.fused(self.setting.target) for part in best[-1][1])
 
     def ending(self, stop: int) -> Iterator[tuple[int, tuple[ChainStage, ...]]]:
         """The parts of the chain before a place, the shortest first.
@@ -164,10 +163,8 @@ class _Chooser:
         """After how many bytes the link behind a group is used again, run one by one."""
         return _reused(self.groups[place], self.groups[place + 1], self.setting)
 
-    def fused(
-        self, stages: tuple[ChainStage, ...], least: float
-    ) -> tuple[float, Implementation] | None:
-        """What fusing gains, if that is worth it and more than so many cycles, and the kernel."""
+    def fused(self, start: int, stages: tuple[ChainStage, ...], least: float) -> _Part | None:
+        """A part from a place on, if fusing it is worth it and gains more than so many cycles."""
         costs = [self.cost(stage) for stage in stages]
         least = max(least, WORTH * sum(costs))
         gain, bands = _best_bands(stages, costs, self.setting)
@@ -180,10 +177,7 @@ class _Chooser:
                 return None
             gain -= kernel.extra
             made.append(kernel.implementation)
-        if gain <= least:
-            return None
-        found = chained(stages, made, bands, self.setting.target)
-        return gain, replace(found, choice=Settled(Reason.CHEAPEST))
+        return _Part(start, stages, tuple(made), bands, gain) if gain > least else None
 
     def offered(self, stage: ChainStage) -> tuple[Alternative, ...]:
         """The alternatives of a stage."""
@@ -230,6 +224,22 @@ class _Chooser:
         )
         # It is the same for any number of threads.
         return usual(replace(task, exact=setting.exact)).sums
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Stages of a chain from a place on, their kernels, and the cycles that fusing them gains."""
+
+    start: int
+    stages: tuple[ChainStage, ...]
+    kernels: tuple[Implementation, ...]
+    bands: Bands
+    gain: float
+
+    def fused(self, target: Target) -> Fused:
+        found = chained(self.stages, self.kernels, self.bands, target)
+        made = replace(found, choice=Settled(Reason.CHEAPEST))
+        return Fused(self.start, self.start + len(self.stages), made)
 
 
 @dataclass(frozen=True, slots=True)
