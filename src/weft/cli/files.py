@@ -192,8 +192,16 @@ def gather_inputs(
     return {name: gathering.found[name] for name in types}
 
 
-def random_inputs(types: Mapping[str, TensorType], seed: int) -> dict[str, np.ndarray]:
-    """Seeded random inputs: normal for floats, small whole numbers otherwise."""
+def random_inputs(
+    types: Mapping[str, TensorType], seed: int, *, quantized: bool = False
+) -> dict[str, np.ndarray]:
+    """Seeded random inputs: normal for floats, small whole numbers otherwise.
+
+    Args:
+        types: of the inputs by name.
+        seed: of the generator.
+        quantized: whether integers of 8 or 16 bits stand for numbers: they take all values then.
+    """
     generator = np.random.default_rng(seed)
     found: dict[str, np.ndarray] = {}
     for name, type in types.items():
@@ -201,7 +209,9 @@ def random_inputs(types: Mapping[str, TensorType], seed: int) -> dict[str, np.nd
             array = generator.standard_normal(type.dims)
         else:
             low, high = type.dtype.limits
-            array = generator.integers(max(low, -8), min(high, 8), type.dims, endpoint=True)
+            if not quantized or not 1 <= type.dtype.bytes <= 2 or not type.dtype.is_integer:
+                low, high = max(low, -8), min(high, 8)
+            array = generator.integers(low, high, type.dims, endpoint=True)
         found[name] = np.asarray(array).astype(type.dtype.numpy)
     return found
 

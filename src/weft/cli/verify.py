@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.api import Net, Oracle
 from weft.api.repeated import Repeated, repeated, sanitized
+from weft.api.rounded import Rounded, compare_rounded, in_steps, rounds
 from weft.cli.files import gather_inputs, random_inputs
 from weft.cli.model import Model, model_options
 from weft.cli.options import (
@@ -30,6 +31,30 @@ from weft.options import Options
 from weft.runtime.compare import Difference
 
 FRAMEWORK, REFERENCE = "framework", "reference"
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The largest allowed differences.
+
+    Attributes:
+        relative: to a value's range.
+        steps: of integers that stand for numbers, where operators are compared one by one.
+    """
+
+    relative: float
+    steps: int | None = None
+
+    def __call__(self, difference: Difference) -> bool:
+        """Whether a difference is allowed."""
+        # Comparisons with NaN are false, so this is not written with `>`.
+        if self.steps is not None and in_steps(difference):
+            return difference.largest <= self.steps
+        return difference.relative <= self.relative
+
+    def __str__(self) -> str:
+        return f"{self.relative:g}"
 
 
 def _framework(model: Model, against: str) -> Framework | None:
@@ -74,9 +99,19 @@ def _every_layer(
     return model.net.with_outputs(list(dict.fromkeys(names))), oracle
 
 
-def _cells(difference: Difference, name: str, tolerance: float) -> tuple[str, ...]:
+def _one_by_one(
+    model: Model, framework: Framework, inputs: Mapping[str, np.ndarray], options: Options
+) -> Rounded:
+    """Each operator computed from the framework's values."""
+    graph = model.net.graph
+    run = framework.opened(model.path, frozenset(graph.producers), model.signature)
+    expected = run({**model.constants, **inputs})
+    return compare_rounded(model.net, inputs, expected, options)
+
+
+def _cells(difference: Difference, name: str, allowed: Allowed) -> tuple[str, ...]:
     return (
-        "ok" if difference.relative <= tolerance else "DIFFERS",
+        "ok" if allowed(difference) else "DIFFERS",
         name,
         difference.type,
         f"{difference.largest:.3g}",
@@ -88,20 +123,25 @@ def _cells(difference: Difference, name: str, tolerance: float) -> tuple[str, ..
 def _report(
     state: CommandState,
     against: str,
-    tolerance: float,
+    allowed: Allowed,
     found: list[Difference],
+    rounded: Rounded | None,
     again: Repeated | None,
     faults: str | None,
 ) -> None:
     worst = max((each.relative for each in found), default=0.0)
     if state.json:
-        more = {} if again is None else {"repeated": asdict(again)}
+        more: dict[str, object] = {} if again is None else {"repeated": asdict(again)}
+        if rounded is not None:
+            more["steps"] = allowed.steps
+            more["outputs"] = [each.record() for each in rounded.outputs]
+            more["code"] = [each.record() for each in rounded.code]
         sanitized = {} if faults is None else {"sanitizers": faults or "clean"}
         write_json(
             {
                 "against": against,
-                "tolerance": tolerance,
-                "passed": _passed(found, tolerance, again, faults),
+                "tolerance": allowed.relative,
+                "passed": _passed(found, allowed, rounded, again, faults),
                 "worst": worst,
                 "layers": [each.record() for each in found],
                 **more,
@@ -111,13 +151,19 @@ def _report(
         return
     headings = ("", "value", "type", "largest", "relative", "elements")
     names = short_names(each.value for each in found)
-    rows = [_cells(each, names[each.value], tolerance) for each in found]
+    rows = [_cells(each, names[each.value], allowed) for each in found]
     table(headings, rows, (3, 4, 5), ("elements", "type"))
-    verdict = "agrees with" if worst <= tolerance else "differs from"
-    say(
-        f"\n{verdict} {against}: {len(found)} values, largest difference over range "
-        f"{worst:.3g}, allowed {tolerance:g}"
-    )
+    verdict = "agrees with" if all(map(allowed, found)) else "differs from"
+    if rounded is None:
+        say(
+            f"\n{verdict} {against}: {len(found)} values, largest difference over range "
+            f"{worst:.3g}, allowed {allowed}"
+        )
+    else:
+        say(f"\n{verdict} {against} operator by operator, each given {against}'s values:")
+        say(f"  {_worst(found)} (allowed: {_steps(allowed.steps)}, {allowed} of the range)")
+        say(f"the whole network, where steps add up, from {against}: {_worst(rounded.outputs)}")
+        say(f"the whole network from the reference: {_worst(rounded.code)} (allowed: the same)")
     if again is not None:
         bits = f"{again.differing:,} differ" if again.differing else "the bits of the first in all"
         say(f"{again.runs:,} more runs, half of them from {again.callers} threads at once: {bits}")
@@ -125,12 +171,29 @@ def _report(
         say(faults or "address and undefined-behaviour sanitizers: clean")
 
 
+def _steps(count: float | None) -> str:
+    count = count or 0
+    return f"{count:g} step{'' if count == 1 else 's'}"
+
+
+def _worst(found: list[Difference]) -> str:
+    """The largest differences of integers and of the rest."""
+    steps = [each.largest for each in found if in_steps(each)]
+    others = [each.relative for each in found if not in_steps(each)]
+    texts = [f"{len(steps)} in integers by at most {_steps(max(steps))}"] if steps else []
+    texts += [f"{len(others)} in float by at most {max(others):.3g} of the range"] if others else []
+    return ", ".join(texts) or "no values"
+
+
 def _passed(
-    found: list[Difference], tolerance: float, again: Repeated | None, faults: str | None
+    found: list[Difference],
+    allowed: Allowed,
+    rounded: Rounded | None,
+    again: Repeated | None,
+    faults: str | None,
 ) -> bool:
-    # Comparisons with NaN are false, so this is not written with `>`.
-    agrees = all(each.relative <= tolerance for each in found)
-    return agrees and not (again and again.differing) and not faults
+    code = rounded.code if rounded is not None else []
+    return all(map(allowed, [*found, *code])) and not (again and again.differing) and not faults
 
 
 @click.command(short_help="Compare every step with the model's framework or the reference.")
@@ -147,10 +210,17 @@ def _passed(
 )
 @click.option(
     "--tolerance",
-    default=1e-4,
     type=Number(),
+    help=f"Largest allowed difference, relative to the value's range; {TOLERANCE:g} if not given.",
+)
+@click.option(
+    "--steps",
+    default=1,
     show_default=True,
-    help="Largest allowed difference, relative to the value's range.",
+    type=click.IntRange(0),
+    help="Where LiteRT rounds values to integers, each operator is given LiteRT's values, and its "
+    "integers may be so many steps from LiteRT's, unless --tolerance is given, which then holds "
+    "from the inputs to the outputs.",
 )
 @click.option(
     "--expect",
@@ -188,7 +258,8 @@ def verify(
     data: tuple[str, ...],
     seed: int,
     against: str,
-    tolerance: float,
+    tolerance: float | None,
+    steps: int,
     expect: Path | None,
     runs: int,
     callers: int,
@@ -198,28 +269,40 @@ def verify(
     """Runs MODEL's compiled code and compares the result of every step.
 
     The steps are those of the compiled network; their results are copied after each step. Layers
-    of Keras are outputs instead, each of them. Then the
+    of Keras are outputs instead, each of them, and so are the operators of LiteRT files that round
+    values to integers, where each is given what LiteRT makes of the one before. Then the
     network as `weft run` compiles it runs again and again, also from several threads at once. Exits
     with 3 if a difference exceeds the tolerance, if a run gives other bits than the first one, or
     if a sanitizer finds a fault.
     """
     types = model.net.inputs
-    inputs = gather_inputs(data, types) if data else random_inputs(types, seed)
+    inputs = (
+        gather_inputs(data, types)
+        if data
+        else random_inputs(types, seed, quantized=rounds(model.net))
+    )
     # The framework's variables begin as zeros.
     inputs |= {name: np.zeros_like(inputs[name]) for name, _ in model.net.states if not data}
-    net, oracle = model.net, None
-    if expect is not None:
-        chosen, oracle = expect.name, _recorded(model, expect)
+    allowed = Allowed(TOLERANCE if tolerance is None else tolerance)
+    framework = _framework(model, against) if expect is None else None
+    chosen = expect.name if expect is not None else framework.name if framework else REFERENCE
+    rounded = None
+    if framework is not None and framework.rounds and tolerance is None and rounds(model.net):
+        allowed = Allowed(allowed.relative, steps)
+        with working(f"compiling, and running {chosen}"):
+            rounded = _one_by_one(model, framework, inputs, options)
+        found = rounded.operators
     else:
-        framework = _framework(model, against)
-        chosen = framework.name if framework else REFERENCE
-        if framework is not None and framework.layers and options.plan is None:
+        net, oracle = model.net, None
+        if expect is not None:
+            oracle = _recorded(model, expect)
+        elif framework is not None and framework.layers and options.plan is None:
             with working(f"running {chosen}"):
                 net, oracle = _every_layer(model, framework, inputs)
         elif framework is not None:
             oracle = _run_by(framework, model)
-    with working(f"compiling, and running {chosen}"):
-        found = net.verify(*inputs.values(), oracle=oracle, options=options)
+        with working(f"compiling, and running {chosen}"):
+            found = net.verify(*inputs.values(), oracle=oracle, options=options)
     again = None
     if runs:
         with working("running it again"):
@@ -229,8 +312,8 @@ def verify(
     if sanitize:
         with working("running it under sanitizers"):
             faults = sanitized(model.net, inputs, options)
-    _report(ctx.obj, chosen, tolerance, found, again, faults)
-    if not _passed(found, tolerance, again, faults):
+    _report(ctx.obj, chosen, allowed, found, rounded, again, faults)
+    if not _passed(found, allowed, rounded, again, faults):
         ctx.exit(Exit.CHECK)
 
 

@@ -41,12 +41,15 @@ class Framework:
             framework has.
         layers: whether everything that it has is compared as an output of the network, since
             fused code keeps few of the values.
+        rounds: whether its kernels for quantized values compute in integers: those of Weft may
+            differ by a step, so that operators are compared one by one.
     """
 
     name: str
     installed: Callable[[], bool]
     opened: Callable[[Path, Collection[str], str], Callable[[Values], Values]]
     layers: bool = False
+    rounds: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ _LITERT = Frontend(
         "LiteRT",
         lambda: litert.has_interpreter(),
         lambda path, values, signature: litert.Session(path, values, signature),
+        rounds=True,
     ),
     signatures=True,
     dynamic=True,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.cli.commands import good
+from tests.cli.commands import good, record
 from tests.models import tiny
 from weft.frontends.litert.loading import import_file
 from weft.frontends.litert.session import Session, has_interpreter
@@ -118,6 +118,18 @@ def test_compiled(name: str, kind: str) -> None:
     difference = compare(name, made, found(name, kind))
     # Where sums round otherwise, a quantized input of kws's layers may be another integer.
     assert difference.largest <= (1 if kind == "int8" else 5e-4)
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each == "kws" else pytest.mark.slow) for each in tiny.NAMES],
+)
+def test_verify_without_options(name: str) -> None:
+    found = record("verify", file(name, "int8"), "--runs", 2)
+    assert found["passed"], found
+    assert found["steps"] == 1
+    assert len(found["layers"]) >= 10
 
 
 def test_names_are_short() -> None:

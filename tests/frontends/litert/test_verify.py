@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import weft
 from tests.cli.commands import good, record
 from tests.cli.commands import weft as run
 from tests.frontends.litert.builder import Op, Sub, const, file
-from tests.frontends.litert.cases import x
+from tests.frontends.litert.cases import CASES, x
 from tests.frontends.litert.test_states import counter, signed
+from weft.api.rounded import compare_rounded
 from weft.errors import UserError
 from weft.frontends.litert import loading
 from weft.frontends.litert.reading import parse
+from weft.frontends.litert.session import Session
 
 
 def test_float_values(tmp_path: Path) -> None:
@@ -35,6 +38,10 @@ def test_quantized_values(tmp_path: Path) -> None:
     one, two, out = (x(2, 3, dtype="int8"), x(2, 3, dtype="int8"), x(2, 3, dtype="int8", high=4))
     op = Op("ADD", (0, 1), (2,), "AddOptions")
     path.write_bytes(file([Sub((one, two, out), (op,), (0, 1), (2,))]))
+    found = record("verify", path)
+    assert found["passed"]
+    assert found["steps"] == 1
+    assert [each["value"] for each in found["layers"]] == ["t2"]
     found = record("verify", path, "--tolerance", "0.01")
     assert found["passed"]
     assert [each["value"] for each in found["layers"]] == ["t2"]
@@ -89,3 +96,40 @@ def test_files_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     net = weft.load(path)
     assert net.states
     assert len(seen) == 1
+
+
+def layers(*scales: float) -> bytes:
+    """Quantized additions, each of the sum before to itself, with these scales of the sums."""
+    tensors = [x(40, dtype="int8")]
+    tensors += [replace(x(40, dtype="int8"), scale=scale, zero=3) for scale in scales]
+    ops = [Op("ADD", (at, at), (at + 1,), "AddOptions") for at in range(len(scales))]
+    return file([Sub(tensors, ops, (0,), (len(scales),))])
+
+
+def test_each_operator_is_given_the_values_of_litert(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(layers(0.05, 0.11, 0.2))
+    net = weft.load(path)
+    given = np.arange(40, dtype=np.int8)
+    expected = dict(Session(path, net.graph.producers)({"t0": given}))
+    one = "t1/quantize_out"
+    expected[one] = expected[one] + np.int8(2)  # as if LiteRT had another result
+    found = compare_rounded(net, {"t0": given}, expected, weft.Options())
+    largest = {each.value: each.largest for each in found.operators}
+    assert largest[one] in (1, 2, 3)
+    assert largest["t2/quantize_out"] in (1, 2, 3)  # it read what it was given
+    assert largest["t3"] <= 1
+    assert [each.largest for each in found.code] == [0]
+
+
+def test_steps_that_are_not_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    # LiteRT counts the weights of pixels in few bits; Weft in float.
+    case = next(each for each in CASES if each.name == "RESIZE_BILINEAR" and each.steps > 50)
+    path.write_bytes(case.content())
+    result = run("verify", path)
+    assert result.exit_code == 3
+    assert "differs from LiteRT operator by operator" in result.stdout
+    assert "(allowed: 1 step, 0.0001 of the range)" in result.stdout
+    assert "from the reference: 1 in integers by at most 0 steps" in result.stdout
+    assert "agrees with LiteRT" in good("verify", path, "--steps", 500)
