@@ -5,7 +5,8 @@
     python -m bench.torch_models --import-only       imports graphs and compiles nothing
     python -m bench.torch_models --failed            those with errors or fallbacks, again
     python -m bench.torch_models --table FILE        writes the table (Markdown), runs nothing;
-                                                     rows in FILE without results here stay
+                                                     rows in FILE without results here stay;
+                                                     times of `bench.torch_speed` follow
     python -m bench.torch_models --list              every name
 
 Each model runs in a process of its own with limits of time and memory, through ``weft.optimize``
@@ -129,12 +130,12 @@ def _compared(module: Any, fast: Any, example: Any) -> dict[str, Any]:
     args, kwargs = example
     got = fast(*args, **kwargs)
     other = _by_pytorch(lambda: fast(*args, **kwargs))
-    difference = _difference(got, module(*args, **kwargs))
+    off = difference(got, module(*args, **kwargs))
     times = _times(module, fast, example)
     eager = min(value for key, value in times.items() if key != "weft")
     return {
         "fallbacks": other,
-        "difference": difference,
+        "difference": off,
         "times": {key: round(value * 1e3, 4) for key, value in times.items()},
         "ratio": round(eager / times["weft"], 3),
     }
@@ -165,7 +166,7 @@ def _by_pytorch(run: Callable[[], Any]) -> dict[str, int]:
     return dict(found)
 
 
-def _difference(got: Any, wanted: Any) -> float | None:
+def difference(got: Any, wanted: Any) -> float | None:
     """The largest difference of an output relative to its range; nothing where types differ."""
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
     from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
@@ -191,22 +192,12 @@ def _difference(got: Any, wanted: Any) -> float | None:
 
 def _times(module: Any, fast: Any, example: Any) -> dict[str, float]:
     """Seconds of a call: the least of alternating runs."""
-    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
-    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
-
-    def last(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5):
-            return x
-        form = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-        return x.contiguous(memory_format=form)
-
     runs: dict[str, Callable[[], Any]] = {
         "weft": lambda: fast(*example[0], **example[1]),
         "eager": lambda: module(*example[0], **example[1]),
     }
-    if any(p.dim() == 4 for p in module.parameters()):
-        other = _copied(module, last)
-        given = pytree.tree_map(last, example)
+    if any(p.dim() in (4, 5) for p in module.parameters()):
+        other, given = channels_last(module, example)
         runs["channels-last"] = lambda: other(*given[0], **given[1])
     best = dict.fromkeys(runs, float("inf"))
     end = time.monotonic() + TIMED * len(runs)
@@ -220,14 +211,23 @@ def _times(module: Any, fast: Any, example: Any) -> dict[str, float]:
     return best
 
 
-def _copied(module: Any, change: Callable[[Any], Any]) -> Any:
-    """The module again with changed parameters."""
+def channels_last(module: Any, example: Any) -> tuple[Any, Any]:
+    """A copy of the module and of its example whose images and videos have channels last."""
     import copy  # noqa: PLC0415
+
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
+
+    def last(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dim() not in (4, 5):
+            return x
+        form = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+        return x.contiguous(memory_format=form)
 
     other = copy.deepcopy(module)
     for each in (*other.parameters(), *other.buffers()):
-        each.data = change(each.data)
-    return other
+        each.data = last(each.data)
+    return other, pytree.tree_map(last, example)
 
 
 # --- the processes ----------------------------------------------------------------------------
@@ -345,11 +345,7 @@ def main() -> None:
         work(arguments.worker[0], arguments.worker[1:])
         return
     if arguments.table:
-        from bench.torch_table import results_of, table  # noqa: PLC0415
-
-        page: Path = arguments.table
-        known = results_of(page.read_text()) if page.exists() else {}
-        page.write_text(table(known | kept(results_file())))
+        _write_table(arguments.table)
         return
     from bench.torch_catalog import CATALOG  # noqa: PLC0415
 
@@ -372,6 +368,16 @@ def main() -> None:
         wanted = [way for way in ways if _wanted(known.get((name, way)), arguments)]
         if wanted and time.monotonic() < end:
             run(name, wanted, file, limits)
+
+
+def _write_table(page: Path) -> None:
+    """Writes the table of what the page has already and of all results kept here."""
+    from bench import torch_speed  # noqa: PLC0415
+    from bench.torch_table import results_of, table, times_of  # noqa: PLC0415
+
+    old = page.read_text() if page.exists() else ""
+    times = {each["model"]: each for each in torch_speed.kept() if each["threads"] == 1}
+    page.write_text(table(results_of(old) | kept(results_file()), times_of(old) | times))
 
 
 def _wanted(record: dict[str, Any] | None, arguments: argparse.Namespace) -> bool:

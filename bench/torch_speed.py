@@ -1,13 +1,14 @@
 """Times PyTorch models through Weft beside PyTorch, eager and compiled by Inductor.
 
     python -m bench.torch_speed                     the networks of SOL's paper, 1 and 2 threads
-    python -m bench.torch_speed resnet18 --threads 1
+    python -m bench.torch_speed resnet18 'swin*' --threads 1     these of the catalog
     python -m bench.torch_speed --start FOLDER      prepares processes, which then wait
     python -m bench.torch_speed --time FOLDER       has those time, one after the other
     python -m bench.torch_speed --table             a table of what was measured
 
 Float32, batch 1, inference.  A process for each model and number of threads prepares all
 contestants and then times them in turns, so that what the machine does besides meets all of them.
+Inductor's C++ stays in the folder `TORCHINDUCTOR_CACHE_DIR`, so that a second process is quick.
 Results are lines of JSON in `$WEFT_TORCH_SPEED`, by default `~/.cache/weft/torch-speed.jsonl`.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import fnmatch
 import json
 import math
 import os
@@ -56,19 +58,20 @@ def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[st
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     from bench.torch_catalog import built  # noqa: PLC0415
+    from bench.torch_models import difference  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    module, (args, kwargs) = built(name)
+    module, example = built(name)
     with torch.no_grad():
-        wanted = module(*args, **kwargs)
+        wanted = module(*example[0], **example[1])
         ready: dict[str, Callable[[], Any]] = {}
         notes: dict[str, str] = {}
         for each in contestants:
             start = time.monotonic()
             try:
-                ready[each] = _prepared(each, module, args)
+                ready[each] = _prepared(each, module, example)
                 got = ready[each]()
-                notes[each] = f"{_difference(got, wanted):.1e} off"
+                notes[each] = f"{difference(got, wanted):.1e} off"
             except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
                 ready.pop(each, None)
                 notes[each] = f"{type(error).__name__}: {str(error).strip()[:200]}"
@@ -92,24 +95,23 @@ def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[st
         gate.write(json.dumps(record) + "\n")
 
 
-def _prepared(contestant: str, module: Any, args: tuple[Any, ...]) -> Callable[[], Any]:
+def _prepared(contestant: str, module: Any, example: Any) -> Callable[[], Any]:
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     import weft  # noqa: PLC0415
+    from bench.torch_models import channels_last  # noqa: PLC0415
 
-    if contestant == "weft":
-        fast = weft.optimize(module, *args, measure=False)
-        return lambda: fast(*args)
+    args, kwargs = example
     if contestant == "eager":
-        return lambda: module(*args)
-    if contestant == "channels-last":
-        last = torch.channels_last
-        other = copy.deepcopy(module).to(memory_format=last)
-        given = [x.contiguous(memory_format=last) if x.dim() == 4 else x for x in args]
-        return lambda: other(*given)
-    compiled = torch.compile(copy.deepcopy(module), options=_OPTIONS[contestant])
-    compiled(*args)
-    return lambda: compiled(*args)
+        return lambda: module(*args, **kwargs)
+    if contestant == "weft":
+        run = weft.optimize(module, *args, kwargs=kwargs, measure=False)
+    elif contestant == "channels-last":
+        run, (args, kwargs) = channels_last(module, example)
+    else:
+        run = torch.compile(copy.deepcopy(module), options=_OPTIONS[contestant])
+        run(*args, **kwargs)
+    return lambda: run(*args, **kwargs)
 
 
 def _timed(ready: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
@@ -127,11 +129,6 @@ def _timed(ready: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
             times[key].append(time.perf_counter() - start)
         rounds += 1
     return times
-
-
-def _difference(got: Any, wanted: Any) -> float:
-    spread = float(wanted.max() - wanted.min())
-    return float((got - wanted).abs().max()) / spread
 
 
 def processor() -> str:
@@ -218,6 +215,17 @@ def kept() -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda each: order.get(each["model"], len(order)))
 
 
+def _chosen(patterns: Sequence[str]) -> list[str]:
+    """Names of the catalog in the order of the patterns."""
+    from bench.torch_catalog import CATALOG  # noqa: PLC0415
+
+    found = {each: fnmatch.filter(CATALOG, each) for each in patterns}
+    unknown = [each for each, names in found.items() if not names]
+    if unknown:
+        raise SystemExit(f"no such model: {', '.join(unknown)}")
+    return list(dict.fromkeys(name for names in found.values() for name in names))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", help="models of bench.torch_catalog")
@@ -242,7 +250,7 @@ def main() -> None:
         return
     contestants = [each for each in CONTESTANTS if each not in arguments.without]
     with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.names or SOL:
+        for name in _chosen(arguments.names) if arguments.names else SOL:
             for threads in arguments.threads:
                 place = start(name, threads, contestants, arguments.start or Path(folder))
                 if not arguments.start:

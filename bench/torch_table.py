@@ -1,4 +1,7 @@
-"""The table of what PyTorch's models come to in Weft, of the results of `bench.torch_models`."""
+"""The table of what PyTorch's models come to in Weft.
+
+Of the results of `bench.torch_models`, and of the times of `bench.torch_speed` on one thread.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,30 @@ from bench.torch_catalog import CATALOG
 from bench.torch_models import CLOSE, WAYS, well
 
 Results = Mapping[tuple[str, str], dict[str, Any]]
+Times = Mapping[str, dict[str, Any]]
+_CONTESTANTS = {
+    "weft": "Weft",
+    "eager": "eager",
+    "channels-last": "channels-last",
+    "inductor frozen": "Inductor",
+    "inductor tuned": "tuned",
+}
 _TITLES = {"optimize": "`weft.optimize`", "compile": '`torch.compile(backend="weft")`'}
 _COUNTED = re.compile(r"(?:(\d+) )?(\w+)")
 
 
-def table(results: Results) -> str:
-    """A page of Markdown: a summary, and a table for each group."""
+def table(results: Results, times: Times | None = None) -> str:
+    """A page of Markdown: a summary, and a table for each group.
+
+    Args:
+        results: of `bench.torch_models`, by name and way.
+        times: of `bench.torch_speed` on one thread, by name.
+    """
     groups: dict[str, list[str]] = {}
     for name, model in CATALOG.items():
         groups.setdefault(model.group, []).append(name)
-    return "\n".join([*_head(), *_summary(groups, results), *_rows(groups, results)])
+    lines = [*_head(), *_summary(groups, results), *_rows(groups, results)]
+    return "\n".join([*lines, *_speeds(times or {})])
 
 
 def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -28,6 +45,8 @@ def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for line in page.splitlines():
         name, processor, *cells = [cell.strip() for cell in line[1:-1].split("|")] + [""]
+        if line.startswith(f"## {_BESIDE}"):
+            break
         if name not in CATALOG:
             continue
         for place, way in enumerate(WAYS):
@@ -43,6 +62,67 @@ def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
                 continue
             found[name, way] = record
     return found
+
+
+_BESIDE = "Beside Inductor"
+
+
+def times_of(page: str) -> dict[str, dict[str, Any]]:
+    """The times that such a page gives."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in page.partition(f"## {_BESIDE}")[2].splitlines():
+        name, processor, *cells = [cell.strip() for cell in line[1:-1].split("|")] + [""]
+        if name in CATALOG:
+            named = zip(_CONTESTANTS, cells, strict=False)
+            milliseconds = {key: float(cell) for key, cell in named if cell}
+            found[name] = {"processor": processor, "milliseconds": milliseconds}
+    return found
+
+
+def _speeds(times: Times) -> list[str]:
+    """The section on times beside Inductor, the smallest gains first; nothing without times."""
+    if not times:
+        return []
+    heads = " | ".join(_CONTESTANTS.values())
+    lines = [
+        f"## {_BESIDE}",
+        "",
+        "Milliseconds of a call on one thread, medians of alternating calls on an otherwise idle",
+        "machine (`python -m bench.torch_speed NAMES --threads 1`). *Channels-last* is eager, too;",
+        "*Inductor* is frozen (`freezing`), *tuned* with `max_autotune` besides. The last columns",
+        "are PyTorch's time over Weft's: of the faster eager, and of the faster Inductor.",
+        "",
+        f"| model | processor | {heads} | eager / Weft | Inductor / Weft |",
+        "|---|---|" + "---:|" * (len(_CONTESTANTS) + 2),
+    ]
+    gains = {name: _gains(each["milliseconds"]) for name, each in times.items()}
+    for name in sorted(gains, key=lambda name: min(gains[name])):
+        spent = times[name]["milliseconds"]
+        cells = [_rounded(spent[key]) if key in spent else "" for key in _CONTESTANTS]
+        cells += [f"{gain:.2f}" if gain < math.inf else "" for gain in gains[name]]
+        lines.append(f"| {name} | {times[name]['processor']} | {' | '.join(cells)} |")
+    blanks = " | " * (len(_CONTESTANTS) - 1)
+    for processor in sorted({each["processor"] for each in times.values()}):
+        own = [gains[name] for name, each in times.items() if each["processor"] == processor]
+        columns = (
+            [gain for gain in column if gain < math.inf] for column in zip(*own, strict=True)
+        )
+        means = " | ".join(map(_mean, columns))
+        lines.append(f"| geometric mean of {len(own)} | {processor} | {blanks} | {means} |")
+    return [*lines, ""]
+
+
+def _gains(spent: Mapping[str, float]) -> tuple[float, float]:
+    """The least times of eager and of Inductor over Weft's; infinite where there are none."""
+    eager = [spent[key] for key in ("eager", "channels-last") if key in spent]
+    inductor = [spent[key] for key in ("inductor frozen", "inductor tuned") if key in spent]
+    least = (min(each, default=math.inf) / spent["weft"] for each in (eager, inductor))
+    eager_gain, inductor_gain = least
+    return eager_gain, inductor_gain
+
+
+def _rounded(milliseconds: float) -> str:
+    return f"{milliseconds:.{2 if milliseconds < 10 else 1 if milliseconds < 100 else 0}f}"
 
 
 def _head() -> list[str]:

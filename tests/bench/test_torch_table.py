@@ -11,7 +11,7 @@ if importlib.util.find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed", allow_module_level=True)
 
 from bench.torch_models import well
-from bench.torch_table import results_of, table
+from bench.torch_table import results_of, table, times_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "pytorch-coverage.md"
 
@@ -57,4 +57,38 @@ def test_results_that_are_too_far_off_are_so_on_the_page():
 
 def test_the_page_in_the_repository_is_what_its_rows_give():
     page = PAGE.read_text()
-    assert table(results_of(page)) == page
+    assert table(results_of(page), times_of(page)) == page
+
+
+def test_times_beside_inductor():
+    times = {
+        "resnet18": {
+            "processor": "Zen",
+            "milliseconds": {
+                "weft": 10.0,
+                "eager": 40.0,
+                "channels-last": 25.0,
+                "inductor frozen": 30.0,
+            },
+        },
+        "gru": {
+            "processor": "Zen",
+            "milliseconds": {
+                "weft": 1.0,
+                "eager": 1.6,
+                "inductor frozen": 3.0,
+                "inductor tuned": 2.0,
+            },
+        },
+        "lstm": {"processor": "Xeon", "milliseconds": {"weft": 200.0, "eager": 100.0}},
+    }
+    page = table(RESULTS, times)
+    assert results_of(page) == RESULTS
+    assert times_of(page) == times
+    assert page.partition("## Beside Inductor")[2].splitlines()[-5:] == [
+        "| lstm | Xeon | 200 | 100 |  |  |  | 0.50 |  |",
+        "| gru | Zen | 1.00 | 1.60 |  | 3.00 | 2.00 | 1.60 | 2.00 |",
+        "| resnet18 | Zen | 10.0 | 40.0 | 25.0 | 30.0 |  | 2.50 | 3.00 |",
+        "| geometric mean of 1 | Xeon |  |  |  |  |  | 0.50 |  |",
+        "| geometric mean of 2 | Zen |  |  |  |  |  | 2.00 | 2.45 |",
+    ]
