@@ -96,7 +96,7 @@ def _speeds(times: Times) -> list[str]:
         "|---|---|" + "---:|" * (len(_CONTESTANTS) + 2),
     ]
     gains = {name: _gains(each["milliseconds"]) for name, each in times.items()}
-    for name in sorted(gains, key=lambda name: min(gains[name])):
+    for name in sorted(gains, key=lambda name: (min(gains[name]), name)):
         spent = times[name]["milliseconds"]
         cells = [_rounded(spent[key]) if key in spent else "" for key in _CONTESTANTS]
         cells += [f"{gain:.2f}" if gain < math.inf else "" for gain in gains[name]]
@@ -113,12 +113,17 @@ def _speeds(times: Times) -> list[str]:
 
 
 def _gains(spent: Mapping[str, float]) -> tuple[float, float]:
-    """The least times of eager and of Inductor over Weft's; infinite where there are none."""
-    eager = [spent[key] for key in ("eager", "channels-last") if key in spent]
-    inductor = [spent[key] for key in ("inductor frozen", "inductor tuned") if key in spent]
-    least = (min(each, default=math.inf) / spent["weft"] for each in (eager, inductor))
-    eager_gain, inductor_gain = least
-    return eager_gain, inductor_gain
+    """The least times of eager and of Inductor over Weft's, of times as the rows give them.
+
+    Infinite where there are none.
+    """
+    given = {key: float(_rounded(each)) for key, each in spent.items()}
+    eager = [given[key] for key in ("eager", "channels-last") if key in given]
+    inductor = [given[key] for key in ("inductor frozen", "inductor tuned") if key in given]
+    return (
+        min(eager, default=math.inf) / given["weft"],
+        min(inductor, default=math.inf) / given["weft"],
+    )
 
 
 def _rounded(milliseconds: float) -> str:
