@@ -10,7 +10,7 @@ from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsi
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
-from weft.rewrite import adapt, cleanups, explicit, im2col, layout, tiling
+from weft.rewrite import adapt, cleanups, explicit, im2col, layout, quantized, tiling
 from weft.rewrite.recipe import Recipe, apply_recipe
 from weft.rewrite.rule import Rule
 
@@ -21,6 +21,7 @@ RECIPES: tuple[Recipe, ...] = (
     *explicit.RECIPES,
     *layout.RECIPES,
     *adapt.RECIPES,
+    *quantized.RECIPES,
     *pruning.RECIPES,
     *lowrank.RECIPES,
     *palette.RECIPES,

@@ -40,6 +40,8 @@ FOLD_BYTES = 32 << 20
 """All values together that are computed on the way."""
 FOLD_ELEMENTS_SLOW = 1 << 12
 """The same for ops whose cost may be far more than the size of their results."""
+QUANTIZED = "DequantizeLinear"
+"""Not computed on the way: recipes read of it what its numbers stand for."""
 # What shape arithmetic is made of; all of it takes time in proportion to its operands.
 CHEAP = frozenset(
     """Abs Add And Cast CastLike Ceil Concat Div Equal Expand Flatten Floor Gather Greater
@@ -222,7 +224,7 @@ class NodeLowering:
         limit = min(limit, self._budget)
         if sum(value.array.size for value in values if value is not None) > limit:
             return None
-        if op.name == "Cast" and _are_numbers(values):
+        if op.name == QUANTIZED or (op.name == "Cast" and _are_numbers(values)):
             return None
         rows: list[Sequence[np.ndarray]] = []
         for sample in range(count):
