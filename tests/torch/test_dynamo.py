@@ -13,6 +13,7 @@ import torch
 from torch import fx, nn
 
 import weft.torch.dynamo
+from tests.torch.version import PYTORCH
 from weft.torch.dynamo import CompiledGraph, DynamoGraph
 from weft.torch.execution import CompiledPart
 from weft.torch.specialise import Runner, Settings
@@ -317,6 +318,8 @@ def test_modules_that_pack_sequences_run_their_own_forward_or_break_there():
     fast = weft.optimize(module, measure=False)
     with pytest.warns(UserWarning, match="Packed runs its own forward: a signature cannot be"):
         torch.testing.assert_close(fast(*args), module(*args))
+    if PYTORCH < (2, 13):  # its Dynamo fails, whatever the backend
+        return
     fast = torch.compile(module, backend="weft", options=OPTIONS)
     with torch._dynamo.config.patch(allow_rnn=True):
         torch.testing.assert_close(fast(*args), module(*args))

@@ -31,4 +31,5 @@ def test_all_core_ops_have_rows_that_inference_on_real_numbers_of_known_shapes_n
         if namespace == "aten" and op is not None and torch.Tag.core in op.tags:
             core.add(f"{packet}.{overload or 'default'}")
     assert len(core) > 150
-    assert core - set(TABLE) == {*GRADIENTS, *SIZES, *DATA, *COMPLEX, *OUT}
+    # Older versions have fewer.
+    assert core - set(TABLE) == core & {*GRADIENTS, *SIZES, *DATA, *COMPLEX, *OUT}
