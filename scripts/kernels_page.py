@@ -125,9 +125,8 @@ def _pool(net: Layers) -> str:
 
 
 def _bands(net: Layers) -> str:
-    wide = net.conv(net.features(4, 112), 16, 1)
-    deep = net.conv(wide, 16, 3, stride=2, groups=16)
-    return net.conv(deep, 8, 1)
+    wide = net.conv(net.input(1, 3, 112, 112), 16, 1)
+    return net.conv(wide, 16, 3, stride=2, groups=16)
 
 
 def _attention(net: Layers) -> str:
@@ -280,7 +279,7 @@ EXAMPLES: tuple[Example, ...] = (
     Example(
         "Chain by bands of rows",
         _bands,
-        "conv_relu_2",
+        "conv_relu",
         "A pointwise convolution that widens and a depthwise one with stride 2, one "
         "after another. The wide image would not fit a core's caches, so both run on a band of "
         "rows at a time: `strip` holds the rows that a band needs, the last of which is the "
