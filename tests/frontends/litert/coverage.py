@@ -16,7 +16,10 @@ ELSEWHERE = {
     "CALL_ONCE": "test_states.py",
     "IF": "test_states.py",
     "READ_VARIABLE": "test_states.py",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "test_states.py",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "test_recurrent.py",
+    "BIDIRECTIONAL_SEQUENCE_RNN": "test_recurrent.py",
+    "LSTM": "test_recurrent.py",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "test_states.py, test_recurrent.py",
     "VAR_HANDLE": "test_states.py",
     "WHILE": "test_states.py",
 }

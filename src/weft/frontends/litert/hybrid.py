@@ -68,6 +68,35 @@ def stored_weights(g: Emit, x: Tensor, place: int) -> Weights | None:
     return Weights(raw, info.quantization.scale)
 
 
+@dataclass(frozen=True)
+class Dense:
+    """A matrix of weights ``[units, inputs]``, to multiply rows by."""
+
+    g: Emit
+    weights: Tensor
+    stored: Weights | None
+    asymmetric: bool
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The rows times the weights."""
+        if self.stored is None:
+            return self.g("Gemm", rows, self.weights, transB=1)
+        return rows_product(self.g, rows, self.stored, None, self.asymmetric)
+
+
+def dense(g: Emit, x: Tensor, weights: Tensor, place: int, asymmetric: bool) -> Dense:
+    """The weights of a layer that are an input of it.
+
+    Args:
+        g: of the layer.
+        x: the layer's input.
+        weights: as numbers.
+        place: of the weights among the operator's inputs.
+        asymmetric: whether inputs that are quantized have a zero point.
+    """
+    return Dense(g, weights, stored_weights(g, x, place), asymmetric)
+
+
 def rows_product(
     g: Emit, rows: Tensor, weights: Weights, bias: Tensor | None, asymmetric: bool
 ) -> Tensor:
@@ -126,7 +155,8 @@ def convolution(
 def _times(g: Emit, scale: Tensor, weights: Weights) -> Tensor:
     """The scales of an input times those of the weights."""
     held = weights.scale[0] if weights.uniform else weights.scale
-    return g("Mul", scale, g.constant(np.asarray(held, np.float32), f"{g.base}/scale"))
+    array = np.asarray(held, np.float32)
+    return g("Mul", scale, g.shared(("scales", array.tobytes()), array, f"{g.base}/scale"))
 
 
 def _with_bias(g: Emit, y: Tensor, bias: Tensor | None) -> Tensor:

@@ -6,6 +6,7 @@ from weft.frontends.litert import convolution as convolution
 from weft.frontends.litert import images as images
 from weft.frontends.litert import indexing as indexing
 from weft.frontends.litert import linear as linear
+from weft.frontends.litert import lstm as lstm
 from weft.frontends.litert import normalization as normalization
 from weft.frontends.litert import pooling as pooling
 from weft.frontends.litert import quantize as quantize
