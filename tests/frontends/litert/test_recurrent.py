@@ -97,11 +97,17 @@ def test_lstm_of_integer_weights(coupled, peepholes, project, norm, time_major, 
 @pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize(
     ("aside", "time_major", "project"),
-    [("", False, False), ("", True, True), ("weights", True, False), ("crossed", False, False)],
+    [
+        ("", False, False),
+        ("", True, False),
+        ("", True, True),
+        ("weights", True, False),
+        ("crossed", False, False),
+    ],
 )
 def test_bidirectional_lstm(aside, time_major, project, merged, stored) -> None:
-    if aside == "crossed" and merged:
-        pytest.skip("LiteRT's outputs are no numbers, now and then")
+    if merged and not time_major:
+        pytest.skip("LiteRT's outputs differ from run to run, and are no numbers now and then")
     one = sized(WIDTH, time_major)
     given = [one, *(each for _ in range(2) for each in direction(stored, False, True, project))]
     given += [*states(project), *states(project)]
