@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from tests.loops.indices import CONDITIONS, INDICES, RANGES, evaluate, points
 from tests.turns import examples
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Cast, For, Load, Select, Store, Var
+from weft.loops.nodes import Binary, Cast, For, If, Load, Select, Store, Var
 from weft.loops.ranges import Facts
+from weft.loops.simplify import assuming, simplify
 from weft.loops.text import parse
 from weft.loops.walk import index
 
@@ -46,11 +47,15 @@ def test_decisions_hold(condition, assumed, ranges):
 
 def condition_of(text: str):
     kernel = parse(f"kernel k(x: i64[9] read, n: i32[9] read) {{ if {text} {{ }} }}")
-    return kernel.body[0].condition
+    (only,) = kernel.body
+    assert isinstance(only, If)
+    return only.condition
 
 
 def index_of(text: str):
-    return condition_of(f"{text} == 0").lhs
+    condition = condition_of(f"{text} == 0")
+    assert isinstance(condition, Binary)
+    return condition.lhs
 
 
 @pytest.mark.parametrize(
@@ -155,3 +160,18 @@ def test_the_sides_of_a_selection_know_its_condition():
     clamp = Select(Binary("lt", A, B), A, B)
     facts = Facts().bind({"a": (0, 9), "b": (3, 5)})
     assert facts.range(clamp) == (0, 5)
+
+
+def test_a_minimum_is_bounded_beside_its_arms():
+    """Its quotient said that it is 4 at least: from there, 5 follows for it, not for an arm."""
+    facts = Facts().bind({"b": (0, 2), "p": (0, 2)})
+    known = facts.assume(condition_of("min(b*3+p, 7)//4*4-1 >= 0 and min(b*3+p, 7)*4-17 >= 0"))
+    assert known.range(index_of("min(b*3+p, 7)*4-17")) == (3, 11)
+
+
+def test_conditions_are_known_in_the_terms_that_they_leave():
+    """``b`` can only be 1, so that indices are simplified with it."""
+    facts = Facts().bind({"b": (0, 1), "p": (0, 3)})
+    condition = condition_of("(b*4+p)//3*4-1 >= 0 and (b*4+p)%3*4-1 >= 0 and b >= 1")
+    index = simplify(index_of("(b*4+p)%3*4-1"), assuming(condition, facts, ()))
+    assert assuming(condition, facts, ()).range(index) == (3, 7)

@@ -254,7 +254,8 @@ class Microkernel:
         lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.block.pieces()))
         turn, turns = self.share
         own, odd = divmod(len(lines), turns)
-        if odd:
+        if odd or self.block.width * size % width:
+            # Lines that rows begin within cannot be counted through the slab.
             turn, own = integer(0), len(lines)
         found: list[Stmt] = []
         index = self.parts.packed_index(self.number, integer(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.guards import Guard
@@ -58,6 +58,16 @@ def blocks_of(extent: int, lanes: int, vectors: int) -> list[LaneBlock]:
         step //= 2
     if widths:
         found.append(LaneBlock(full * width, 1, tuple(widths)))
+    return found
+
+
+def whole_vectors(blocks: Sequence[LaneBlock], lanes: int) -> list[LaneBlock]:
+    """The blocks, a rest of narrow vectors in one whole vector, whose last lanes are idle."""
+    found: list[LaneBlock] = []
+    for block in blocks:
+        wide = tuple(width for width in block.widths if width == lanes)
+        rest = () if wide == block.widths else (lanes,)
+        found.append(replace(block, widths=(*wide, *rest)))
     return found
 
 

@@ -31,7 +31,7 @@ from weft.kernels.contraction import Contraction
 from weft.kernels.convolution import Convolution
 from weft.kernels.microkernel import Microkernel, replaced
 from weft.kernels.prefetch import following, prefetches
-from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape
+from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.kernels.writer import (
     LANE,
@@ -97,7 +97,7 @@ class _Writer:
         # Products of few lanes at a time stay near; shuffles of scalars cost more than that.
         width = 2 * self.lanes if task.target.fused else lanes.extent
         _, vectors = tile_shape(self.product_parts(self.tiles, width), self.lanes)
-        groups = blocks_of(lanes.extent, self.lanes, vectors)
+        groups = whole_vectors(blocks_of(lanes.extent, self.lanes, vectors), self.lanes)
         names = [self.pack(group, number) for number, group in enumerate(groups)]
         total = self.down * self.across
         count = -(-total // self.tiles)
@@ -217,45 +217,54 @@ class _Writer:
         self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
     ) -> tuple[Stmt, ...]:
         """``data[.][patch][first ...] = B^T patch B``."""
-        size, dilation = self.form.size, self.conv.dilation
+        size = self.form.size
         channel = plus(first, Var(LANE))
 
-        def read(row: int) -> tuple[Stmt, ...]:
-            across = times(Var("column"), dilation)
-            at = (plus(tops[0], row * dilation), plus(tops[1], across))
+        def read(column: int, row: int) -> tuple[Stmt, ...]:
+            at = (
+                plus(tops[0], row * self.conv.dilation),
+                plus(tops[1], column * self.conv.dilation),
+            )
             pixel = self.pixel(at, channel)
             load = for_lanes(width, Store("line", (integer(row), Var(LANE)), pixel))
-            if not checked:
+            conditions = self.leaving(tops, (row, column)) if checked else ()
+            if not conditions:
                 return (load,)
-            extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
-            conditions: list[Expr] = []
-            for part, extent in zip(at, extents, strict=True):
-                conditions += [
-                    Binary("ge", part, integer(0)),
-                    Binary("lt", part, integer(extent)),
-                ]
             zero = for_lanes(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
             return (If(conjunction(conditions), (load,), (zero,)),)
 
-        def keep(row: int, value: Expr) -> Stmt:
-            return Store("half", (Var("column"), integer(row), Var(LANE)), value)
+        def keep(column: int, row: int, value: Expr) -> Stmt:
+            return Store("half", (integer(column), integer(row), Var(LANE)), value)
 
-        def again(column: int) -> tuple[Stmt, ...]:
-            value = Load("half", (integer(column), Var("row"), Var(LANE)), _F32)
+        def again(row: int, column: int) -> tuple[Stmt, ...]:
+            value = Load("half", (integer(column), integer(row), Var(LANE)), _F32)
             return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
 
-        def put(column: int, value: Expr) -> Stmt:
-            point = plus(times(Var("row"), size), column)
-            return Store("data", (point, Var("patch"), channel), value)
+        def put(row: int, column: int, value: Expr) -> Stmt:
+            return Store("data", (integer(row * size + column), Var("patch"), channel), value)
 
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data
-        body = apply(matrix, width, read, keep)
-        if not checked and self.far and width * _F32.bytes == self.conv.parts.task.target.line:
-            body = (*self.next_patch(tops, channel), *body)
-        columns = for_range("column", size, body)
-        rows = for_range("row", size, apply(matrix, width, again, put))
-        return (Local(half, (columns, rows)),)
+        body: list[Stmt] = []
+        near = checked or not self.far or width * _F32.bytes != self.conv.parts.task.target.line
+        for column in range(size):
+            body += () if near else self.next_patch(tops, column, channel)
+            body += apply(matrix, width, partial(read, column), partial(keep, column))
+        for row in range(size):
+            body += apply(matrix, width, partial(again, row), partial(put, row))
+        return (Local(half, tuple(body)),)
+
+    def leaving(self, tops: tuple[Expr, Expr], place: tuple[int, int]) -> tuple[Expr, ...]:
+        """What must hold for an element of a patch to lie in the image, unless it always does."""
+        conv, found = self.conv, list[Expr]()
+        for side, axis in enumerate((conv.rows, conv.columns)):
+            past, before = place[side] * conv.dilation, conv.before[side]
+            extent = conv.source.shape[conv.places[side]]
+            if past < before:
+                found.append(Binary("ge", plus(tops[side], past), integer(0)))
+            if self.last_origin(axis) * self.form.stride - before + past >= extent:
+                found.append(Binary("lt", plus(tops[side], past), integer(extent)))
+        return tuple(found)
 
     @property
     def far(self) -> bool:
@@ -263,16 +272,15 @@ class _Writer:
         caches = self.conv.parts.task.target.caches
         return bool(caches) and _F32.bytes * prod(self.conv.source.shape) > caches[-1] // 2
 
-    def next_patch(self, tops: tuple[Expr, Expr], channel: Expr) -> Iterator[Stmt]:
+    def next_patch(self, tops: tuple[Expr, Expr], column: int, channel: Expr) -> Iterator[Stmt]:
         """Hints for a column of the tile to the right: processors follow no such short rows."""
         dilation = self.conv.dilation
         step = 1 if dilation > 1 else self.form.outputs * self.form.stride
         last = integer(self.conv.source.shape[self.conv.places[1]] - 1)
-        across = plus(tops[1], times(Var("column"), dilation))
-        column = Binary("min", plus(across, step), last)
+        across = Binary("min", plus(tops[1], column * dilation + step), last)
         at = substitute(channel, {LANE: integer(0)})
         for row in range(self.form.size):
-            pixel = self.pixel((plus(tops[0], row * dilation), column), at)
+            pixel = self.pixel((plus(tops[0], row * dilation), across), at)
             yield Prefetch(pixel.buffer, pixel.index)
 
     def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Load:
@@ -360,69 +368,91 @@ class _Writer:
         self, group: LaneBlock, channel: Expr, row: Expr, column: Expr
     ) -> tuple[Stmt, ...]:
         """``out = epilogue(A^T product A)`` for one tile, all lanes of a group."""
-        return tuple(
-            self.piece(offset, width, plus(channel, offset), row, column)
-            for _, offset, width in group.pieces()
-        )
+        assert self.conv.parts.lanes is not None
+        kept = self.conv.parts.lanes.extent - group.start
+        found: list[Stmt] = []
+        for _, offset, width in group.pieces():
+            # A power of two of lanes is a vector of its own.
+            rest = kept - offset
+            width = rest if rest < width and rest & (rest - 1) == 0 else width
+            found.append(self.piece(offset, (width, rest), plus(channel, offset), row, column))
+        return tuple(found)
 
-    def piece(self, offset: int, width: int, channel: Expr, row: Expr, column: Expr) -> Stmt:
-        size, outputs = self.form.size, self.form.outputs
-        conv, compute = self.conv, self.conv.parts.task.compute
-        dilation = conv.dilation
-        assert conv.parts.lanes is not None
-        assert conv.parts.reduce is not None
-        reduce, lanes = conv.parts.reduce, conv.parts.lanes
+    def piece(
+        self, offset: int, widths: tuple[int, int], channel: Expr, row: Expr, column: Expr
+    ) -> Stmt:
+        """A vector of channels, the first ``widths[1]`` of its lanes kept, or all."""
+        width, kept = widths
+        size, outputs, matrix = self.form.size, self.form.outputs, self.form.inverse
+        half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
 
-        def read(place: int) -> tuple[Stmt, ...]:
-            point = plus(Var("column"), place * size)
+        def read(column: int, place: int) -> tuple[Stmt, ...]:
             lane = plus(integer(offset), Var(LANE))
-            value = Load("product", (point, Var("patch"), lane), _F32)
+            value = Load("product", (integer(column + place * size), Var("patch"), lane), _F32)
             return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
-        def keep(place: int, value: Expr) -> Stmt:
-            return Store("half", (Var("column"), integer(place), Var(LANE)), value)
+        def keep(column: int, place: int, value: Expr) -> Stmt:
+            return Store("half", (integer(column), integer(place), Var(LANE)), value)
+
+        columns: list[Stmt] = []
+        for each in range(size):
+            columns += apply(matrix, width, partial(read, each), partial(keep, each))
+        finish = partial(self.finished, (row, column, channel), width, kept)
+        rows, dilation = self.conv.rows, self.conv.dilation
+        stop: Expr = integer(outputs)
+        if rows.extent % (outputs * dilation):
+            left = plus(integer(rows.extent + dilation - 1), times(row, -1))
+            stop = Binary("min", stop, Binary("floordiv", left, integer(dilation)))
+        return Local(half, (*columns, For("row", integer(0), stop, self.clipped(finish, column))))
+
+    def finished(
+        self, at: tuple[Expr, Expr, Expr], width: int, kept: int, count: int
+    ) -> tuple[Stmt, ...]:
+        """So many outputs of a row; of a vector with idle lanes, by narrower ones."""
+        matrix = self.form.inverse[:count]
 
         def again(place: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
             return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
-        def put(place: int, value: Expr) -> Stmt:
-            at = {
-                conv.rows.var: plus(row, times(Var("row"), dilation)),
-                conv.columns.var: plus(column, place * dilation),
-                lanes.var: plus(channel, Var(LANE)),
-            }
-            index = tuple(at.get(axis.var, Var(axis.var)) for axis in compute.axes)
-            whole = substitute(replaced(compute.value, reduce, Load("sum", (Var(LANE),), _F32)), at)
-            return Store("out", index, replaced(whole, Load("sum", (Var(LANE),), _F32), value))
+        def hold(place: int, value: Expr) -> Stmt:
+            return Store("whole", (integer(place), Var(LANE)), value)
 
-        matrix = self.form.inverse
-        half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
-        columns = for_range("column", size, apply(matrix, width, read, keep))
-        body = self.clipped(matrix, width, again, put, column)
-        stop: Expr = integer(outputs)
-        if conv.rows.extent % (outputs * dilation):
-            left = plus(integer(conv.rows.extent + dilation - 1), times(row, -1))
-            stop = Binary("min", stop, Binary("floordiv", left, integer(dilation)))
-        rows = For("row", integer(0), stop, body)
-        return Local(half, (columns, rows))
+        if kept >= width:
+            return apply(matrix, width, again, partial(self.output, at, 0))
+        body = list(apply(matrix, width, again, hold))
+        narrow = [each for block in blocks_of(kept, self.lanes, 1) for each in block.pieces()]
+        for place in range(count):
+            for _, first, lanes in narrow:
+                value = Load("whole", (integer(place), plus(Var(LANE), first)), _F32)
+                body.append(for_lanes(lanes, self.output(at, first, place, value)))
+        whole = Buffer("whole", _F32, (count, width), Access.LOCAL)
+        return (Local(whole, tuple(body)),)
 
-    def clipped(
-        self,
-        matrix: Matrix,
-        width: int,
-        read: Callable[[int], tuple[Stmt, ...]],
-        put: Callable[[int, Expr], Stmt],
-        column: Expr,
-    ) -> tuple[Stmt, ...]:
+    def output(self, at: tuple[Expr, Expr, Expr], first: int, place: int, value: Expr) -> Stmt:
+        """Stores a sum, with its epilogue, from a lane on; ``place`` is its column in the tile."""
+        conv, compute = self.conv, self.conv.parts.task.compute
+        row, column, channel = at
+        assert conv.parts.lanes is not None
+        assert conv.parts.reduce is not None
+        axes = {
+            conv.rows.var: plus(row, times(Var("row"), conv.dilation)),
+            conv.columns.var: plus(column, place * conv.dilation),
+            conv.parts.lanes.var: plus(plus(channel, first), Var(LANE)),
+        }
+        index = tuple(axes.get(axis.var, Var(axis.var)) for axis in compute.axes)
+        done = Load("sum", (Var(LANE),), _F32)
+        whole = substitute(replaced(compute.value, conv.parts.reduce, done), axes)
+        return Store("out", index, replaced(whole, done, value))
+
+    def clipped(self, write: Callable[[int], tuple[Stmt, ...]], column: Expr) -> tuple[Stmt, ...]:
         """The last transform; tiles at the right edge store fewer columns."""
         extent, dilation = self.conv.columns.extent, self.conv.dilation
         *more, fewest = self.stored(extent)
-        body = apply(matrix[:fewest], width, read, put) if fewest else ()
+        body = write(fewest) if fewest else ()
         for count in reversed(more):
             last = plus(column, (count - 1) * dilation + 1)
-            whole = apply(matrix[:count], width, read, put)
-            body = (If(Binary("le", last, integer(extent)), whole, body),)
+            body = (If(Binary("le", last, integer(extent)), write(count), body),)
         return body
 
     def stored(self, extent: int) -> list[int]:

@@ -20,8 +20,8 @@ OUTPUTS = (4, 2)
 MANY_TILES = (14, 28, 56)
 """How many tiles at once are worth trying."""
 
-BETWEEN = 0.75
-"""Of a transform's cycles on Zen 5: Golden Cove takes little more than half of them."""
+UNROLLED = 0.3
+"""Of a transform's cycles in loops: what it takes with the sums of its first half in registers."""
 MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
 
@@ -50,13 +50,12 @@ def _form(conv: Convolution, outputs: int) -> Filtering:
 def _transform_cycles(matrix: Matrix, target: Target) -> float:
     """About what a matrix costs on both sides of a tile of one vector of channels.
 
-    Measured for F(4, 3): on Zen 5 330 in and 230 out, on Golden Cove about 190 and 140; for
-    F(2, 3) on Zen 5 120 and 90.  Between the two a wrong choice costs either of them little.
+    Measured for F(4, 3) on Zen 5: 105 to 120 in and 75 out, with vectors of 16, 32 and 64 bytes.
     """
     rows, columns = len(matrix), len(matrix[0])
     operations = straight_line(matrix).operations + rows + columns
     cycles = (rows + columns) * operations + target.costs.transform
-    return BETWEEN * cycles / target.vectors.share
+    return UNROLLED * cycles / target.vectors.share
 
 
 def _channels(conv: Convolution) -> int:

@@ -147,7 +147,7 @@ class Facts(Knowledge):
                 )
                 for arm in (atom.lhs, atom.rhs):
                     self._non_negative(rest.plus(self.form(arm), coefficient))
-                return
+                break  # and for the minimum, of which another fact may say more than its arms
         self._add(form.terms, -form.const)
 
     def _add(self, terms: dict[Expr, int], low: int) -> None:

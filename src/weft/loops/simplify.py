@@ -9,7 +9,7 @@ only identities that hold for every value, NaN and signed zeros included, are us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import gcd
 from typing import cast
@@ -37,7 +37,16 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.walk import children, dtype_of, index, map_stmts, substitute_stmts, with_children
+from weft.loops.walk import (
+    children,
+    dtype_of,
+    free_vars,
+    index,
+    map_stmts,
+    substitute,
+    substitute_stmts,
+    with_children,
+)
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
 _I64 = DType.I64.limits
@@ -56,6 +65,40 @@ def simplify_kernel(kernel: Kernel) -> Kernel:
 def simplify_stmts(stmts: Sequence[Stmt], facts: Facts) -> tuple[Stmt, ...]:
     """Simplifies statements at a place where the facts hold."""
     return tuple(simple for stmt in stmts for simple in _stmt(stmt, facts))
+
+
+def assuming(condition: Expr, facts: Facts, body: Sequence[Stmt]) -> Facts:
+    """The facts where a condition holds while a body runs.
+
+    Indices are simplified with all that is known there, so that they may lose the terms of the
+    condition: where a part of it leaves a variable or a quotient one value, another part is known
+    in the terms of what is left, too.
+    """
+    found = facts.assume(condition, True, body)
+    parts = list(_conjuncts(condition))
+    if found.impossible:
+        return found
+    pinned: dict[str, Expr] = {}
+    for name in free_vars(condition):
+        low, high = found.range(Var(name))
+        if low == high and facts.range(Var(name)) != (low, high):
+            pinned[name] = index(low)
+    for place, part in enumerate(parts):
+        known = facts
+        for other in (*parts[:place], *parts[place + 1 :]):
+            known = known.assume(other, True, body)
+        simple = _expr(substitute(part, pinned), known)
+        if simple != part:
+            found = found.assume(simple, True, body)
+    return found
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Binary) and condition.op == "and":
+        yield from _conjuncts(condition.lhs)
+        yield from _conjuncts(condition.rhs)
+    else:
+        yield condition
 
 
 # --- statements -----------------------------------------------------------------------------
@@ -92,7 +135,7 @@ def _if(stmt: If, facts: Facts) -> tuple[Stmt, ...]:
     condition = _expr(stmt.condition, facts)
     if isinstance(condition, Const):
         return simplify_stmts(stmt.then if condition.value else stmt.otherwise, facts)
-    yes = facts.assume(condition, True, stmt.then)
+    yes = assuming(condition, facts, stmt.then)
     no = facts.assume(condition, False, stmt.otherwise)
     then = () if yes.impossible else simplify_stmts(stmt.then, yes)
     otherwise = () if no.impossible else simplify_stmts(stmt.otherwise, no)

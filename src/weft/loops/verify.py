@@ -43,6 +43,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
+from weft.loops.simplify import assuming
 from weft.loops.text import show, show_expr
 from weft.loops.walk import RESERVED, children, dtype_of, own_exprs
 
@@ -126,7 +127,7 @@ class _Verifier:
                 self._store(stmt, facts)
             case If(condition, then, otherwise):
                 self._value(condition, DType.BOOL, "a condition", facts)
-                self._block(then, facts.assume(condition, True, then))
+                self._block(then, assuming(condition, facts, then))
                 self._block(otherwise, facts.assume(condition, False, otherwise))
             case Local(buffer, body):
                 if buffer.access is not Access.LOCAL:
