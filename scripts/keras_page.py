@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+import weft.frontends.keras.rows  # noqa: F401: it fills the tables
+from weft.frontends.keras.legacy import KNOWN
+from weft.frontends.keras.record import LAYERS, OPERATIONS
+from weft.frontends.keras.unsupported import REASONS
 
-import weft.frontends.keras.rows  # noqa: E402, F401
-from tests.frontends.keras.cases import CASES, FAMILIES  # noqa: E402
-from weft.frontends.keras.legacy import KNOWN  # noqa: E402
-from weft.frontends.keras.record import LAYERS, OPERATIONS  # noqa: E402
-from weft.frontends.keras.unsupported import REASONS  # noqa: E402
+_TESTED = run_path(str(Path(__file__).parents[1] / "tests" / "frontends" / "keras" / "cases.py"))
+CASES, FAMILIES = _TESTED["CASES"], _TESTED["FAMILIES"]
 
 
 def keras_page() -> Iterator[str]:

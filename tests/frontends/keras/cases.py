@@ -502,6 +502,40 @@ def _both(name: str, mode: str | None, **config: Any) -> Callable[[Any], Mapping
     }
 
 
+def _recurrent_images() -> list[Case]:
+    found: list[Case] = []
+    sequences = {"return_sequences": True, "padding": "same"}
+    for rank, shape in ((1, (4, 7, 2)), (2, (3, 5, 6, 2)), (3, (3, 3, 4, 3, 2))):
+        base = {"filters": 3, "kernel_size": 2 if rank == 3 else 3}
+        found += cases(
+            f"ConvLSTM{rank}D",
+            shape,
+            base,
+            {**base, **sequences},
+            {**base, **sequences, "return_state": True},
+            {**base, "go_backwards": True, "use_bias": False},
+            {**base, "strides": 2, **sequences},
+            {**base, "dilation_rate": 2, **sequences},
+            {**base, "activation": "relu", "recurrent_activation": "hard_sigmoid"},
+        )
+        state = (*shape[1:-1], 3)
+        config = {**base, "padding": "same"}
+        found.append(
+            Case(
+                f"ConvLSTM{rank}D",
+                (shape, state, state),
+                config,
+                build=_started(2),
+                note="initial_state",
+            )
+        )
+    first = (3, 2, 5, 6)
+    found += cases(
+        "ConvLSTM2D", first, {"filters": 3, "kernel_size": 3, "data_format": "channels_first"}
+    )
+    return found
+
+
 def _attention() -> list[Case]:
     query, value = (4, 6), (5, 6)
     heads = {"num_heads": 2, "key_dim": 3}
@@ -575,7 +609,7 @@ FAMILIES: Mapping[str, Sequence[Case]] = {
     "Merging": _merging(),
     "Reshaping": _reshaping(),
     "Preprocessing": _preprocessing(),
-    "Recurrent": _recurrent(),
+    "Recurrent": _recurrent() + _recurrent_images(),
     "Attention": _attention(),
 }
 CASES = [each for family in FAMILIES.values() for each in family]

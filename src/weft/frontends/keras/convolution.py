@@ -81,13 +81,13 @@ def convolution(rank: int) -> Row:
         _check_rank(g, inputs, rank)
         c.heed("filters")
         kernel, *bias = g.arrays_of("kernel", *_bias(c))
-        made = _convolved(g, c, inputs, kernel, bias, "kernel")
+        made = convolved(g, c, inputs, kernel, bias, "kernel")
         return activated(g, made, c.get("activation"))
 
     return row
 
 
-def _convolved(
+def convolved(
     g: Emit, c: Config, x: Tensor, kernel: np.ndarray, bias: Sequence[np.ndarray], name: str
 ) -> Tensor:
     first, window = c.channels_first(), _window(c, x.rank - 2)

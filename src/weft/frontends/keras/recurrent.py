@@ -47,7 +47,7 @@ def _initial(
     return [g.held(each, f"zero{at}") for at, each in enumerate(zero)], []
 
 
-def _run(
+def over_steps(
     g: Emit,
     cell: Cell,
     c: Config,
@@ -76,7 +76,7 @@ def _run(
     return every, last, after
 
 
-def _result(
+def result(
     g: Emit, c: Config, found: tuple[Tensor, Tensor, list[Tensor]], mask: Tensor | None
 ) -> Made:
     every, last, after = found
@@ -95,17 +95,17 @@ def _result(
 
 def _layer(op: str) -> Row:
     def row(g: Emit, c: Config, sequence: Any, mask: Any = None, initial_state: Any = None) -> Made:
-        x, initial = _split(g, sequence, initial_state)
+        x, initial = arguments(g, sequence, initial_state)
         mask = mask[0] if isinstance(mask, list) else mask
         cell = gated_cell(g, c, op, [("cell", "")])
         zero = c.flag("zero_output_for_mask")
-        found = _run(g, cell, c, x, mask, initial, zero, g.name)
-        return _result(g, c, found, mask)
+        found = over_steps(g, cell, c, x, mask, initial, zero, g.name)
+        return result(g, c, found, mask)
 
     return row
 
 
-def _split(g: Emit, sequence: Any, initial: Any) -> tuple[Tensor, Any]:
+def arguments(g: Emit, sequence: Any, initial: Any) -> tuple[Tensor, Any]:
     """The steps and the states of a call, which Keras 2 wrote as one list."""
     if isinstance(sequence, list | tuple):
         return sequence[0], initial if initial is not None else list(sequence[1:]) or None
@@ -120,13 +120,13 @@ for _kind, _op in _OPS.items():
 
 @layer("RNN")
 def rnn(g: Emit, c: Config, sequence: Any, mask: Any = None, initial_state: Any = None) -> Made:
-    x, initial = _split(g, sequence, initial_state)
+    x, initial = arguments(g, sequence, initial_state)
     mask = mask[0] if isinstance(mask, list) else mask
     cell = _cell(g, c.get("cell"), [("cell", "")])
     if isinstance(cell, StackedCells) and (initial is not None or c.flag("return_state")):
         g.refuse("states of stacked cells as inputs or outputs are not supported")
-    found = _run(g, cell, c, x, mask, initial, c.flag("zero_output_for_mask"), g.name)
-    return _result(g, c, found, mask)
+    found = over_steps(g, cell, c, x, mask, initial, c.flag("zero_output_for_mask"), g.name)
+    return result(g, c, found, mask)
 
 
 def _cell(g: Emit, found: Any, within: Sequence[Inner]) -> Cell:
@@ -165,7 +165,7 @@ def _cell(g: Emit, found: Any, within: Sequence[Inner]) -> Cell:
 def bidirectional(
     g: Emit, c: Config, inputs: Any, mask: Any = None, initial_state: Any = None
 ) -> Made:
-    x, initial = _split(g, inputs, initial_state)
+    x, initial = arguments(g, inputs, initial_state)
     mask = mask[0] if isinstance(mask, list) else mask
     both = _directions(g, c)
     half = [None, None]
@@ -205,7 +205,7 @@ def _direction(
     if isinstance(cell, GatedCell):
         cell.name = f"{part}/"
     c.heed("zero_output_for_mask", "return_state", "stateful", "go_backwards")
-    found = _run(g, cell, c, x, mask, start, c.flag("return_sequences"), f"{g.name}.{part}")
+    found = over_steps(g, cell, c, x, mask, start, c.flag("return_sequences"), f"{g.name}.{part}")
     if unread := c.unread():
         g.refuse(f"{', '.join(unread)} of its layer is not supported")
     return found

@@ -12,6 +12,7 @@ from weft.frontends.keras import (
     pooling,
     preprocessing,
     recurrent,
+    recurrent_images,
     reshaping,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "pooling",
     "preprocessing",
     "recurrent",
+    "recurrent_images",
     "reshaping",
 ]

@@ -8,14 +8,10 @@ _TEXT = "it works on text or hashes; do that before the network"
 _HISTOGRAM = "it looks at a whole image's histogram; do that before the network"
 _FOREIGN = "what it computes is in another framework's code"
 _SPECTRUM = "spectra are not imported yet; compute them before the network"
-_CONVOLUTIONAL = "recurrence over images is not imported yet"
 
 REASONS: Mapping[str, str] = {
     "AutoContrast": _HISTOGRAM,
     "ContrastLimitedAdaptiveHistogramEqualization": _HISTOGRAM,
-    "ConvLSTM1D": _CONVOLUTIONAL,
-    "ConvLSTM2D": _CONVOLUTIONAL,
-    "ConvLSTM3D": _CONVOLUTIONAL,
     "Equalization": _HISTOGRAM,
     "FlaxLayer": _FOREIGN,
     "HashedCrossing": _TEXT,
