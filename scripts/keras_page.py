@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from runpy import run_path
 
-import weft.frontends.keras.rows  # noqa: F401: it fills the tables
+import weft.frontends.keras.rows  # noqa: F401
 from weft.frontends.keras.legacy import KNOWN
 from weft.frontends.keras.record import LAYERS, OPERATIONS
 from weft.frontends.keras.unsupported import REASONS
