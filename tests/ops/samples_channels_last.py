@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.ops.samples import Bad, Sample, Typed
+from tests.ops.samples import Bad, Sample, Typed, random
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 from weft.ops.normalization import BatchNormalizationAttributes, InstanceNormalizationAttributes
 from weft.ops.ordering import BlockAttributes
@@ -30,6 +30,19 @@ SAMPLES = [
     Sample(
         "ConvIntegerChannelsLast",
         ("i8[2,5,6,4]", "i8[6,2,3,2]", "i8[]"),
+        ConvAttributes(strides=(2, 1), pads=(1, 0, 0, 2), groups=2),
+    ),
+    Sample(
+        "QLinearConvChannelsLast",
+        (
+            *(random("i8[2,5,6,4]", -128, 127), np.array(0.03, np.float32), np.array(5, np.int8)),
+            *(
+                random("i8[6,2,3,2]", -128, 127),
+                random("f32[6]", 0.01, 0.1),
+                random("i8[6]", -3, 3),
+            ),
+            *(np.array(0.9, np.float32), np.array(2, np.int8), random("i32[6]", -999, 999)),
+        ),
         ConvAttributes(strides=(2, 1), pads=(1, 0, 0, 2), groups=2),
     ),
     Sample(

@@ -1372,6 +1372,26 @@ def prelu(
 ) -> Value:
     """x, or x times the slope below 0."""
 
+def q_linear_conv_channels_last(
+    x: Input,
+    x_scale: Input,
+    x_zero_point: Input,
+    w: Input,
+    w_scale: Input,
+    w_zero_point: Input,
+    y_scale: Input,
+    y_zero_point: Input,
+    b: Input | None = None,
+    *,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    groups: int = 1,
+    name: str = "",
+) -> Value:
+    """QLinearConv of images whose channels are the last axis; weights are as there."""
+
 def qlinear_conv(
     x: Input,
     x_scale: Input,

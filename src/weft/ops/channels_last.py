@@ -78,6 +78,7 @@ def _channels_last(base: Op) -> Op:
 _NAMES = (
     "Conv",
     "ConvInteger",
+    "QLinearConv",
     "ConvTranspose",
     "MaxPool",
     "AveragePool",

@@ -141,7 +141,8 @@ def _quantized_inputs(match: Match, builder: GraphBuilder, x: str, w: str) -> li
 
 def _conv(match: Match, builder: GraphBuilder) -> str:
     inputs = _quantized_inputs(match, builder, match["x"], match["w"])
-    made = builder.op("QLinearConv", *inputs, attributes=match.attributes("c"))
+    layer = match.node("c")
+    made = builder.op(f"QLinear{layer.op}", *inputs, attributes=layer.attributes)
     return _bounded(match, builder, made)
 
 
@@ -219,6 +220,7 @@ RULES: tuple[Rule, ...] = (
         name="quantized-conv",
         before=f"""
             c = Conv({_DATA}, {_WEIGHTS}, _?) [users=1]
+              | ConvChannelsLast({_DATA}, {_WEIGHTS}, _?) [users=1]
             y = QuantizeLinear(c -> {_ACTIVATION}, {_REST})
         """,
         where=_not_conv,
@@ -254,7 +256,7 @@ RULES: tuple[Rule, ...] = (
         before=f"""
             v = Reshape(d) [users=1] | Flatten(d) [users=1] | Transpose(d) [users=1]
               | Squeeze(d) [users=1] | Unsqueeze(d) [users=1] | Slice(d) [users=1]
-              | MaxPool(d) [users=1]
+              | MaxPool(d) [users=1] | MaxPoolChannelsLast(d) [users=1]
             d = {_DATA}
             y = QuantizeLinear(v, {_REST})
         """,
