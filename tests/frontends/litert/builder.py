@@ -99,6 +99,7 @@ class Op:
     options: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     custom: str = ""
+    intermediates: Sequence[int] = ()
 
 
 @dataclass
@@ -126,6 +127,7 @@ def _operator(op: Op, codes: dict[tuple[str, str], int]) -> Any:
     found = schema.OperatorT()
     found.opcodeIndex = codes.setdefault((op.name, op.custom), len(codes))
     found.inputs, found.outputs = list(op.inputs), list(op.outputs)
+    found.intermediates = list(op.intermediates) or None
     if op.options:
         found.builtinOptionsType = getattr(schema.BuiltinOptions, op.options)
         found.builtinOptions = getattr(schema, f"{op.options}T")()
@@ -199,6 +201,7 @@ class Case:
         steps: by how many steps quantized outputs may differ from LiteRT's.
         tolerance: by how much float ones may, in parts of their range.
         reference: whether LiteRT's reference kernel is right; else it is the optimized one.
+        intermediates: tensors that say how values inside of the operator are quantized.
     """
 
     name: str
@@ -210,6 +213,7 @@ class Case:
     steps: int = 1
     tolerance: float = 1e-5
     reference: bool = True
+    intermediates: Sequence[T] = ()
 
     @property
     def id(self) -> str:
@@ -235,13 +239,18 @@ class Case:
         places = iter(range(len(tensors)))
         given = [-1 if each is None else next(places) for each in self.inputs]
         outputs = list(range(len(tensors), len(tensors) + len(self.outputs)))
-        op = Op(self.name, given, outputs, self.options, self.values)
+        inside = list(
+            range(
+                len(tensors) + len(outputs), len(tensors) + len(outputs) + len(self.intermediates)
+            )
+        )
+        op = Op(self.name, given, outputs, self.options, self.values, intermediates=inside)
         inputs = [
             place for place, each in enumerate(tensors) if each.data is None and not each.variable
         ]
         named = [
             replace(each, name=each.name or f"t{place}")
-            for place, each in enumerate([*tensors, *self.outputs])
+            for place, each in enumerate([*tensors, *self.outputs, *self.intermediates])
         ]
         return file([Sub(named, [op], inputs, outputs)])
 

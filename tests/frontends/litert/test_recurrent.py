@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,6 +92,33 @@ def test_lstm_of_integer_weights(coupled, peepholes, project, norm, time_major, 
     out = sized(2 if project else UNITS, time_major)
     options = "UnidirectionalSequenceLSTMOptions"
     agree(Case("UNIDIRECTIONAL_SEQUENCE_LSTM", given, (out,), options, values))
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("project", [False, True])
+def test_lstm_in_integers(project, time_major) -> None:
+    """Gates in 16 bits: LiteRT's are held within -8 to 8, and rounded after every product."""
+    size = 2 if project else UNITS
+    one = replace(sized(WIDTH, time_major), dtype="int8", scale=6 / 255, zero=-3)
+    made = replace(sized(size, time_major), dtype="int8", scale=2 / 255, zero=5)
+    small = 0.5 / 127
+
+    def bias(count: int, scale: float) -> T:
+        return const(np.round(RNG.uniform(-0.3, 0.3, count) / scale), "int32", scale=scale)
+
+    given = [one, *gates(True, False, UNITS, WIDTH), *gates(True, False, UNITS, size)]
+    given += [None, None, None, *(bias(UNITS, one.scale * small) for _ in range(4))]
+    hidden = replace(state(BATCH, UNITS), dtype="int8", scale=2 / 255, zero=1, variable=False)
+    given += [weight(size, UNITS, stored=True) if project else None]
+    given += [bias(size, hidden.scale * small) if project else None]
+    given += [replace(state(BATCH, size), dtype="int8", scale=2 / 255, zero=5)]
+    given += [replace(state(BATCH, UNITS), dtype="int16", scale=2.0**-11)]
+    inside = [replace(x(1), dtype="int16", scale=2.0**-12, zero=0)] * 4
+    inside += [hidden if project else replace(hidden, zero=5)]
+    values = {"fusedActivationFunction": 4, "timeMajor": time_major}
+    options = "UnidirectionalSequenceLSTMOptions"
+    case = Case("UNIDIRECTIONAL_SEQUENCE_LSTM", given, (made,), options, values)
+    agree(replace(case, intermediates=inside), steps=2)
 
 
 @pytest.mark.parametrize("stored", [False, True])
