@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.frontends.emit import Tensor
 from weft.frontends.litert.hybrid import convolution, stored_weights
-from weft.frontends.litert.record import Emit, litert
+from weft.frontends.litert.record import Emit, Function, litert
 from weft.frontends.litert.windows import SAME, window
 
 
@@ -15,73 +15,44 @@ def _channels(g: Emit, x: Tensor, each: int) -> int:
     return x.shape[-1] // each
 
 
-@litert("CONV_2D")
-def conv_2d(
-    g: Emit,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    padding: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h_factor: int = 1,
-    dilation_w_factor: int = 1,
-    fused_activation_function: int,
-) -> Tensor:
-    g.require_rank(x, 4)
-    g.require_rank(w, 4)
-    attributes = window(
-        g,
-        x.shape[1:3],
-        w.shape[1:3],
-        (stride_h, stride_w),
-        (dilation_h_factor, dilation_w_factor),
-        padding,
-    )
-    attributes["groups"] = groups = _channels(g, x, w.shape[3])
-    perm, stored = (0, 3, 1, 2), stored_weights(g, x, 1)
-    if stored is not None:
-        by_channel = groups > 1 or not stored.uniform
-        y = convolution(g, x, stored, perm, b, attributes, by_channel=by_channel)
-    else:
-        y = g("ConvChannelsLast", x, g.rearranged(w, perm), g.bias(b, 2), **attributes)
-    return g.activated(y, fused_activation_function)
+def _convolution_2d(*, depthwise: bool) -> Function:
+    """The row of a convolution of images; of a depthwise one, weights are ``[1, h, w, out]``."""
+
+    def row(
+        g: Emit,
+        x: Tensor,
+        w: Tensor,
+        b: Tensor | None = None,
+        *,
+        padding: int,
+        stride_h: int,
+        stride_w: int,
+        dilation_h_factor: int = 1,
+        dilation_w_factor: int = 1,
+        fused_activation_function: int,
+    ) -> Tensor:
+        g.require_rank(x, 4)
+        g.require_rank(w, 4)
+        if depthwise and (w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]):
+            g.refuse(f"weights {w.type} do not fit the input {x.type}")
+        strides, dilations = (stride_h, stride_w), (dilation_h_factor, dilation_w_factor)
+        attributes = window(g, x.shape[1:3], w.shape[1:3], strides, dilations, padding)
+        groups = x.shape[3] if depthwise else _channels(g, x, w.shape[3])
+        attributes["groups"] = groups
+        perm = (3, 0, 1, 2) if depthwise else (0, 3, 1, 2)
+        stored = stored_weights(g, x, 1)
+        if stored is not None:
+            by_channel = depthwise or groups > 1 or not stored.uniform
+            y = convolution(g, x, stored, perm, b, attributes, by_channel=by_channel)
+        else:
+            y = g("ConvChannelsLast", x, g.rearranged(w, perm), g.bias(b, 2), **attributes)
+        return g.activated(y, fused_activation_function)
+
+    return row
 
 
-@litert("DEPTHWISE_CONV_2D")
-def depthwise_conv_2d(
-    g: Emit,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    padding: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h_factor: int = 1,
-    dilation_w_factor: int = 1,
-    fused_activation_function: int,
-) -> Tensor:
-    g.require_rank(x, 4)
-    g.require_rank(w, 4)
-    if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
-        g.refuse(f"weights {w.type} do not fit the input {x.type}")
-    attributes = window(
-        g,
-        x.shape[1:3],
-        w.shape[1:3],
-        (stride_h, stride_w),
-        (dilation_h_factor, dilation_w_factor),
-        padding,
-    )
-    attributes["groups"] = x.shape[3]
-    perm, stored = (3, 0, 1, 2), stored_weights(g, x, 1)
-    if stored is not None:
-        y = convolution(g, x, stored, perm, b, attributes, by_channel=True)
-    else:
-        y = g("ConvChannelsLast", x, g.rearranged(w, perm), g.bias(b, 2), **attributes)
-    return g.activated(y, fused_activation_function)
+litert("CONV_2D")(_convolution_2d(depthwise=False))
+litert("DEPTHWISE_CONV_2D")(_convolution_2d(depthwise=True))
 
 
 @litert("CONV_3D")
