@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from weft.codegen.flavours import flavour_named
+from weft.codegen.flavours import Dialect, flavour_named
 from weft.deferred import later
 from weft.errors import UserError, above_zero, nearest
 from weft.runtime.compiler import Compiler
@@ -195,6 +195,11 @@ class Options:
             raise UserError(rule, got=f"{got} and {self.simd}")
         found = SIMD[self.simd] if self.simd else self.target or default
         return find_target(found) if isinstance(found, str) else found
+
+    def dialect(self, own: str) -> Dialect:
+        """The dialect of C, ``own`` where none is given; with ``simd="none"`` it has no vectors."""
+        found = flavour_named(self.flavour or own)
+        return found.without_vectors if self.simd == "none" else found
 
     def constraints(self, tuned: bool) -> Constraints:
         """What a plan notes of the options, and whether it has measured choices."""

@@ -1,7 +1,10 @@
 """Networks as one C file: compiled, run often, by threads, under sanitizers."""
 
 import re
+import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -76,6 +79,11 @@ KINDS = {
     "c89 inline": ({"flavour": "c89", "unroll": "full", "weights": "inline"}, C89),
     "c89 unrolled": ({"flavour": "c89", "unroll": "4"}, C89),
     "c99": ({"flavour": "c99", "simd": "none"}, ("-std=c99", "-pedantic-errors", *STRICT)),
+    "gnu without vectors": (
+        {"flavour": "gnu", "simd": "none"},
+        ("-std=gnu11", *STRICT, "-Werror=psabi"),
+    ),
+    "sse2 inline": ({"simd": "sse2", "weights": "inline"}, STRICT),
     "c89 for sse2": ({"flavour": "c89", "simd": "sse2"}, C89),
     "sse2": ({"simd": "sse2"}, STRICT),
     "sse2 unrolled": ({"simd": "sse2", "unroll": "full", "weights": "inline"}, STRICT),
@@ -249,3 +257,43 @@ def test_a_function_that_would_be_too_long_is_refused():
 def test_a_toolkit_with_several_sources_is_no_single_file():
     with pytest.raises(UserError, match="several sources"):
         single_file(network().toolkit(parts=0))
+
+
+def test_no_vectors_are_written_where_none_are_asked_for():
+    made = network().single_file(flavour="gnu", simd="none")
+    assert "vector_size" not in made.text
+    assert "vector_size" in network().single_file(flavour="gnu", simd="sse2").text
+
+
+def test_strict_dialects_say_that_they_write_loops(tmp_path):
+    network().save(tmp_path / "tiny.onnx")
+    file = ("export", tmp_path / "tiny.onnx", "--style", "single", "-o", tmp_path / "tiny.c")
+    assert "C99 has no vector types" in good(*file, "--std", "c99", "--simd", "avx2")
+    assert "no vector types" not in good(*file, "--simd", "avx2")
+    assert "no vector types" not in good(*file, "--std", "c99", "--simd", "none")
+
+
+def test_neon_runs_in_an_emulator(tmp_path, image):
+    if find_spec("ziglang") is None:
+        pytest.skip("ziglang is not installed: no compiler for aarch64")
+    emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if emulator is None:
+        pytest.skip("qemu-aarch64 is not installed")
+    net = network()
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]
+    for weights in ("arrays", "inline"):
+        made = net.single_file(simd="neon", weights=weights)
+        assert "vector_size(16)" in made.text
+        (tmp_path / "tiny.c").write_text(made.text)
+        line = [*zig, *made.toolkit.flags, "-O1", *STRICT, "-DWEFT_TEST", "tiny.c", "-o", "tiny"]
+        subprocess.run([*line, "-lm"], cwd=tmp_path, check=True)
+        (tmp_path / "image.raw").write_bytes(image.tobytes())
+        done = subprocess.run(
+            [emulator, "./tiny", "-n", "100", "image.raw"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found = np.array(re.findall(r"[-\d.e+]+(?=[ \n])", done.stdout), float)
+        np.testing.assert_allclose(found, scores(net, image), rtol=0, atol=2e-5)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.codegen.flavours import Dialect, flavour_named
+from weft.codegen.flavours import Dialect
 from weft.deferred import later
 from weft.errors import UserError
 from weft.options import Options
@@ -163,6 +163,6 @@ def build_here(options: Options) -> Build:
     compiler, arguments = options.compiler or find_compiler(), ()
     if isinstance(compiler, str):
         compiler, arguments = compiler_named(compiler)
-    dialect = flavour_named(options.flavour or machine.flavour)
+    dialect = options.dialect(machine.flavour)
     options = replace(options, threads=thread_count(options.threads))
     return Build(options, machine, compiler, arguments, dialect)

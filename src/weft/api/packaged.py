@@ -11,7 +11,7 @@ import numpy as np
 from weft.api.network import Network, arranged_inputs, bound
 from weft.api.planned import lowered, made_plan
 from weft.codegen.emit import emit
-from weft.codegen.flavours import Dialect, flavour_named
+from weft.codegen.flavours import Dialect
 from weft.codegen.naming import identifier
 from weft.errors import UserError
 from weft.export.golden import sample_inputs
@@ -145,7 +145,7 @@ def _compiler(options: Options, here: bool) -> Compiler | None:
 
 def _dialect(options: Options, machine: Target) -> Dialect:
     own = "c99" if options.plain and machine.flavour == "gnu" else machine.flavour
-    return flavour_named(options.flavour or own)
+    return options.dialect(own)
 
 
 def _flags(dialect: Dialect, machine: Target, plain: bool) -> dict[str, list[str]]:

@@ -23,7 +23,6 @@ from weft.api.network import (
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import tiles_that_fit
 from weft.codegen.emit import Files, emit
-from weft.codegen.flavours import flavour_named
 from weft.errors import UserError, nearest
 from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
 from weft.export.golden import Golden, golden_runs, sample_inputs
@@ -411,7 +410,7 @@ def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
     if options.choices is not None or not options.tune or not runs_here(machine):
         return options.choices
     compiler = find_compiler()
-    dialect = flavour_named(options.flavour or machine.flavour)
+    dialect = options.dialect(machine.flavour)
     return Choices().known(context_of(compiler, machine_flags(compiler, dialect, machine)))
 
 
@@ -434,7 +433,7 @@ def _source(plan: Plan, program: Program, options: Options) -> Files:
     own = cast(Target, plan.target).flavour
     # Plain loops need no extensions of compilers.
     own = "c99" if plan.constraints.plain and own == "gnu" else own
-    dialect = flavour_named(options.flavour or plan.constraints.flavour or own)
+    dialect = options.dialect(plan.constraints.flavour or own)
     program = unrolled(program, options.unroll)
     if options.weights == "inline":
         return emit(inlined(program, dialect.vectors), dialect, "arrays", options.parts)

@@ -156,6 +156,11 @@ def _single(
         f"{made.toolkit.target}, arena {size(report.arena_bytes)}, "
         f"weights {size(report.weight_bytes)}"
     )
+    if not files.flavour.vectors and options.machine("generic").flavour == "gnu":
+        click.echo(
+            f"{files.flavour.name.upper()} has no vector types: compilers make vectors of its "
+            "loops (--std gnu writes vectors itself)"
+        )
     for line in room(made.toolkit):
         click.echo(line)
     click.echo(f"try it with: cc {flags} -DWEFT_TEST {output} -o {files.name} -lm")
