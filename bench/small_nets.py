@@ -11,6 +11,9 @@ classifiers) and two robot detectors, with channels last as Keras has them and d
 The C of each kind is compiled with `-O3 -march=native`; `sse2-base` is the C of `sse2` compiled
 for any x86-64.  onnxruntime runs the same network with channels first, its own layout.
 
+LiteRT with XNNPACK takes the network as a LiteRT file, where it is installed
+(``bench.small_litert``).
+
 A program calls all of them in turn, thousands of times a turn; medians over the rounds count.
 NNCG's figures are ratios to onnxruntime, from its authors' processor.
 """
@@ -42,6 +45,8 @@ from weft.targets.find import target as find_target
 
 _RACE = Path(__file__).with_name("small_race.c")
 _FLAGS = ("-O3", "-fPIC")
+_LITERT = ("ai_edge_litert", "flatbuffers", "pytest")
+"""What LiteRT's files are written with, and run."""
 
 
 @dataclass(frozen=True)
@@ -399,6 +404,13 @@ def report(root: Path, macs: Mapping[str, int], asked: argparse.Namespace) -> No
                 f"| {name} | {count:,} | {kind} | {taken:.3f} | {base:.2f} | {base / taken:.2f} "
                 f"| {bar:.2f} | {100 * count / taken / peaks[made.bytes]:.0f} | {used or ''} |"
             )
+    if all(map(importlib.util.find_spec, _LITERT)):
+        litert = importlib.import_module("bench.small_litert")
+        nets = {name: build(NETS[name], last=True) for name in macs}
+        taken, least = litert.times(nets, asked.rounds)
+        each = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in taken.items())
+        print(f"LiteRT with XNNPACK, called from Python, us: {each}")
+        print(f"of which a network of one ReLU of one element takes {least * 1e6:.2f}")
 
 
 if __name__ == "__main__":
