@@ -156,6 +156,17 @@ def hybrid() -> Iterator[Case]:
             {"asymmetricQuantizeInputs": asymmetric},
             f"hybrid-{axis}-{low}{asymmetric}",
         )
+    for one, two, asymmetric in product((False, True), (False, True), (False, True)):
+        for batch in (1, 2):
+            weight = weights((batch, *((5, 40) if two else (40, 5))), "int8")
+            yield Case(
+                "BATCH_MATMUL",
+                (x(2, *((40, 3) if one else (3, 40))), weight),
+                (x(2, 3, 5),),
+                "BatchMatMulOptions",
+                {"adjX": one, "adjY": two, "asymmetricQuantizeInputs": asymmetric},
+                f"hybrid-{batch}{one:d}{two:d}{asymmetric:d}",
+            )
     yield from _hybrid_convolutions()
 
 

@@ -101,14 +101,19 @@ def rows_product(
     g: Emit, rows: Tensor, weights: Weights, bias: Tensor | None, asymmetric: bool
 ) -> Tensor:
     """Rows times weights ``[units, inputs]``, plus the bias; a scale for each row."""
-    zero: Tensor | None = None
+    turned = Weights(g.rearranged(weights.integers, (1, 0)), weights.scale)
+    return _with_bias(g, scaled_product(g, rows, turned, asymmetric), bias)
+
+
+def scaled_product(g: Emit, rows: Tensor, weights: Weights, asymmetric: bool) -> Tensor:
+    """Rows ``[..., inputs]`` times weights ``[..., inputs, units]``; a scale for each row."""
+    last, zero = rows.rank - 1, None
     if asymmetric:
-        whole, scale, zero = g.several("DynamicQuantizeAsymmetric", rows, outputs=3, axis=1)
-        zero = g.reshape(zero, zero.shape[:1])
+        whole, scale, zero = g.several("DynamicQuantizeAsymmetric", rows, outputs=3, axis=last)
     else:
-        whole, scale = g.several("DynamicQuantizeSymmetric", rows, outputs=2, axis=1)
-    sums = g("MatMulInteger", whole, g.rearranged(weights.integers, (1, 0)), zero)
-    return _with_bias(g, g("Mul", g.cast(sums, DType.F32), _times(g, scale, weights)), bias)
+        whole, scale = g.several("DynamicQuantizeSymmetric", rows, outputs=2, axis=last)
+    sums = g("MatMulInteger", whole, weights.integers, zero)
+    return g("Mul", g.cast(sums, DType.F32), _times(g, scale, weights))
 
 
 def convolution(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.frontends.emit import Tensor
-from weft.frontends.litert.hybrid import rows_product, stored_weights
+from weft.frontends.litert.hybrid import Weights, rows_product, scaled_product, stored_weights
 from weft.frontends.litert.record import Emit, Kind, litert
 
 
@@ -40,8 +40,20 @@ def fully_connected(
 
 @litert("BATCH_MATMUL")
 def batch_matmul(
-    g: Emit, x: Tensor, y: Tensor, *, adj_x: bool = False, adj_y: bool = False
+    g: Emit,
+    x: Tensor,
+    y: Tensor,
+    *,
+    adj_x: bool = False,
+    adj_y: bool = False,
+    asymmetric_quantize_inputs: bool = False,
 ) -> Tensor:
+    stored = stored_weights(g, x, 1)
+    if stored is not None and stored.uniform:
+        integers = _adjoint(g, stored.integers, adj_y)
+        return scaled_product(
+            g, _adjoint(g, x, adj_x), Weights(integers, stored.scale), asymmetric_quantize_inputs
+        )
     return g("MatMul", _adjoint(g, x, adj_x), _adjoint(g, y, adj_y))
 
 
