@@ -212,6 +212,7 @@ def _normalizations() -> list[Case]:
             lambda keras: {"layer": keras.layers.Conv2D(3, 3)},
         ),
         Case("SpectralNormalization", ((6,),), lambda keras: {"layer": keras.layers.Dense(3)}),
+        case("LayerScale", IMAGE, init_values=0.1, projection_dim=4),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,11 @@ def _model_of(case: Case):
     keras.utils.clear_session()
     keras.utils.set_random_seed(1)
     config = case.config(keras) if callable(case.config) else case.config
-    layer = getattr(keras.layers, case.layer)(**config)
+    # Layers of architectures are in modules of their own.
+    home = import_module(
+        "keras.src.applications.convnext" if case.layer == "LayerScale" else "keras.layers"
+    )
+    layer = getattr(home, case.layer)(**config)
     dtypes = case.dtypes or ("float32",) * len(case.shapes)
     inputs = [
         keras.Input(shape, dtype=dtype, name=f"x{at}")

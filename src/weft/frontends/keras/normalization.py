@@ -140,6 +140,14 @@ def unit_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     return g("Div", inputs, g("Sqrt", g.pair("Max", square, 1e-12)))
 
 
+@layer("LayerScale", masking=False)
+def layer_scale(g: Emit, c: Config, inputs: Tensor) -> Tensor:
+    # Of ConvNeXt in keras.applications; the file has the scale, so these are not needed.
+    c.heed("init_values", "projection_dim")
+    (gamma,) = g.arrays_of(("gamma", "variable", "Variable"))
+    return g("Mul", inputs, g.held(gamma, "gamma"))
+
+
 @layer("SpectralNormalization")
 def spectral_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     # The kernel is divided in training; what is saved is what inference uses.

@@ -1,0 +1,42 @@
+"""The table of the architectures of Keras."""
+
+from __future__ import annotations
+
+from bench.check_keras import table
+
+LINE = {
+    "name": "Small",
+    "side": 96,
+    "parameters": 2_540_000,
+    "worst": 2e-5,
+    "where": "conv",
+    "weft": 1e-5,
+    "keras": 3e-5,
+    "failed": [],
+}
+
+
+def rows(*lines):
+    return [line for line in table(lines).splitlines() if "96 x 96" in line]
+
+
+def test_rows_are_sorted_and_count_as_passed():
+    other = {**LINE, "name": "Alpha"}
+    assert rows(LINE, other) == [
+        "| Alpha | 96 x 96 | 2.5 M | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
+        "| Small | 96 x 96 | 2.5 M | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
+    ]
+    assert "2 of 2 architectures pass" in table([LINE, other])
+
+
+def test_every_failure_shows():
+    line = {**LINE, "worst": 3e-4, "failed": ["differs", "changes", "is not C89"]}
+    assert "| 3.0e-04 **fails** |" in rows(line)[0]
+    assert rows(line)[0].endswith("| no | differ |")
+    assert "0 of 1 architectures pass" in table([line])
+
+
+def test_notes_are_numbered():
+    page = table([LINE, {**LINE, "name": "Old", "note": "With noise."}])
+    assert "| Old (1) |" in page
+    assert page.endswith("\n(1) With noise.\n")
