@@ -34,7 +34,7 @@ def keras_page() -> Iterator[str]:
     others = sorted(set(LAYERS) - {each for name in counts for each in _names(name)})
     yield "## Imported without a case of their own"
     yield (
-        "What Keras 3 does not have, or what other layers' tests contain: "
+        "What Keras 3 does not have, or what other tests contain: "
         + ", ".join(f"`{name}`" for name in others)
         + ". Layers of random augmentation do nothing in inference."
     )

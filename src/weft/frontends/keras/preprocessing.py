@@ -114,7 +114,7 @@ def resizing(g: Emit, c: Config, inputs: Tensor) -> Tensor:
 # --- categories -------------------------------------------------------------------------------
 
 
-def _encoded(g: Emit, indices: Tensor, depth: int, mode: str, dtype: DType) -> Tensor:
+def encoded(g: Emit, indices: Tensor, depth: int, mode: str, dtype: DType) -> Tensor:
     """Indices as vectors: one for each, or counted over the last axis."""
     if mode == "int":
         return indices
@@ -136,7 +136,7 @@ def _one_hot(g: Emit, indices: Tensor, depth: int, dtype: DType) -> Tensor:
 def category_encoding(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     mode = c.text("output_mode", "multi_hot", ("one_hot", "multi_hot", "count"))
     indices = g.cast(inputs, DType.I32)
-    return _encoded(g, indices, c.size("num_tokens"), mode, g.compute)
+    return encoded(g, indices, c.size("num_tokens"), mode, g.compute)
 
 
 @layer("Discretization")
@@ -149,4 +149,4 @@ def discretization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     edges = np.asarray(c.get("bin_boundaries"), np.float32)
     above = g("GreaterOrEqual", g("Unsqueeze", x, axes=(x.rank,)), g.held(edges, "edges"))
     index = g("ReduceSum", g.cast(above, DType.I32), axes=(x.rank,), keepdims=0)
-    return _encoded(g, index, len(edges) + 1, mode, DType.F32)
+    return encoded(g, index, len(edges) + 1, mode, DType.F32)

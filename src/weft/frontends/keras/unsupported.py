@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_TEXT = "it works on text or hashes; do that before the network"
+_TEXT = "it works on text or hashes of text (of integers, too); do that before the network"
 _HISTOGRAM = "it looks at a whole image's histogram; do that before the network"
 _FOREIGN = "what it computes is in another framework's code"
 _SPECTRUM = "spectra are not imported yet; compute them before the network"
@@ -16,7 +16,6 @@ REASONS: Mapping[str, str] = {
     "FlaxLayer": _FOREIGN,
     "HashedCrossing": _TEXT,
     "Hashing": _TEXT,
-    "IntegerLookup": "its table is not imported yet; look numbers up before the network",
     "JaxLayer": _FOREIGN,
     "Lambda": "it holds Python code, which is not executed",
     "MaxNumBoundingBoxes": "it prepares training data",
