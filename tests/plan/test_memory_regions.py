@@ -30,8 +30,8 @@ from weft.plan.to_program import lower
 from weft.targets.target import Memory
 
 NAMES = ("dtcm", "sram", "psram")
-TWO = {"dtcm": 6 << 10, "sram": 48 << 10}
-THREE = {"dtcm": 3 << 10, "sram": 6 << 10, "psram": 48 << 10}
+TWO = {"dtcm": 6 << 10, "sram": 128 << 10}
+THREE = {"dtcm": 3 << 10, "sram": 6 << 10, "psram": 128 << 10}
 
 
 def regions(*sizes: int) -> list[Memory]:
