@@ -242,7 +242,6 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """A page of Markdown, a row for each architecture."""
     rows = sorted(lines, key=lambda line: str(line["name"]))
     good = sum(not line["failed"] for line in rows)
-    notes = list(dict.fromkeys(line["note"] for line in rows if line.get("note")))
     page = [
         "# Architectures of Keras",
         "",
@@ -261,20 +260,19 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "|---|---|---:|---:|---|---:|---:|---|---|",
     ]
     for line in rows:
-        failed, note = line["failed"], line.get("note")
+        failed = line["failed"]
         cells = [
-            line["name"] + (f" ({notes.index(note) + 1})" if note else ""),
+            line["name"],
             f"{line['side']} x {line['side']}",
             f"{line['parameters'] / 1e6:.1f} M",
             f"{line['worst']:.1e}" + (" **fails**" if "differs" in failed else ""),
-            f"`{line['where']}`" if line["where"] else "",
-            *(f"{line[key]:.1e}" if key in line else "" for key in ("weft", "keras")),
+            f"`{line['where']}`",
+            *(f"{line[key]:.1e}" for key in ("weft", "keras")),
             "no" if "is not C89" in failed else "yes",
             "differ" if "changes" in failed else "equal",
         ]
         page.append(f"| {' | '.join(cells)} |")
-    page += ["", *(f"({number}) {note}\n" for number, note in enumerate(notes, 1))]
-    return "\n".join(page).rstrip() + "\n"
+    return "\n".join(page) + "\n"
 
 
 def main() -> None:

@@ -198,6 +198,23 @@ CASES: Mapping[str, Case] = {
         }"""
     ),
     "adapt-types": Case(CONV, {"dtypes": ("f64",)}),
+    "integers": Case(
+        """(%x: u8[2,3,5,6]) -> (%y) {
+          const %xs: f32[] = [0.0625]
+          const %ws: f32[] = [0.25]
+          const %bs: f32[] = [0.015625]
+          const %ys: f32[] = [0.5]
+          const %w: i8[4,3,3,3]
+          const %b: i32[4]
+          %d: f32[2,3,5,6] = DequantizeLinear(%x, %xs)
+          %v: f32[4,3,3,3] = DequantizeLinear(%w, %ws)
+          %a: f32[4] = DequantizeLinear(%b, %bs)
+          %c: f32[2,4,3,4] = Conv(%d, %v, %a)
+          %r: f32[2,4,3,4] = Relu(%c)
+          %y: u8[2,4,3,4] = QuantizeLinear(%r, %ys)
+        }""",
+        stays=BEHIND,
+    ),
     "prune": Case(CONV, {"ratio": 0.5}, stays=BEHIND),
     "low-rank": Case(CONV, {"rank": 2, "always": True}),
     "palette": Case(DENSE, {"k": 4, "keep": True}),

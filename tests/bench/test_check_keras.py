@@ -34,9 +34,3 @@ def test_every_failure_shows():
     assert "| 3.0e-04 **fails** |" in rows(line)[0]
     assert rows(line)[0].endswith("| no | differ |")
     assert "0 of 1 architectures pass" in table([line])
-
-
-def test_notes_are_numbered():
-    page = table([LINE, {**LINE, "name": "Old", "note": "With noise."}])
-    assert "| Old (1) |" in page
-    assert page.endswith("\n(1) With noise.\n")

@@ -199,7 +199,7 @@ def test_one_filter_has_a_lane_of_its_own() -> None:
         (32, 3, 3, "tiled-7x3d16"),
         (96, 24, 1, "tiled-9x3d2"),
         (120, 40, 1, "tiled-14x2d2"),
-        (17, 19, 3, "tiled-28x1d16"),
+        (17, 19, 7, "tiled-28x1d16"),
         (64, 64, 1, "tiled-14x2"),
     ],
 )
