@@ -70,6 +70,12 @@ from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
+_WRITTEN_OUT = 64
+"""Of fewer input channels the transforms are written out, with all sums in registers.
+
+Of 16 they take half of the time then; of 64 and more the products take nearly all of it (1 to 4 %
+are gained, Zen 5), and three times as much C would have to be built.
+"""
 _WORTH_A_BLOCK = 8
 """One part in so many of a layer may be computed twice, so that all blocks have one size."""
 
@@ -89,6 +95,7 @@ class _Writer:
         self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
         self.operands = [Operand(task.value_of(buffer.name)) for buffer in self.params]
+        self.written_out = self.conv.channel.extent < _WRITTEN_OUT
 
     def kernel(self) -> Kernel:
         task, conv = self.conv.parts.task, self.conv
@@ -220,50 +227,64 @@ class _Writer:
         size = self.form.size
         channel = plus(first, Var(LANE))
 
-        def read(column: int, row: int) -> tuple[Stmt, ...]:
+        def read(column: Expr, row: int) -> tuple[Stmt, ...]:
             at = (
                 plus(tops[0], row * self.conv.dilation),
-                plus(tops[1], column * self.conv.dilation),
+                plus(tops[1], times(column, self.conv.dilation)),
             )
             pixel = self.pixel(at, channel)
             load = for_lanes(width, Store("line", (integer(row), Var(LANE)), pixel))
-            conditions = self.leaving(tops, (row, column)) if checked else ()
+            conditions = self.leaving(tops, (integer(row), column)) if checked else ()
             if not conditions:
                 return (load,)
             zero = for_lanes(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
             return (If(conjunction(conditions), (load,), (zero,)),)
 
-        def keep(column: int, row: int, value: Expr) -> Stmt:
-            return Store("half", (integer(column), integer(row), Var(LANE)), value)
+        def keep(column: Expr, row: int, value: Expr) -> Stmt:
+            return Store("half", (column, integer(row), Var(LANE)), value)
 
-        def again(row: int, column: int) -> tuple[Stmt, ...]:
-            value = Load("half", (integer(column), integer(row), Var(LANE)), _F32)
+        def again(row: Expr, column: int) -> tuple[Stmt, ...]:
+            value = Load("half", (integer(column), row, Var(LANE)), _F32)
             return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
 
-        def put(row: int, column: int, value: Expr) -> Stmt:
-            return Store("data", (integer(row * size + column), Var("patch"), channel), value)
+        def put(row: Expr, column: int, value: Expr) -> Stmt:
+            return Store("data", (plus(times(row, size), column), Var("patch"), channel), value)
 
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data
-        body: list[Stmt] = []
         near = checked or not self.far or width * _F32.bytes != self.conv.parts.task.target.line
-        for column in range(size):
-            body += () if near else self.next_patch(tops, column, channel)
-            body += apply(matrix, width, partial(read, column), partial(keep, column))
-        for row in range(size):
-            body += apply(matrix, width, partial(again, row), partial(put, row))
-        return (Local(half, tuple(body)),)
 
-    def leaving(self, tops: tuple[Expr, Expr], place: tuple[int, int]) -> tuple[Expr, ...]:
+        def first_of(column: Expr) -> tuple[Stmt, ...]:
+            ahead = () if near else self.next_patch(tops, column, channel)
+            return (*ahead, *apply(matrix, width, partial(read, column), partial(keep, column)))
+
+        def second_of(row: Expr) -> tuple[Stmt, ...]:
+            return apply(matrix, width, partial(again, row), partial(put, row))
+
+        return (Local(half, (*self.lines("column", first_of), *self.lines("row", second_of))),)
+
+    def lines(self, name: str, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """What is done to all rows, or columns, of a tile: written out, or as a loop."""
+        size = self.form.size
+        if not self.written_out:
+            return (for_range(name, size, body(Var(name))),)
+        return tuple(stmt for each in range(size) for stmt in body(integer(each)))
+
+    def leaving(self, tops: tuple[Expr, Expr], place: tuple[Expr, Expr]) -> tuple[Expr, ...]:
         """What must hold for an element of a patch to lie in the image, unless it always does."""
         conv, found = self.conv, list[Expr]()
         for side, axis in enumerate((conv.rows, conv.columns)):
-            past, before = place[side] * conv.dilation, conv.before[side]
+            each, before = place[side], conv.before[side]
+            least, most = (
+                (int(each.value),) * 2 if isinstance(each, Const) else (0, self.form.size - 1)
+            )
+            at = plus(tops[side], times(each, conv.dilation))
             extent = conv.source.shape[conv.places[side]]
-            if past < before:
-                found.append(Binary("ge", plus(tops[side], past), integer(0)))
-            if self.last_origin(axis) * self.form.stride - before + past >= extent:
-                found.append(Binary("lt", plus(tops[side], past), integer(extent)))
+            if least * conv.dilation < before:
+                found.append(Binary("ge", at, integer(0)))
+            last = self.last_origin(axis) * self.form.stride - before
+            if last + most * conv.dilation >= extent:
+                found.append(Binary("lt", at, integer(extent)))
         return tuple(found)
 
     @property
@@ -272,12 +293,12 @@ class _Writer:
         caches = self.conv.parts.task.target.caches
         return bool(caches) and _F32.bytes * prod(self.conv.source.shape) > caches[-1] // 2
 
-    def next_patch(self, tops: tuple[Expr, Expr], column: int, channel: Expr) -> Iterator[Stmt]:
+    def next_patch(self, tops: tuple[Expr, Expr], column: Expr, channel: Expr) -> Iterator[Stmt]:
         """Hints for a column of the tile to the right: processors follow no such short rows."""
         dilation = self.conv.dilation
         step = 1 if dilation > 1 else self.form.outputs * self.form.stride
         last = integer(self.conv.source.shape[self.conv.places[1]] - 1)
-        across = Binary("min", plus(tops[1], column * dilation + step), last)
+        across = Binary("min", plus(tops[1], plus(times(column, dilation), step)), last)
         at = substitute(channel, {LANE: integer(0)})
         for row in range(self.form.size):
             pixel = self.pixel((plus(tops[0], row * dilation), across), at)
@@ -386,17 +407,17 @@ class _Writer:
         size, outputs, matrix = self.form.size, self.form.outputs, self.form.inverse
         half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
 
-        def read(column: int, place: int) -> tuple[Stmt, ...]:
+        def read(column: Expr, place: int) -> tuple[Stmt, ...]:
             lane = plus(integer(offset), Var(LANE))
-            value = Load("product", (integer(column + place * size), Var("patch"), lane), _F32)
+            value = Load("product", (plus(column, place * size), Var("patch"), lane), _F32)
             return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
-        def keep(column: int, place: int, value: Expr) -> Stmt:
-            return Store("half", (integer(column), integer(place), Var(LANE)), value)
+        def keep(column: Expr, place: int, value: Expr) -> Stmt:
+            return Store("half", (column, integer(place), Var(LANE)), value)
 
-        columns: list[Stmt] = []
-        for each in range(size):
-            columns += apply(matrix, width, partial(read, each), partial(keep, each))
+        columns = self.lines(
+            "column", lambda each: apply(matrix, width, partial(read, each), partial(keep, each))
+        )
         finish = partial(self.finished, (row, column, channel), width, kept)
         rows, dilation = self.conv.rows, self.conv.dilation
         stop: Expr = integer(outputs)
