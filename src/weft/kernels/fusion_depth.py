@@ -40,7 +40,8 @@ KEPT = 0.6
 """Of what is used again after as many bytes as a cache has: the part that it still holds.
 
 Of what is used again after ``n`` times as many it is ``KEPT / n**2``: measured with arrays that
-are copied to and fro, of 0.75 to 4 times the cache (Zen 5, 1 MB, 4 KB pages), within 0.08.
+are copied to and fro (Zen 5, 1 MB, 4 KB pages), within 0.03 for 1 to 4 times the cache.  Of less
+than that it is too much, by up to 0.2 at 0.75 times.
 """
 
 
