@@ -1565,6 +1565,19 @@ def relu(
 ) -> Value:
     """The larger of x and 0."""
 
+def requantize(
+    x: Input,
+    multiplier: Input,
+    shift: Input,
+    zero_point: Input,
+    axis: int = 1,
+    *,
+    name: str = "",
+) -> Value:
+    """x * multiplier * 2^(shift - 31) in integers, rounded to nearest twice as LiteRT's
+    reference kernels do, plus the zero point, held within its type.
+    """
+
 def resample(
     x: Input,
     places: Input,
