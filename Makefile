@@ -10,7 +10,7 @@ JOBS ?= auto
 FUZZ_SECONDS ?= 300
 
 .PHONY: help demo test test-all check format fuzz fuzz-models grid bench peers bursts stack growth \
-	zoo zoo-export node-tests clean
+	zoo zoo-export node-tests emulators clean
 .NOTPARALLEL:
 .SECONDARY:
 
@@ -21,6 +21,7 @@ help:
 	@echo 'make check       format, lint, types, layers, generated documents'
 	@echo 'make format      write the format that `make check` asks for'
 	@echo 'make node-tests  the official ONNX node and model tests through compiled C'
+	@echo 'make emulators   QEMU and the cross compiler for tests on emulated chips (Debian; root)'
 	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make fuzz-models random models beside onnxruntime, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make grid        every alternative of every kernel on many shapes, sanitized (long)'
@@ -62,6 +63,12 @@ format: $(VENV)/.weft-dev
 
 node-tests: $(VENV)/.weft-test
 	$(PY) -m tests.conformance --out docs/onnx-coverage.md
+
+# `zig cc` for other processors than Cortex-M comes with the test environment.
+emulators:
+	apt-get update -qq
+	apt-get install -qq -y --no-install-recommends \
+	    gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm qemu-user
 
 fuzz: $(VENV)/.weft-test
 	$(PY) scripts/fuzz_onnx.py --seconds $(FUZZ_SECONDS)

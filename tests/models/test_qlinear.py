@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -15,47 +12,13 @@ import pytest
 
 import weft
 from tests.models import tiny
-from weft.codegen.emit import Files
-from weft.targets.find import features, target
+from weft.runtime.emulators import MACHINES, emulated
+from weft.targets.find import features
 
 pytestmark = tiny.needed
 
-BOARD = Path(__file__).parents[2] / "examples" / "cortex-m"
 MOST_INSTRUCTIONS = 5_400_000
 """Through float, the model takes 20.3 million."""
-_INSTRUCTIONS_PER_TICK = 40  # of the board's clock of 25 MHz, where one instruction takes 1 ns
-_EMULATOR = (
-    *("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none"),
-    *("-icount", "shift=0", "-semihosting-config", "enable=on,target=native", "-kernel"),
-)
-
-_MAIN = """\
-#include <stdio.h>
-
-#include "net.h"
-
-static const int8_t input[] = {{{input}}};
-static int8_t output[{outputs}];
-static float arena[(NET_ARENA_BYTES + 3) / 4];
-static volatile unsigned *const tick = (volatile unsigned *)0xE000E010;
-
-int main(void)
-{{
-    unsigned begin, end;
-    int at;
-    tick[1] = 0xFFFFFF;
-    tick[2] = 0;
-    tick[0] = 5;
-    begin = tick[2];
-    net_run(input, output, arena);
-    end = tick[2];
-    printf("ticks %u\\n", (begin - end) & 0xFFFFFF);
-    for (at = 0; at < {outputs}; ++at) {{
-        printf("%d ", output[at]);
-    }}
-    return 0;
-}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -120,29 +83,14 @@ def test_vnni_gives_the_same_bits(net: weft.Net) -> None:
         np.testing.assert_array_equal(run(x), y)
 
 
-def test_smlad_on_a_cortex_m4(net: weft.Net, tmp_path: Path) -> None:
-    for tool in ("arm-none-eabi-gcc", _EMULATOR[0]):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+def test_smlad_on_a_cortex_m4(net: weft.Net) -> None:
+    missing = MACHINES["cortex-m4"].missing()
+    if missing:
+        pytest.skip(missing)
     files = net.source("cortex-m4", name="net")
     assert "weft_instr_smlad(" in files.sources[0][1]
-    for x, y in list(zip(tiny.golden("kws", "int8")[0], expected("kws"), strict=True))[:2]:
-        output, instructions = emulated(files, x, y.size, tmp_path)
-        np.testing.assert_array_equal(output, y.ravel())
-        assert instructions <= MOST_INSTRUCTIONS
-
-
-def emulated(files: Files, x: np.ndarray, outputs: int, folder: Path) -> tuple[np.ndarray, int]:
-    """A network's output on a Cortex-M4, and how many instructions that takes."""
-    for name, text in (files.header, *files.private, *files.sources):
-        (folder / name).write_text(text)
-    numbers = ", ".join(map(str, x.ravel().tolist()))
-    (folder / "main.c").write_text(_MAIN.format(input=numbers, outputs=outputs))
-    sources = [str(folder / name) for name in ("main.c", *dict(files.sources))]
-    link = ("--specs=rdimon.specs", "-T", str(BOARD / "mps2.ld"), str(BOARD / "startup.c"), "-lm")
-    binary = str(folder / "net.elf")
-    flags = (*target("cortex-m4").flags, "-O2", "-w", "-I", str(folder))
-    subprocess.run(["arm-none-eabi-gcc", *flags, "-o", binary, *sources, *link], check=True)
-    done = subprocess.run([*_EMULATOR, binary], check=True, capture_output=True, text=True)
-    ticks, *values = map(int, re.findall(r"-?\d+", done.stdout))
-    return np.array(values, np.int8), ticks * _INSTRUCTIONS_PER_TICK
+    inputs = [(x,) for x in tiny.golden("kws", "int8")[0][:2]]
+    found = emulated(files, inputs, "cortex-m4")
+    for (output,), y in zip(found.outputs, expected("kws")[:2], strict=True):
+        np.testing.assert_array_equal(output, y)
+    assert max(found.instructions) <= MOST_INSTRUCTIONS

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from weft.cli.draw import svg_option
+from weft.cli.emulated import bench_emulated, is_emulated
 from weft.cli.files import random_inputs
 from weft.cli.layers import built_as, runnable, show_layers, show_limits
 from weft.cli.model import Model, model_options
@@ -23,6 +24,7 @@ from weft.plan.to_program import lower
 from weft.runtime.compiler import find_compiler
 from weft.runtime.library import Library, build
 from weft.runtime.timing import Timing, from_c, from_python, measure, microseconds
+from weft.targets.find import runs_here
 
 _CALLS_SHARE = 0.25
 """Of the time to measure C, for calls from Python."""
@@ -69,7 +71,8 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "exact",
     "libraries",
     "encoding",
-    target="Target whose instructions to use; this machine must support them (see `weft targets`).",
+    target="Target whose instructions to use; if this machine lacks them and QEMU emulates the "
+    "target, count instructions by function there instead.",
     plan="Measure this plan (`weft plan MODEL -o FILE`).",
 )
 @click.option(
@@ -116,6 +119,10 @@ def bench(
     machine's limit: its multiply-adds, or the bandwidth of the memory level that holds the
     operands.
     """
+    if is_emulated(options) and not runs_here(options.machine()):
+        inputs = random_inputs(model.net.inputs, seed)
+        bench_emulated(state, model.net, inputs, options)
+        return
     options = runnable(options)
     if layers:
         show_layers(state, model, options, seconds=seconds, seed=seed, top=top or 0, svg=svg)

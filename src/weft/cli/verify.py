@@ -12,6 +12,7 @@ import numpy as np
 from weft.api import Net, Oracle
 from weft.api.repeated import Repeated, repeated, sanitized
 from weft.api.rounded import Rounded, compare_rounded, in_steps, rounds
+from weft.cli.emulated import verify_emulated
 from weft.cli.files import gather_inputs, random_inputs
 from weft.cli.model import Model, model_options
 from weft.cli.options import (
@@ -248,7 +249,14 @@ def _passed(
     help="Also export the network and run its self-test under the address and undefined-behaviour "
     "sanitizers.",
 )
-@options("flavour", "plan", plan="Verify this plan (`weft plan MODEL -o FILE`).")
+@options(
+    "target",
+    "flavour",
+    "plan",
+    target="A target that QEMU emulates, such as cortex-m4: run there, and compare the outputs "
+    "with --expect or the reference [default: host].",
+    plan="Verify this plan (`weft plan MODEL -o FILE`).",
+)
 @wide_option
 @json_option
 @click.pass_context
@@ -284,6 +292,10 @@ def verify(
     # The framework's variables begin as zeros.
     inputs |= {name: np.zeros_like(inputs[name]) for name, _ in model.net.states if not data}
     allowed = Allowed(TOLERANCE if tolerance is None else tolerance)
+    if options.target not in ("", "host"):
+        if not verify_emulated(ctx.obj, model.net, inputs, expect, allowed.relative, options):
+            ctx.exit(Exit.CHECK)
+        return
     framework = _framework(model, against) if expect is None else None
     chosen = expect.name if expect is not None else framework.name if framework else REFERENCE
     rounded = None

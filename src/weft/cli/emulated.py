@@ -1,0 +1,105 @@
+"""``weft verify`` and ``weft bench`` for a target that QEMU emulates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from weft.api import Net
+from weft.cli.files import gather_inputs
+from weft.cli.output import CommandState, say, table, working, write_json
+from weft.errors import UserError
+from weft.options import Options
+from weft.runtime.compare import Difference, compare
+from weft.runtime.emulators import Emulated, emulated
+from weft.runtime.emulators.machines import MACHINES
+
+
+def is_emulated(options: Options) -> bool:
+    """Whether a target was named that QEMU emulates."""
+    return isinstance(options.target, str) and options.target in MACHINES
+
+
+def _run(net: Net, inputs: Mapping[str, np.ndarray], options: Options) -> Emulated:
+    with working(f"building, and running on an emulated {options.target}"):
+        files = net.source(options=options)
+        return emulated(files, [tuple(inputs.values())], str(options.target))
+
+
+def verify_emulated(
+    state: CommandState,
+    net: Net,
+    inputs: Mapping[str, np.ndarray],
+    expect: Path | None,
+    tolerance: float,
+    options: Options,
+) -> bool:
+    """Compares the outputs of an emulated run; whether they agree.
+
+    Args:
+        state: of the command.
+        net: what runs.
+        inputs: by name.
+        expect: arrays that the outputs must be; the NumPy references' if there is no file.
+        tolerance: largest allowed difference over a value's range.
+        options: with the target.
+    """
+    done = _run(net, inputs, options)
+    found = dict(zip(net.outputs, done.outputs[0], strict=True))
+    if expect is not None:
+        expected: Mapping[str, np.ndarray] = gather_inputs([str(expect)], net.outputs)
+    else:
+        expected = dict(zip(found, net.reference(*inputs.values()), strict=True))
+    rows = [compare(name, found[name], expected[name]) for name in found]
+    passed = all(each.relative <= tolerance for each in rows)
+    _show(state, rows, done, passed, str(options.target), expect)
+    return passed
+
+
+def _show(
+    state: CommandState,
+    rows: list[Difference],
+    done: Emulated,
+    passed: bool,
+    target: str,
+    expect: Path | None,
+) -> None:
+    against = expect.name if expect is not None else "reference"
+    instructions = done.instructions[0] if done.counts else None
+    if state.json:
+        outputs = [each.record() for each in rows]
+        record = {"target": target, "against": against, "passed": passed}
+        write_json({**record, "instructions": instructions, "outputs": outputs})
+        return
+    for each in rows:
+        bits = "the same bits" if each.elements == 0 else f"{each.elements:,} of {each.size:,}"
+        say(f"{each.value} {each.type}: largest difference {each.largest:.3g} ({bits})")
+    verdict = "agrees with" if passed else "differs from"
+    counted = f", {instructions:,} instructions" if instructions is not None else ""
+    say(f"{target} under QEMU {verdict} {against}{counted}")
+
+
+def bench_emulated(
+    state: CommandState, net: Net, inputs: Mapping[str, np.ndarray], options: Options
+) -> None:
+    """Shows the instructions of one run, whole and by function.
+
+    Raises:
+        UserError: QEMU cannot count them.
+    """
+    done = _run(net, inputs, options)
+    if not done.counts:
+        raise UserError(
+            "QEMU must be able to count the target's instructions",
+            got=str(options.target),
+            fix="Use a Cortex-M or an aarch64 target.",
+        )
+    counts, whole = done.counts[0], done.instructions[0]
+    if state.json:
+        write_json({"target": options.target, "instructions": whole, "functions": counts})
+        return
+    rows = [(name, f"{count:,}", f"{count / whole:.1%}") for name, count in counts.items()]
+    rows.append(("whole", f"{whole:,}", "100.0%"))
+    table(("function", "instructions", "share"), rows, (1, 2))

@@ -1,0 +1,8 @@
+"""Generated C on processors that are not this machine's: built, run under QEMU, counted."""
+
+from __future__ import annotations
+
+from weft.runtime.emulators.machines import MACHINES, Machine, machine_for
+from weft.runtime.emulators.run import Emulated, emulated
+
+__all__ = ["MACHINES", "Emulated", "Machine", "emulated", "machine_for"]

@@ -1,0 +1,71 @@
+"""Generated C on emulated processors: the host's bits, and exact counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import weft
+from weft.cli.main import main
+from weft.errors import UserError
+from weft.runtime.emulators import MACHINES, emulated, machine_for
+from weft.targets.find import target
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+CORTEX_M = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55")
+
+
+def need(name: str) -> None:
+    missing = MACHINES[name].missing()
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.mark.parametrize("name", CORTEX_M)
+def test_digits_on_a_cortex_m(name: str) -> None:
+    need(name)
+    net = weft.load(DIGITS)
+    images = np.random.default_rng(5).random((2, 1, 1, 8, 8), np.float32)
+    found = emulated(net.source(name), [(image,) for image in images], name)
+    for image, (scores,) in zip(images, found.outputs, strict=True):
+        np.testing.assert_allclose(scores, net.reference(image)[0], atol=1e-4)
+    # Of 90,624 multiply-accumulates, hardware takes a few instructions each. In software the count
+    # depends on the data, so only its least is known.
+    least, most = (1, 3) if "vfp" in target(name).features else (10, float("inf"))
+    assert all(90_624 * least < count < 90_624 * most for count in found.instructions)
+    assert "digits_run" in found.counts[0]
+
+
+def test_counts_are_repeatable_and_add_up() -> None:
+    need("cortex-m4")
+    net = weft.load(DIGITS)
+    image = np.ones((1, 1, 8, 8), np.float32)
+    first, second = emulated(net.source("cortex-m4"), [(image,), (image,)], "cortex-m4").counts
+    assert first == second
+    assert "main" not in first
+
+
+def test_verify_and_bench_by_command(tmp_path: Path) -> None:
+    need("cortex-m4")
+    np.save(tmp_path / "image.npy", np.ones((1, 1, 8, 8), np.float32))
+    model, data = str(DIGITS), str(tmp_path / "image.npy")
+    arguments = ["verify", model, data, "--target", "cortex-m4", "--json"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["passed"]
+    np.savez(tmp_path / "wrong.npz", scores=np.zeros((1, 10), np.float32))
+    wrong = CliRunner().invoke(main, [*arguments, "--expect", str(tmp_path / "wrong.npz")])
+    assert wrong.exit_code == 3, wrong.output
+    bench = CliRunner().invoke(main, ["bench", model, "--target", "cortex-m4", "--json"])
+    record = json.loads(bench.stdout)
+    assert record["instructions"] == sum(record["functions"].values())
+
+
+def test_targets_without_an_emulator_are_refused() -> None:
+    with pytest.raises(UserError, match="must be one that is emulated") as refusal:
+        machine_for("zen4")
+    assert "cortex-m4" in refusal.value.fix
