@@ -16,6 +16,8 @@ from weft.errors import UserError
 from weft.export import Toolkit
 from weft.options import Options
 from weft.plan.report import size
+from weft.targets.boards import board as find_board
+from weft.targets.boards import flash_bytes, ram_bytes
 
 
 @click.command(short_help="Write C with Makefile, self-test, memory map and report.")
@@ -52,6 +54,13 @@ from weft.plan.report import size
     simd="Vector instructions of any machine that has them, in place of --target.",
     threads="Threads that a run can use [default: 1]; a pool of them is written too.",
 )
+@click.option(
+    "--board",
+    metavar="NAME",
+    default="",
+    help="A target with memories of known sizes, such as stm32l4r5, in place of --target: --ram "
+    "and --flash are what it has unless given.",
+)
 @data_argument
 @output_option(
     "The folder: absent, empty, or an earlier toolkit, which is replaced; with --style single "
@@ -71,6 +80,7 @@ def export(
     states: tuple[str, ...],
     style: str,
     header: bool,
+    board: str,
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C with a Makefile, a self-test and a report.
 
@@ -78,6 +88,7 @@ def export(
     compares the outputs with the NumPy references.
     """
     net = with_states(model.net, states)
+    options = _on_board(options, board) if board else options
     if style == "single":
         _single(state, net, replace(options, model=model.path.name), output, data, header)
         return
@@ -118,6 +129,17 @@ def export(
     for line in room(made):
         click.echo(line)
     click.echo(f"check it with: make -C {output} test")
+
+
+def _on_board(options: Options, name: str) -> Options:
+    """The options with a board's processor and, where none are given, its limits."""
+    if options.target or options.simd or options.plan is not None:
+        rule = "--board names the target, and excludes --target, --simd and --plan"
+        raise UserError(rule, got=name, fix="Leave out one of them.")
+    record = find_board(name)
+    ram = ram_bytes(record) if options.ram is None else options.ram
+    flash = flash_bytes(record) if options.flash is None else options.flash
+    return replace(options, target=name, ram=ram, flash=flash)
 
 
 def _single(

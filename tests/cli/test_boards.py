@@ -1,0 +1,42 @@
+"""``weft export --board``: processor and limits of a board."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import weft
+from tests.models import tiny
+from weft.targets.boards import board, flash_bytes, ram_bytes
+
+
+@tiny.needed
+def test_vww_fits_the_board_but_not_less_ram(tmp_path: Path) -> None:
+    model = str(tiny.model("vww", "int8"))
+    # The image alone is 27,648 bytes.
+    less = ("--board", "stm32l4r5", "--ram", "24K")
+    small = weft("export", model, *less, "-o", str(tmp_path / "small"))
+    assert small.exit_code == 1
+    assert "must fit into 24,576 bytes of RAM" in small.stderr
+    assert not (tmp_path / "small").exists()
+    large = weft("export", model, "--board", "stm32l4r5", "-o", str(tmp_path / "out"))
+    assert large.exit_code == 0, large.stderr
+    if shutil.which("make") is None or shutil.which("cc") is None:
+        pytest.skip("make or cc is not installed")
+    host = ["make", "-s", "-C", str(tmp_path / "out"), "test", "CFLAGS=-O1"]
+    subprocess.run(host, check=True)
+
+
+def test_boards_have_sizes() -> None:
+    record = board("stm32l4r5")
+    assert (ram_bytes(record), flash_bytes(record)) == (640 * 1024, 2048 * 1024)
+
+
+def test_a_processor_is_no_board(tmp_path: Path) -> None:
+    model = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")
+    done = weft("export", model, "--board", "cortex-m4", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 1
+    assert "states the bytes of its memories" in done.stderr
