@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -228,6 +230,7 @@ def _input(number: int, arrays: Sequence[np.ndarray]) -> Iterator[str]:
 def _counter() -> Path:
     """The plugin that counts, built once a process."""
     folder = Path(tempfile.mkdtemp(prefix="weft-counter-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     source, library = folder / "counter.c", folder / "counter.so"
     source.write_text(_HERE.joinpath("counter.c").read_text())
     flags = ("-O2", "-shared", "-fPIC", "-w")
