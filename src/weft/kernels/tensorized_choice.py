@@ -14,6 +14,9 @@ from weft.kernels.task import Task
 from weft.kernels.tensorized import Shape, generate, shift_of
 from weft.loops.instruction import instructions
 
+_FILL = 2
+"""Cycles that an element of a patch takes beside vectors of sums (AVX2, Zen 3)."""
+
 
 def shapes_of(found: IntegerContraction) -> Iterator[Shape]:
     """Instructions and tiles for a contraction."""
@@ -24,7 +27,8 @@ def shapes_of(found: IntegerContraction) -> Iterator[Shape]:
             continue
         lanes = prod(row.meaning.params[0].shape)
         for tile, block in ((2, 2), (1, 2), (1, 1)) if lanes == 1 else ((6, 4), (12, 2), (14, 1)):
-            if found.channel.extent % (lanes * block) == 0:
+            held = lanes == 1 or min(tile, extent) * block < target.registers
+            if held and found.channel.extent % (lanes * block) == 0:
                 yield Shape(row, min(tile, extent), block)
 
 
@@ -56,7 +60,9 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
     loaded = (1 / shape.tile + 1 / shape.block) / found.task.target.issue.loads
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded)
-    return steps * each + positions * (depth + channels) / shape.lanes
+    # Patches are filled element by element, outputs are computed in vectors.
+    fill = 1 if shape.lanes == 1 else _FILL
+    return steps * each + positions * (fill * depth + channels / shape.lanes)
 
 
 GENERATOR = Generator(

@@ -1,0 +1,145 @@
+"""The instructions and tiles of a convolution of bytes by rows, and their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import prod
+
+from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.byte_rows import Shape, Side, write
+from weft.kernels.byte_windows import ByteWindow, byte_window
+from weft.kernels.generator import Generator
+from weft.kernels.integer_output import fits
+from weft.kernels.refusal import Refusal
+from weft.kernels.task import Task
+from weft.kernels.tiling import even_tiles
+from weft.loops.instruction import Instruction, instructions
+from weft.targets.target import Target
+
+TILES = ((6, 2), (4, 3), (12, 1), (3, 4))
+"""Positions and vectors of sums where registers are few; twice as many positions where many."""
+_MANY_REGISTERS = 32
+_OUTPUT = 14
+"""Operations that requantize and store a vector of outputs."""
+_FILL = 8
+"""Operations that widen a vector of the input."""
+_GATHER = 3
+"""Operations that widen one element, where channels lie apart."""
+
+
+def rows_of(window: ByteWindow) -> Iterator[Instruction]:
+    """The instructions of the target that sum vectors of output channels."""
+    target = window.found.task.target
+    for row in instructions().values():
+        shapes = [len(each.shape) for each in row.meaning.params]
+        known = shapes == [1, 1, 2] and row.needs in target.features
+        if known and fits(window.found, row) is not None:
+            yield row
+
+
+def shapes_of(window: ByteWindow) -> Iterator[Shape]:
+    """Instructions and tiles for a contraction."""
+    target = window.found.task.target
+    many = target.registers >= _MANY_REGISTERS
+    width = window.columns[1].out.extent if window.columns else 1
+    seen: set[tuple[str, int, int]] = set()
+    for row in rows_of(window):
+        lanes = prod(row.meaning.params[0].shape)
+        vectors = -(-window.found.channel.extent // lanes)
+        for tile, across in TILES:
+            tile = min(width, tile * 2 if many else tile)
+            across = min(across, vectors)
+            if (row.name, tile, across) not in seen:
+                seen.add((row.name, tile, across))
+                yield Shape(row, tile, across, _rows(window, row))
+
+
+def _rows(window: ByteWindow, row: Instruction) -> int:
+    """Output rows of a band: what it reads stays near, and every thread has one."""
+    if window.rows is None:
+        return 1
+    task = window.found.task
+    height = window.rows[1].out.extent
+    columns = window.columns[1] if window.columns else None
+    places = Side(columns).extent(columns.out.extent) if columns else 1
+    bytes = places * window.depth * row.meaning.params[1].dtype.bytes
+    near = task.target.caches[-1] // 4 if task.target.caches else 0
+    side = Side(window.rows[1])
+    bands = next(
+        (count for count in range(1, height) if side.extent(-(-height // count)) * bytes <= near),
+        height,
+    )
+    return -(-height // min(height, -(-bands // task.threads) * task.threads))
+
+
+def cost(window: ByteWindow, shape: Shape) -> float:
+    """About how many cycles it takes on one core."""
+    found, target = window.found, window.found.task.target
+    width = window.columns[1].out.extent if window.columns else 1
+    height = window.rows[1].out.extent if window.rows else 1
+    images = prod(axis.extent for axis in found.positions) / (height * width)
+    vectors = -(-found.channel.extent // shape.lanes)
+    # Rests of the columns and of the channels make smaller tiles.
+    step = sum(
+        tile.count * _step(target, shape, tile.size, across)
+        for across in _groups(vectors, shape.vectors)
+        for tile in even_tiles(width, shape.tile)
+    )
+    steps = -(-found.weights.shape[1] // shape.depth)
+    requantized = width * vectors * _OUTPUT / target.issue.operations
+    rows = Side(window.rows[1] if window.rows else None).extent(shape.rows) / shape.rows
+    places = Side(window.columns[1]).extent(width) if window.columns else 1
+    lanes = target.lanes(shape.row.meaning.params[1].dtype)
+    each = _FILL / lanes if window.contiguous else _GATHER
+    filled = rows * places * window.depth * each / target.issue.operations
+    return images * height * (step * steps + requantized + filled)
+
+
+def _groups(vectors: int, most: int) -> list[int]:
+    whole, rest = divmod(vectors, most)
+    return [most] * whole + [rest] * bool(rest)
+
+
+def _step(target: Target, shape: Shape, tile: int, across: int) -> float:
+    """Cycles of one step of a tile: instructions, loads, or the wait of sums for themselves."""
+    sums = tile * across
+    loads = (tile + across) / target.issue.loads
+    # As other generators count: two instructions a cycle.
+    return max(sums * shape.row.cycles / 2, loads, target.issue.latency)
+
+
+def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
+    """The alternatives of this generator."""
+    if not task.target.features:
+        return Refusal(f"{task.target.name} has no instructions for it")
+    window = byte_window(task)
+    if isinstance(window, Refusal):
+        return window
+    shapes = tuple(shapes_of(window))
+    if not shapes:
+        return Refusal("no instruction of the target takes its types")
+    return tuple(
+        Alternative(
+            shape.name,
+            cost(window, shape),
+            Sums("tensorized"),
+            partial(write, window, shape),
+            always,
+        )
+        for shape in shapes
+    )
+
+
+GENERATOR = Generator(
+    "byte-rows",
+    "Convolutions and matrix products of bytes: rows of the input are widened and their borders "
+    "filled in once, then register tiles of all output channels read them, by an instruction of "
+    "the target that multiplies pairs or quads and adds (AVX2, SSE2, VNNI, NEON).",
+    (
+        "one sum of products, in i32, of bytes and constant weights less their zero points",
+        "output channels fastest in the output, all of which read the same input channels",
+        "the target has an instruction for operands of these ranges",
+    ),
+    propose,
+)
