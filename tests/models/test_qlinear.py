@@ -17,6 +17,9 @@ from weft.targets.find import features
 
 pytestmark = tiny.needed
 
+EXACT_FUSION = "avx512_vnni" in features()
+"""Without VNNI, onnxruntime's own convolutions of bytes saturate in 16 bits on x86."""
+
 MOST_INSTRUCTIONS = 5_400_000
 """Through float, the model takes 20.3 million."""
 
@@ -56,6 +59,8 @@ def test_recognized_layers_are_those_of_onnxruntime(name: str, layers: int) -> N
     run = net.compile()
     for x, y in zip(tiny.golden(name, "int8")[0], expected(name), strict=True):
         np.testing.assert_array_equal(run(x), y)
+        if not EXACT_FUSION:
+            continue
         wanted = np.asarray(session.run(None, {port: x})[0])
         # It adds and takes softmax of integers, too, where these are still floats.
         assert np.abs(wanted.astype(int) - y.astype(int)).max() <= 2

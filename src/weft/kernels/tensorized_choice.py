@@ -16,6 +16,8 @@ from weft.loops.instruction import instructions
 
 _FILL = 2
 """Cycles that an element of a patch takes beside vectors of sums (AVX2, Zen 3)."""
+_STORE = 7
+"""Cycles that requantize and store a vector of outputs."""
 
 
 def shapes_of(found: IntegerContraction) -> Iterator[Shape]:
@@ -61,8 +63,8 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded)
     # Patches are filled element by element, outputs are computed in vectors.
-    fill = 1 if shape.lanes == 1 else _FILL
-    return steps * each + positions * (fill * depth + channels / shape.lanes)
+    fill, store = (1, 1) if shape.lanes == 1 else (_FILL, _STORE)
+    return steps * each + positions * (fill * depth + store * channels / shape.lanes)
 
 
 GENERATOR = Generator(
