@@ -49,6 +49,8 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("aarch64-linux-gnu-gcc", "-march=armv8.2-a+dotprod", "-static"),
         ("qemu-aarch64",),
     ),
+    "sse2": (("gcc", "-msse2"), ()),
+    "avx2": (("gcc", "-mavx2"), ()),
     "avx512_vnni": (("gcc", "-march=x86-64-v4", "-mavx512vnni"), ()),
     "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
 }

@@ -71,7 +71,7 @@ def test_the_example_works_where_it_is_installed(python: Path, tmp_path) -> None
     assert [(each["kind"], each["name"], each["state"]) for each in mine] == [
         ("ops", "SquaredRelu", "loaded"),
         ("rules", "squared-relu", "loaded"),
-        ("targets", "rv32imc", "loaded"),
+        ("targets", "rv32emc", "loaded"),
         ("kernels", "squared-relu", "loaded"),
         ("exports", "cmake", "loaded"),
     ]

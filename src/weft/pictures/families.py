@@ -28,7 +28,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reduction": ("reduction", "along", "selection", "counted", "suppression"),
         "shape": ("shape", "ordering"),
         "slices": ("slicing", "indexing", "scatter", "padding"),
-        "integers": ("cast", "quantization", "dynamic", "integer"),
+        "integers": ("cast", "quantization", "requantization", "dynamic", "integer"),
         "recurrence": ("recurrent",),
         "sampling": ("resampling", "sampling"),
         "signal": ("signal", "generation", "rotary", "loss"),

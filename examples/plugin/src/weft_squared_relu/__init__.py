@@ -60,7 +60,7 @@ RULES = StageRules(
     ),
 )
 
-TARGET = HERE / "rv32imc.toml"
+TARGET = HERE / "rv32emc.toml"
 
 CMAKE = Export(
     "A CMakeLists.txt that builds the library and the self-test.",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.atomic import write_files
 from weft.codegen.emit import Files
 from weft.codegen.naming import STORAGE
 from weft.errors import InternalError, UserError
@@ -145,17 +146,16 @@ def _built(
     folder: Path,
 ) -> Path:
     """Compiles and links the network with a main function that runs it."""
-    for file, text in (files.header, *files.private, *files.sources):
-        (folder / file).write_text(text)
-    (folder / "emulated_main.c").write_text(main_text(files, runs))
+    texts = [files.header, *files.private, *files.sources]
+    texts.append(("emulated_main.c", main_text(files, runs)))
     sources = ["emulated_main.c", *(file for file, _ in files.sources)]
     flags = [*(target(name).flags if machine.own_flags else ()), *machine.flags]
     if machine.memories:
         script = filled(_HERE.joinpath("board.ld").read_text(), machine.memories)
-        (folder / "board.ld").write_text(script)
-        (folder / "startup.c").write_text(_HERE.joinpath("startup.c").read_text())
+        texts += [("board.ld", script), ("startup.c", _HERE.joinpath("startup.c").read_text())]
         sources.append("startup.c")
         flags += ["-T", "board.ld"]
+    write_files(folder, [(file, text.encode()) for file, text in texts])
     program = folder / "emulated.elf"
     command = [*machine.command, *flags, optimization, "-w", "-I.", *sources, "-lm"]
     done = subprocess.run(
@@ -232,7 +232,7 @@ def _counter() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="weft-counter-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     source, library = folder / "counter.c", folder / "counter.so"
-    source.write_text(_HERE.joinpath("counter.c").read_text())
+    write_files(folder, [(source.name, _HERE.joinpath("counter.c").read_bytes())])
     flags = ("-O2", "-shared", "-fPIC", "-w")
     command = [*find_compiler().command, *flags, "-o", str(library), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -246,7 +246,8 @@ def _run(
 ) -> str:
     """What the program prints; the counts lie in the folder then."""
     table = folder / "functions"
-    table.write_text("".join(f"{each.begin:x} {each.end:x}\n" for each in named))
+    ranges = "".join(f"{each.begin:x} {each.end:x}\n" for each in named)
+    write_files(folder, [(table.name, ranges.encode())])
     at = {each.name: f"{each.begin:x}" for each in named}
     plugin = (
         ()
