@@ -17,7 +17,7 @@ from weft.codegen.helpers import helper_texts
 from weft.codegen.layout import vector_types
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
-from weft.loops.instruction import instruction, instructions
+from weft.loops.instruction import families, instruction, instructions, member
 from weft.loops.interpret import run
 from weft.loops.nodes import Access, Buffer, For, Instruct, Kernel, Load, Var
 from weft.loops.text import parse, show
@@ -55,7 +55,18 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
 }
 """How each feature's instructions are built and run."""
-NAMES = sorted(instructions())
+MEMBERS = (
+    *(member("dual_2x2", quads, 3) for quads in (1, 5, 24)),
+    *(member("dual_1x4", quads, 3) for quads in (1, 8, 19)),
+    *(member("dual_4x1", quads, 2) for quads in (1, 11)),
+    *(member("dual_4x1b", quads, 2) for quads in (1, 6)),
+    *(member("spread", 1, q, r, q + (r > 0), 4 * q + r) for q in (0, 5) for r in (1, 2, 3)),
+    member("spread", 1, 9, 0, 9, 36),
+    *(member("scale_f32", count) for count in (1, 7)),
+    *(member("scale_i32", count) for count in (1, 6)),
+)
+"""Members of every family: loops that end in each of their ways."""
+NAMES = sorted([*instructions(), *MEMBERS])
 
 
 def repeated(name: str) -> Kernel:
@@ -84,7 +95,9 @@ def drawn(buffer: Buffer) -> np.ndarray:
     values = rng.integers(low, high, buffer.shape, buffer.dtype.numpy, endpoint=True)
     values[:2], values[2:4] = low, high
     values[4] = 0
-    return values
+    if buffer.name == "factors":  # a multiplier, a term, and a shift
+        values[..., 2] &= 31
+    return values // (1 << 24) if buffer.name == "zero" else values
 
 
 def program(kernel: Kernel, arrays: dict[str, np.ndarray], flavour: str) -> str:
@@ -150,6 +163,11 @@ def expected(kernel: Kernel, arrays: dict[str, np.ndarray]) -> str:
     mine = {name: array.copy() for name, array in arrays.items()}
     run(kernel, mine)
     return mine[kernel.params[0].name].tobytes().hex()
+
+
+def test_every_family_has_members() -> None:
+    for family in families():
+        assert any(name == member(family, *instruction(name).sizes) for name in MEMBERS), family
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,6 +32,13 @@ def number(net: Net, value: float, dtype: DType) -> str:
     return net.builder.constant(np.asarray(value, dtype.numpy), "n")
 
 
+def image(net: Net, channels: int, size: tuple[int, int], kind: DType, channels_last: bool) -> str:
+    """An input of a convolution; its channels may lie side by side."""
+    if not channels_last:
+        return net.input(1, channels, *size, dtype=kind)
+    return net.op("Transpose", net.input(1, *size, channels, dtype=kind), perm=(0, 3, 1, 2))
+
+
 def convolution(
     channels: int,
     size: tuple[int, int],
@@ -44,10 +51,11 @@ def convolution(
     stride: int = 1,
     bias: bool = True,
     scale: float = 0.5,
+    channels_last: bool = False,
 ) -> Made:
     """A QLinearConv with borders, extreme weights, and zero points."""
     net = Net(3)
-    x = net.input(1, channels, *size, dtype=kind)
+    x = image(net, channels, size, kind, channels_last)
     low, high = weight.limits
     if weight is DType.U8:
         low, high = weight_zero - 100, weight_zero + 100

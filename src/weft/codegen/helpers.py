@@ -14,10 +14,11 @@ from weft.codegen.flavours import FLAVOURS, Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
 from weft.codegen.helper_text import called, helper_text
+from weft.codegen.helpers_dsp import dsp_helper
 from weft.codegen.helpers_float import float_helper
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_vector import vector_helper
-from weft.codegen.instruct import PREFIX, guarded, instruction_names
+from weft.codegen.instruct import PREFIX, guarded, is_helper_of_instruction
 from weft.codegen.library import library_helper
 from weft.codegen.uses import Uses, together, words
 from weft.errors import InternalError
@@ -56,14 +57,15 @@ def _closure(used: Iterable[str], flavour: Dialect) -> list[str]:
 
 def _instruction(bare: str, flavour: Dialect) -> Text | None:
     """The helper of an instruction: its row's text where the compiler has it, else its loops."""
-    if bare not in instruction_names():
+    if not is_helper_of_instruction(bare):
         return None
     name = bare.removeprefix(PREFIX)
     meaning = kernel_function(
         instruction(name).meaning, flavour.without_vectors, name=f"weft_{bare}"
     )
     text = guarded(name, meaning.signature, meaning.body)
-    return text, tuple(sorted(meaning.uses.helpers))
+    called_too = called(f"weft_{bare}", instruction(name).c)
+    return text, tuple(sorted({*meaning.uses.helpers, *called_too}))
 
 
 def helper(name: str, flavour: Dialect) -> Text:
@@ -92,4 +94,5 @@ def is_helper(name: str) -> bool:
 
 def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
-    return found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
+    found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
+    return found or dsp_helper(bare)

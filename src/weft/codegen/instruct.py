@@ -8,7 +8,7 @@ from weft.codegen import tree as c
 from weft.codegen.naming import STORAGE
 from weft.codegen.scalar import Scalar
 from weft.codegen.slots import place
-from weft.loops.instruction import instruction, instructions
+from weft.loops.instruction import instruction, is_instruction
 from weft.loops.nodes import Instruct, Load
 
 PREFIX = "instr_"
@@ -30,9 +30,9 @@ def _pointer(window: Load, scalar: Scalar, read: bool) -> c.Node:
     return c.CUnary("&", scalar.scope.element(slot, name, offset, load=read))
 
 
-def instruction_names() -> frozenset[str]:
-    """Names of the helpers, without ``weft_``."""
-    return frozenset(f"{PREFIX}{name}" for name in instructions())
+def is_helper_of_instruction(bare: str) -> bool:
+    """Whether a helper's name, without ``weft_``, is that of an instruction."""
+    return bare.startswith(PREFIX) and is_instruction(bare.removeprefix(PREFIX))
 
 
 def guarded(name: str, signature: str, portable: Sequence[str]) -> str:

@@ -16,6 +16,8 @@ from weft.loops.instruction import instructions
 
 _FILL = 2
 """Cycles that an element of a patch takes beside vectors of sums (AVX2, Zen 3)."""
+_GATHER = 5
+"""The same where instructions have no lanes (Cortex-M4)."""
 _STORE = 7
 """Cycles that requantize and store a vector of outputs."""
 
@@ -62,8 +64,8 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
     loaded = (1 / shape.tile + 1 / shape.block) / found.task.target.issue.loads
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded)
-    # Patches are filled element by element, outputs are computed in vectors.
-    fill, store = (1, 1) if shape.lanes == 1 else (_FILL, _STORE)
+    # Patches are filled element by element; without lanes, so are outputs.
+    fill, store = (_GATHER, _STORE) if shape.lanes == 1 else (_FILL, _STORE)
     return steps * each + positions * (fill * depth + store * channels / shape.lanes)
 
 

@@ -7,11 +7,13 @@ the instruction.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from weft.errors import InternalError
 from weft.loops.nodes import (
@@ -55,6 +57,7 @@ class Instruction:
         c: the body of a C function on pointers to the operands, named as in the meaning.
         doc: one sentence.
         header: that ``c`` includes.
+        sizes: of a family's member, in the order in which its name has them.
     """
 
     meaning: Kernel
@@ -64,6 +67,7 @@ class Instruction:
     c: str
     doc: str
     header: str = ""
+    sizes: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,24 +87,75 @@ def _renamed(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stmt, ...
 
 
 @cache
+def _rows() -> Mapping[str, Mapping[str, Any]]:
+    """The files by name, families among them."""
+    return {
+        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(_ROWS.iterdir(), key=lambda each: each.name)
+    }
+
+
+@cache
 def instructions() -> Mapping[str, Instruction]:
-    """Every row by name."""
+    """Every row by name, but for families."""
     found: dict[str, Instruction] = {}
-    for file in sorted(_ROWS.iterdir(), key=lambda each: each.name):
-        row = tomllib.loads(file.read_text(encoding="utf-8"))
-        made = Instruction(parse(row.pop("meaning")), **row)
-        if file.name != f"{made.name}.toml":
-            raise InternalError(f"{file.name} holds the instruction {made.name}")
-        found[made.name] = made
+    for name, row in _rows().items():
+        if "sizes" in row:
+            continue
+        rest = {key: value for key, value in row.items() if key != "meaning"}
+        made = Instruction(parse(row["meaning"]), **rest)
+        if name != made.name:
+            raise InternalError(f"{name}.toml holds the instruction {made.name}")
+        found[name] = made
     return found
+
+
+def families() -> Mapping[str, tuple[str, tuple[str, ...]]]:
+    """What families need of a target, and the names of their sizes, by family."""
+    return {
+        name: (row["needs"], tuple(row["sizes"])) for name, row in _rows().items() if "sizes" in row
+    }
+
+
+def member(family: str, *sizes: int) -> str:
+    """The name of a family's instruction of these sizes."""
+    return "_".join([family, *map(str, sizes)])
 
 
 def instruction(name: str) -> Instruction:
     """The row of a name."""
-    found = instructions().get(name)
+    found = instructions().get(name) or _member(name)
     if found is None:
         raise InternalError(f"there is no instruction {name}")
     return found
+
+
+def is_instruction(name: str) -> bool:
+    """Whether a row has this name."""
+    return name in instructions() or _member(name) is not None
+
+
+@cache
+def _member(name: str) -> Instruction | None:
+    for family, row in _rows().items():
+        parts = name.removeprefix(f"{family}_").split("_")
+        fits = len(parts) == len(row.get("sizes", ())) and all(map(str.isdigit, parts))
+        if "sizes" not in row or not fits:
+            continue
+        return _filled(name, row, dict(zip(row["sizes"], map(int, parts), strict=True)))
+    return None
+
+
+def _filled(name: str, row: Mapping[str, Any], sizes: Mapping[str, int]) -> Instruction:
+    """A family's member, its sizes filled in."""
+
+    def value(found: re.Match[str]) -> str:
+        return str(int(found[1] or 1) * sizes[found[2]])
+
+    texts = {key: re.sub(r"\$(\d*)([a-z])", value, row[key]) for key in ("meaning", "c")}
+    rest = {key: text for key, text in row.items() if key not in ("meaning", "c", "sizes")}
+    meaning = replace(parse(texts["meaning"]), name=name)
+    return Instruction(meaning, c=texts["c"], **rest, sizes=tuple(sizes.values()))
 
 
 def expanded(stmt: Leaf) -> tuple[Stmt, ...]:

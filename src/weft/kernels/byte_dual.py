@@ -1,0 +1,305 @@
+"""Convolutions of bytes by rows of instructions that multiply pairs (SMLAD), in shared loops.
+
+What a few neighbouring outputs read is widened once into words of two numbers; then one
+instruction of a family makes the sums of all channels from it, and another requantizes them::
+
+    for row of outputs, tile of positions:
+      local patch[four of products][position][even, odd]     (borders: the zero point)
+      local acc[position][channel]
+      sums(acc, patch, weights, start)                        (all channels: one instruction)
+      for position:  out = requantized(acc)                   (one instruction, or the epilogue)
+
+The patch holds inputs as they are; what their zero point adds to a sum is taken from ``start``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.kernels.byte_lines import Lines
+from weft.kernels.byte_scaling import scaling
+from weft.kernels.byte_windows import ByteWindow
+from weft.kernels.contraction import SlidingWindow
+from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
+from weft.kernels.writer import for_range, integer, nested, plus, times, with_locals
+from weft.loops.instruction import member
+from weft.loops.nodes import (
+    Access,
+    Axis,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    If,
+    Instruct,
+    Kernel,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import substitute_stmts
+from weft.plan.implementation import Implementation
+
+_I32, _I8 = DType.I32, DType.I8
+PATCH, WEIGHTS = "patch", "weights"
+_LOW = Const(65535, _I32)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a family of instructions holds its sums.
+
+    Attributes:
+        family: its name.
+        positions, channels: of sums in registers.
+        bits: of a weight.
+        instructions: for four products of each sum; ahead: for all that surrounds them.
+    """
+
+    family: str
+    positions: int
+    channels: int
+    bits: int
+    instructions: float
+    ahead: float
+
+
+FORMS = (
+    Form("dual_2x2", 2, 2, 16, 10.25, 16),
+    Form("dual_4x1", 1, 4, 16, 11.4, 12),
+    Form("dual_1x4", 4, 1, 8, 13.25, 18),
+    Form("dual_4x1b", 1, 4, 8, 18.75, 12),
+)
+
+
+def zero_of(value: Expr) -> int:
+    """The zero point of an activation, a byte less a number or the byte itself."""
+    match value:
+        case Binary("sub", _, Const(number)):
+            return int(number)
+        case Binary("add", _, Const(number)):
+            return -int(number)
+        case _:
+            return 0
+
+
+def write(window: ByteWindow, form: Form) -> Implementation:
+    """The kernel of a contraction."""
+    made = _Writer(window, form)
+    kernel = made.kernel()
+    return Implementation(kernel, made.output.operands(lambda _, array: array), form.family)
+
+
+class _Writer:
+    def __init__(self, window: ByteWindow, form: Form) -> None:
+        self.window, self.form = window, form
+        self.found, self.task = window.found, window.found.task
+        self.lines = Lines(window)
+        self.zero = zero_of(self.found.inside)
+        weights = window.ordered(self.found.weights.astype(np.int64))
+        self.output = IntegerOutput(
+            self.found, self.found.bias - self.zero * weights.sum((1, 2, 3))
+        )
+        self.scaling = scaling(self.output)
+        if self.scaling:
+            self.output.value = Load(ACCUMULATOR, (), _I32)
+            self.output.arrays = {"start": self.output.arrays["start"], **self.scaling.arrays}
+        cut = weights
+        if self.lines.long:
+            cut = weights.reshape(*weights.shape[:2], 1, -1)
+        self.run = cut.shape[-1]
+        self.fours = -(-self.run // 4)
+        cut = np.pad(cut, [*[(0, 0)] * 3, (0, 4 * self.fours - self.run)])
+        self.steps = cut.shape[1] * cut.shape[2] * self.fours
+        self.output.arrays[WEIGHTS] = _packed(cut.reshape(len(cut), -1, 4), form)
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        """All rows of outputs, each by tiles of positions."""
+        body: list[Stmt] = []
+        count = self.form.positions
+        whole, rest = divmod(self.lines.width, count)
+        body.append(for_range("tile", whole, self.tile(times(Var("tile"), count), 0)))
+        if rest:
+            # The last positions again; only those that are new are stored.
+            body += self.tile(integer(self.lines.width - count), count - rest)
+        window = self.window
+        rows = [window.rows[1].out] if window.rows else []
+        source = self.lines.buffer
+        inputs = (source if each.name == source.name else each for each in self.output.inputs)
+        params = (*inputs, *self.output.buffers(), self.task.output)
+        loops = nested([*window.outer, *rows], tuple(body))
+        return simplify_kernel(Kernel(self.task.name, params, loops))
+
+    def tile(self, first: Expr, done: int) -> tuple[Stmt, ...]:
+        """Outputs of a tile of positions, of which some are done."""
+        form, channels = self.form, self.found.channel.extent
+        spot = Axis("spot", form.positions)
+        several = form.positions > 1
+        patch = Buffer(PATCH, _I32, (self.steps, form.positions, 2), Access.LOCAL)
+        acc_shape = (form.positions, channels) if several else (channels,)
+        acc = Buffer(ACCUMULATOR, _I32, acc_shape, Access.LOCAL)
+        zeros = (integer(0),) * 4
+        weights = self.output.arrays[WEIGHTS]
+        sums = Instruct(
+            member(form.family, self.steps, channels // form.channels),
+            (
+                Load(acc.name, zeros[: len(acc_shape)], _I32),
+                Load(PATCH, zeros[: len(patch.shape)], _I32),
+                Load(WEIGHTS, zeros[: weights.ndim], _I32),
+                Load("start", zeros[:1], _I32),
+            ),
+        )
+        position = plus(first, Var("spot"))
+        filled = nested([spot], self.filled(position))
+        stored = self.stored(position, (Var("spot"),) if several else ())
+        count = form.positions - done
+        if done:
+            stored = substitute_stmts(stored, {"spot": plus(Var("spot"), done)})
+        return with_locals((patch, acc), (*filled, sums, *nested([Axis("spot", count)], stored)))
+
+    def stored(self, position: Expr, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+        """The outputs of a position."""
+        channel, output = self.found.channel, self.task.output
+        places = {self.window.columns[1].out.var: position} if self.window.columns else {}
+        if self.scaling is None:
+            store = self.output.store((*at, Var(channel.var)))
+            moved = substitute_stmts((self.lines.changed(store),), places)
+            return nested([channel], moved)
+        index = [places.get(axis.var, Var(axis.var)) for axis in self.task.compute.axes[:-1]]
+        zero = integer(0)
+        operands = [
+            Load(output.name, (*index, zero), output.dtype),
+            Load(ACCUMULATOR, (*at, zero), _I32),
+        ]
+        for name, array in self.scaling.arrays.items():
+            dtype = DType.of(array.dtype)
+            operands.append(Load(name, (zero,) * array.ndim, dtype))
+        return (Instruct(member(self.scaling.family, channel.extent), tuple(operands)),)
+
+    # --- the patch ------------------------------------------------------------------------------
+
+    def filled(self, position: Expr) -> tuple[Stmt, ...]:
+        """What a position reads, put into the patch."""
+        rows = self.window.rows[1] if self.window.rows else None
+        if rows is None:
+            return self.line(None, position, integer(0))
+        taps = rows.taps
+        tap = Var("tap") if rows.tap else integer(0)
+        row = plus(
+            Binary("add", times(Var(rows.out.var), rows.stride), times(tap, rows.dilation)),
+            -rows.before,
+        )
+        first = times(tap, self.steps // taps)
+        body = self.line(row, position, first)
+        if rows.before > 0 or rows.behind > 0:
+            outside = self.zeros(first, self.steps // taps)
+            body = (If(_within(row, 1, rows.size), body, outside),)
+        return nested([Axis("tap", taps)], body) if rows.tap else body
+
+    def line(self, row: Expr | None, position: Expr, first: Expr) -> tuple[Stmt, ...]:
+        """What a position reads of a row of the image, from a four of the patch on."""
+        across = self.window.columns[1] if self.window.columns else None
+        if across is None:
+            return (self.spread(row, integer(0), first, self.run),)
+        if not self.lines.long:
+            return self.taps(row, position, first, across)
+        place = self.lines.place(position, 0)
+        whole = self.spread(row, place, first, self.run)
+        if across.before <= 0 and across.behind <= 0:
+            return (whole,)
+        inside = _within(place, self.run, self.lines.length)
+        if self.lines.depth % 4 == 0:
+            return (If(inside, (whole,), self.taps(row, position, first, across)),)
+        return (If(inside, (whole,), self.words(row, place, first)),)
+
+    def taps(
+        self, row: Expr | None, position: Expr, first: Expr, across: SlidingWindow
+    ) -> tuple[Stmt, ...]:
+        """The taps of a row one by one."""
+        depth = self.lines.depth
+        fours = -(-depth // 4)
+        at = plus(first, times(Var("point"), fours))
+        place = self.lines.place(position, Var("point"))
+        body: tuple[Stmt, ...] = (self.spread(row, place, at, depth),)
+        if across.before > 0 or across.behind > 0:
+            inside = _within(place, depth, self.lines.length)
+            body = (If(inside, body, self.zeros(at, fours)),)
+        return nested([Axis("point", across.taps)], body)
+
+    def words(self, row: Expr | None, place: Expr, first: Expr) -> tuple[Stmt, ...]:
+        """A run, element by element."""
+
+        def element(number: int) -> Expr:
+            at = plus(plus(times(Var("chunk"), 4), Var("half")), number)
+            column = Binary("add", place, at)
+            known = Binary("lt", at, integer(self.run))
+            inside = reduce(_both, (known, _within(column, 1, self.lines.length)))
+            value = Cast(_I32, self.lines.load(row, column))
+            return Select(inside, value, Const(self.zero, _I32))
+
+        low = Binary("and", element(0), _LOW)
+        high = Binary("shl", element(2), Const(16, _I32))
+        index = _patch(plus(first, Var("chunk")), Var("half"))
+        store = Store(PATCH, index, Binary("or", low, high))
+        return nested([Axis("chunk", self.fours), Axis("half", 2)], (store,))
+
+    def spread(self, row: Expr | None, place: Expr, first: Expr, count: int) -> Stmt:
+        """So many neighbours of a row from a place on."""
+        fours, rest = divmod(count, 4)
+        name = member("spread", self.form.positions, fours, rest, fours + (rest > 0), count)
+        window = Load(PATCH, _patch(first, integer(0)), _I32)
+        return Instruct(name, (window, self.lines.load(row, place)))
+
+    def zeros(self, first: Expr, fours: int) -> tuple[Stmt, ...]:
+        """So many fours of the zero point."""
+        word = Const((self.zero & 65535) | (self.zero << 16), _I32)
+        index = _patch(plus(first, Var("chunk")), Var("half"))
+        store = Store(PATCH, index, word)
+        return nested([Axis("chunk", fours), Axis("half", 2)], (store,))
+
+
+def _patch(four: Expr, half: Expr) -> tuple[Expr, ...]:
+    return four, Var("spot"), half
+
+
+def _both(lhs: Expr, rhs: Expr) -> Expr:
+    return Binary("and", lhs, rhs)
+
+
+def _within(start: Expr, count: int, size: int) -> Expr:
+    """Whether so many places from one on lie in a dimension."""
+    low = Binary("le", integer(0), start)
+    return _both(low, Binary("lt", plus(start, count - 1), integer(size)))
+
+
+def _packed(weights: np.ndarray, form: Form) -> np.ndarray:
+    """Words of weights ``[channel][four][4]`` in the order in which a family reads them."""
+    fours = weights.shape[1]
+    if form.bits == 8:
+        words = _word(weights, 8)[..., None]
+    else:
+        pairs = np.stack([weights[..., [0, 2]], weights[..., [1, 3]]], axis=2)
+        words = _word(pairs, 16)
+    last = words.shape[2]
+    cut = words.reshape(-1, form.channels, fours, last).transpose(0, 2, 1, 3)
+    shape: Sequence[int] = (len(cut), fours, form.channels, last)
+    kept = [size for place, size in enumerate(shape) if place < 2 or size > 1]
+    return np.ascontiguousarray(cut.reshape(kept))
+
+
+def _word(parts: np.ndarray, bits: int) -> np.ndarray:
+    """Neighbours in one number of 32 bits, the first one lowest."""
+    mask = (1 << bits) - 1
+    words = sum((parts[..., at] & mask) << (bits * at) for at in range(parts.shape[-1]))
+    return np.asarray(words).astype(np.uint32).view(np.int32)

@@ -1,0 +1,173 @@
+"""Requantization of whole rows of sums by one instruction of the target.
+
+What follows a sum is recognized in an output's definition, in either of two roundings::
+
+    i8(saturate(round(f32(acc) * scale[c]) + zero))          ONNX's, in floats
+    i8(saturate(Requantize(acc, multiplier[c], shift[c])))   LiteRT's, in integers
+
+The second is ``(high half of (2 acc * multiplier) + term) >> shift`` with a term that holds the
+zero point and the half that rounds; sums below zero take one less, as halves go away from zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.kernels.folding import interval
+from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
+from weft.loops.instruction import families
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Unary
+from weft.ops.expr import const
+
+_I32, _I64, _F32 = DType.I32, DType.I64, DType.F32
+_SUM = Load(ACCUMULATOR, (), _I32)
+_LARGEST_SUM, _LARGEST_SHIFT = 1 << 30, 22
+"""Sums that may be doubled, and shifts by which a zero point still fits 31 bits."""
+_CONSTANT_SHIFT = 8
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Requantization by a row of instructions.
+
+    Attributes:
+        family: of instructions, whose one size is the number of sums.
+        arrays: their operands behind outputs and sums, with whether there is one for each
+            channel.
+    """
+
+    family: str
+    arrays: dict[str, np.ndarray]
+
+
+def scaling(output: IntegerOutput) -> Scaling | None:
+    """The requantization that an output's definition is, if the target has instructions for it."""
+    match output.value:
+        case Cast(
+            DType.I8, Binary("min", Binary("max", Const(value=low), inner), Const(value=high))
+        ) if (low, high) == DType.I8.limits:
+            pass
+        case Cast(
+            DType.I8, Binary("min", Binary("max", inner, Const(value=low)), Const(value=high))
+        ) if (low, high) == DType.I8.limits:
+            pass
+        case _:
+            return None
+    made = _by_scales(inner, output) or _by_multipliers(inner, output)
+    needs = families()[made.family][0] if made else ""
+    return made if needs in output.found.task.target.features else None
+
+
+def _by_scales(inner: Expr, output: IntegerOutput) -> Scaling | None:
+    match inner:
+        case Binary("add", Unary("round", scaled), Const(zero, DType.F32)) if zero == int(zero):
+            pass
+        case Unary("round", scaled):
+            zero = 0
+        case _:
+            return None
+    match scaled:
+        case Binary("mul", Cast(DType.F32, sum), factor) if sum == _SUM:
+            scales = _values(factor, output)
+        case _:
+            return None
+    if scales is None or scales.dtype != np.float32 or not np.isfinite(scales).all():
+        return None
+    zeros = np.array([zero], np.int32)
+    return Scaling("scale_f32", {"scales": scales, "zero": zeros})
+
+
+def _by_multipliers(inner: Expr, output: IntegerOutput) -> Scaling | None:
+    zero = 0
+    match inner:
+        case Binary("add", scaled, Const(value, DType.I64)):
+            zero = int(value)
+        case Binary("sub", scaled, Const(value, DType.I64)):
+            zero = -int(value)
+        case scaled:
+            pass
+    found = _fixed_point(scaled)
+    if found is None:
+        return None
+    multiplier, left, right = (_values(each, output) for each in found)
+    if multiplier is None or left is None or right is None or left.any():
+        return None
+    return _with_terms(multiplier, right, zero, _largest(output))
+
+
+def _with_terms(
+    multiplier: np.ndarray, right: np.ndarray, zero: int, most: np.ndarray
+) -> Scaling | None:
+    """Factors for sums up to so much in each channel, if they are exact for them."""
+    multiplier, right = multiplier.astype(np.int64), right.astype(np.int64)
+    half = (np.int64(1) << right) >> 1
+    constant = (multiplier == 0) | (most + 1 < half)
+    exact = (right >= 1) & (right <= _LARGEST_SHIFT) & (most < _LARGEST_SUM)
+    if not (constant | exact).all() or not -128 <= zero <= 127:
+        return None
+    shift = np.where(constant, _CONSTANT_SHIFT, right)
+    term = (np.int64(zero) << shift) + (np.int64(1) << (shift - 1))
+    factors = np.stack([np.where(constant, 0, multiplier), term, shift], axis=1)
+    return Scaling("scale_i32", {"factors": factors.astype(np.int32)})
+
+
+def _largest(output: IntegerOutput) -> np.ndarray:
+    """What the sums of each channel do not exceed in magnitude."""
+    found = output.found
+    most = max(map(abs, interval(found.activation)))
+    return np.abs(found.weights.astype(np.int64)).sum(1) * most + np.abs(
+        found.bias.astype(np.int64)
+    )
+
+
+def _fixed_point(scaled: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """Multiplier, left and right shift of ``weft.ops.requantization.requantization``."""
+    match scaled:
+        case Binary("shr", Binary("sub", Binary("add", high, half), below), right):
+            one = const(1, _I64)
+            if half != Binary("shr", Binary("shl", one, right), one):
+                return None
+            negative = Cast(_I64, Binary("lt", high, const(0, _I64)))
+            always = isinstance(right, Const) and int(right.value) >= 1
+            if below != Binary("min", half, negative) and not (always and below == negative):
+                return None
+        case Binary("shr", high, Const(0) as right):
+            pass
+        case _:
+            return None
+    match high:
+        case Binary(
+            "shr",
+            Binary(
+                "add",
+                Binary("mul", Cast(DType.I64, Binary("shl", sum, left)), multiplier),
+                Const(value=nudge),
+            ),
+            Const(31),
+        ) if (sum, nudge) == (_SUM, 1 << 30):
+            return multiplier, left, right
+        case _:
+            return None
+
+
+def _values(expr: Expr, output: IntegerOutput) -> np.ndarray | None:
+    """What an expression of constants is in each channel."""
+    match expr:
+        case Const(value, dtype):
+            return np.full(output.found.channel.extent, value, dtype.numpy)
+        case Load(name) if name in output.arrays:
+            return output.arrays[name]
+        case Cast(dtype, x):
+            inner = _values(x, output)
+            return None if inner is None else inner.astype(dtype.numpy)
+        case Unary("neg", x):
+            inner = _values(x, output)
+            return None if inner is None else -inner
+        case Binary("max", lhs, rhs):
+            left, right = _values(lhs, output), _values(rhs, output)
+            return None if left is None or right is None else np.maximum(left, right)
+        case _:
+            return None
