@@ -75,9 +75,9 @@ class Form:
 
 FORMS = (
     Form("dual_2x2", 2, 2, 16, 10.25, 16),
-    Form("dual_4x1", 1, 4, 16, 11.4, 12),
+    Form("dual_4x1", 1, 4, 16, 11.4, 14),
     Form("dual_1x4", 4, 1, 8, 13.25, 18),
-    Form("dual_4x1b", 1, 4, 8, 18.75, 12),
+    Form("dual_4x1b", 1, 4, 8, 18.75, 14),
 )
 
 
