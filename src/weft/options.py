@@ -42,6 +42,8 @@ else:
     Constraints = later("weft.plan.text").Constraints
     identifier = later("weft.plan.to_program").identifier
 
+GOALS = ("size", "balanced", "speed")
+"""What kernels may be chosen for."""
 TUNE_SECONDS = 15.0
 """For how long networks run while they are tuned, if nobody says else."""
 PlanSource: TypeAlias = Plan | PlanText | str | Path
@@ -73,6 +75,9 @@ class Options:
         encoding: how the constant weights of products of a matrix and one vector are stored:
             ``int8``, ``int4`` or ``palette``, which round them, or ``float28``, which does not.
             By default they are single precision, or what is lossless and takes less time.
+        optimize: what kernels are chosen for: ``speed``; ``balanced``, integer weights in as many
+            bits as they have, and loops that layers share; ``size``, the least code.  By default
+            ``balanced`` for targets with a memory of kind ``rom`` (boards), else ``speed``.
         choices: alternatives by layer, as ``tune`` finds them, in place of those that the
             estimates prefer.
         tune: ``True`` measures the best few alternatives of every layer that the user's database
@@ -81,7 +86,7 @@ class Options:
             part, so that builds do not depend on what was once measured.
         tune_seconds: for how long networks run while tuning; building them comes on top.
         plan: the plan to build in place of a new one; see ``Net.plan_from``.  Target, threads,
-            ``exact``, ``plain``, libraries and ``encoding`` are the plan's.
+            ``exact``, ``plain``, libraries, ``encoding`` and ``optimize`` are the plan's.
         parameters: weights that are given at run time: ``runtime`` for all of them, or their names.
             What is built depends on the architecture only, so that further checkpoints need no
             compiler; ``CompiledNet.load`` replaces them.
@@ -119,6 +124,7 @@ class Options:
     plain: bool = False
     libraries: Sequence[str] = ()
     encoding: str = ""
+    optimize: str = ""
     choices: Mapping[str, str] | None = None
     tune: Tune = False
     tune_seconds: float = TUNE_SECONDS
@@ -152,6 +158,8 @@ class Options:
         self._check_weights()
         if self.simd and self.simd not in SIMD:
             raise UserError(f"simd must be one of {', '.join(SIMD)}", got=repr(self.simd))
+        if self.optimize not in ("", *GOALS):
+            raise UserError(f"optimize must be {', '.join(GOALS)}", got=repr(self.optimize))
         if self.unroll not in ("auto", "full") and not (
             self.unroll.isdecimal() and self.unroll.isascii()
         ):
@@ -196,6 +204,11 @@ class Options:
         found = SIMD[self.simd] if self.simd else self.target or default
         return find_target(found) if isinstance(found, str) else found
 
+    def goal(self, machine: Target) -> str:
+        """What kernels are chosen for: what is asked for, or what suits a machine."""
+        small = any(each.kind == "rom" for each in machine.memories)
+        return self.optimize or ("balanced" if small else "speed")
+
     def dialect(self, own: str) -> Dialect:
         """The dialect of C, ``own`` where none is given; with ``simd="none"`` it has no vectors."""
         found = flavour_named(self.flavour or own)
@@ -213,6 +226,7 @@ class Options:
             self.flash,
             tuple(self.parameters),
             encoding=self.encoding,
+            optimize=self.optimize,
         )
 
     def of_plan(self, plan: PlanText, *names: str) -> Options:
@@ -227,7 +241,7 @@ class Options:
             UserError: an option contradicts the plan.
         """
         made = plan.constraints
-        names = ("exact", "plain", "libraries", "parameters", "encoding", *names)
+        names = ("exact", "plain", "libraries", "parameters", "encoding", "optimize", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
         own |= {"target": plan.target, "threads": plan.threads, "regions": sizes(made.regions)}
         tune = self.tune if made.tuned else False
@@ -284,6 +298,7 @@ class TuneKeywords(TypedDict, total=False):
     exact: bool
     libraries: Sequence[str]
     encoding: str
+    optimize: str
     flavour: str
     batch: int
     simd: str
@@ -317,6 +332,7 @@ class PlanKeywords(TypedDict, total=False):
     plain: bool
     libraries: Sequence[str]
     encoding: str
+    optimize: str
     choices: Mapping[str, str] | None
     tune: Tune
     plan: PlanSource | None

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import good, record, weft
+from weft.errors import UserError
+from weft.options import Options
+from weft.targets.find import target
 
 TARGET = ("--target", "generic")
 
@@ -141,3 +144,21 @@ def test_commands_that_run_refuse_what_contradicts_the_plan(
     result = weft(*line.split(), digits, "--plan", edited, "--simd", "sse2")
     assert result.exit_code == 1
     assert "--simd" in result.stderr or "simd" in result.stderr
+
+
+def test_kernels_for_less_code(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.plan"
+    good("plan", digits, *TARGET, "--optimize", "size", "-o", path)
+    assert 'constraints {optimize="size"}' in path.read_text(encoding="utf-8")
+    assert "7 steps" in good("plan", digits, "--plan", path, "--table")
+    result = weft("plan", digits, "--plan", path, "--optimize", "speed")
+    assert result.stderr.startswith("error: optimize is fixed by the given plan")
+    with pytest.raises(UserError) as error:
+        Options(optimize="small")
+    assert str(error.value) == "optimize must be size, balanced, speed; got 'small'"
+
+
+@pytest.mark.parametrize(("machine", "goal"), [("cortex-m4", "speed"), ("stm32l4r5", "balanced")])
+def test_boards_with_flash_get_balanced_kernels(machine: str, goal: str) -> None:
+    assert Options().goal(target(machine)) == goal
+    assert Options(optimize="size").goal(target(machine)) == "size"

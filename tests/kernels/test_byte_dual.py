@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -73,13 +75,14 @@ CASES: dict[str, Callable[[], Made]] = {
 }
 
 
+@pytest.mark.parametrize("optimize", ["speed", "balanced"])
 @pytest.mark.parametrize("case", CASES)
-def test_same_bits_as_plain_loops(case: str) -> None:
-    task = task_of(CASES[case](), "dsp vfp")
+def test_same_bits_as_plain_loops(case: str, optimize: str) -> None:
+    task = replace(task_of(CASES[case](), "dsp vfp"), optimize=optimize)
     memory = extreme(task)
     wanted = computed(task, nest.generate(task), memory)
     offered = offers(propose, task)
-    assert offered, refusal(propose, task)
+    assert offered or optimize == "balanced", refusal(propose, task)
     for each in offered:
         made = each.make()
         assert made is not None
@@ -107,6 +110,15 @@ def test_requantizes_by_rows_where_that_is_exact(case: str, family: str) -> None
 def test_it_is_the_usual_choice(kernel: int) -> None:
     task = task_of(last(16, (8, 8), kernel), "dsp vfp")
     assert usual(task).name == "dual_2x2"
+
+
+@pytest.mark.parametrize(("optimize", "bits"), [("speed", 16), ("balanced", 8), ("size", 8)])
+def test_weights_take_the_bits_that_are_worth_it(optimize: str, bits: int) -> None:
+    task = replace(task_of(last(16, (8, 8), 3), "dsp vfp"), optimize=optimize)
+    made = usual(task).make()
+    assert made is not None
+    (weights,) = [each.shape for each in made.kernel.params if each.name == "weights"]
+    assert prod(weights) * 32 == 16 * 144 * bits
 
 
 def test_refusals() -> None:

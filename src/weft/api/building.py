@@ -89,6 +89,7 @@ class Build:
             "planned": asked.plan,
             "parameters at run time": asked.parameters,
             f"{asked.encoding} weights": asked.encoding,
+            f"optimized for {asked.optimize}": asked.optimize,
         }
         return ", ".join([*parts, *(word for word, on in words.items() if on), *asked.libraries])
 
@@ -103,7 +104,7 @@ class Build:
         parts = (self.machine, asked.threads, asked.exact, asked.plain, asked.tune)
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
         parts += tuple((asked.regions or {}).items())
-        parts += (asked.encoding,)
+        parts += (asked.encoding, asked.optimize)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:

@@ -107,6 +107,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         choices=Everywhere() if plain else choices,
         libraries=options.libraries,
         encoding=options.encoding,
+        optimize=options.goal(machine),
     )
     fuse = None if plain else fuser(machine, threads=threads, exact=exact)
     regions = machine.regions(options.regions)
@@ -164,6 +165,7 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
             exact=asked.exact,
             libraries=asked.libraries,
             encoding=asked.encoding,
+            optimize=Options(optimize=asked.optimize).goal(machine),
         ),
         named_fuser(machine, threads=threads, exact=asked.exact),
         machine.regions(sizes(asked.regions)),

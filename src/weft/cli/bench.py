@@ -71,6 +71,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "exact",
     "libraries",
     "encoding",
+    "optimize",
     target="Target whose instructions to use; if this machine lacks them and QEMU emulates the "
     "target, count instructions by function there instead.",
     plan="Measure this plan (`weft plan MODEL -o FILE`).",

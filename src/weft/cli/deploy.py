@@ -24,6 +24,7 @@ from weft.options import Options
     "name",
     "flavour",
     "encoding",
+    "optimize",
     "parameters",
     "threads",
     "exact",

@@ -40,6 +40,7 @@ from weft.targets.boards import flash_bytes, ram_bytes
     "weights",
     "unroll",
     "encoding",
+    "optimize",
     "parameters",
     "parts",
     "threads",

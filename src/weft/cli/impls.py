@@ -73,7 +73,7 @@ def _of_op(
     metavar="TYPE|NAME=SHAPE",
     help="For an op: type of an input, such as f32[1,64,56,56]; for a model as in other commands.",
 )
-@options("target", "batch", "threads", "exact", "libraries", "encoding")
+@options("target", "batch", "threads", "exact", "libraries", "encoding", "optimize")
 @wide_option
 @json_option
 @click.pass_obj

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from weft.cli.files import parse_bytes
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
-from weft.options import Options
+from weft.options import GOALS, Options
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.find import SIMD
 
@@ -207,6 +207,11 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             "Store the weights of products of a matrix and one vector as int8, int4 or palette "
             "(rounded), or float28 (lossless).",
             metavar="NAME",
+        ),
+        "optimize": Flag(
+            "What kernels are chosen for: code size, speed, or both [default: balanced for boards "
+            "with flash, else speed].",
+            type=click.Choice(GOALS),
         ),
         "plan": Flag(
             "Build this plan (`weft plan MODEL -o FILE`), which fixes target and threads.",

@@ -53,6 +53,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     "tune",
     "libraries",
     "encoding",
+    "optimize",
     "flavour",
     "regions",
     "ram",

@@ -105,6 +105,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     "flavour",
     "libraries",
     "encoding",
+    "optimize",
     threads=ALL_CORES,
 )
 @json_option

@@ -252,6 +252,7 @@ def _passed(
 @options(
     "target",
     "flavour",
+    "optimize",
     "plan",
     target="A target that QEMU emulates, such as cortex-m4: run there, and compare the outputs "
     "with --expect or the reference [default: host].",

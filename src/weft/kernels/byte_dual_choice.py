@@ -26,13 +26,15 @@ def forms_of(window: ByteWindow) -> Iterator[Form]:
     """The forms that fit a contraction and its target."""
     found = window.found
     width = window.columns[1].out.extent if window.columns else 1
+    wide = found.task.optimize == "speed"
     for form in FORMS:
+        # Weights in 16 bits take twice the flash: for speed alone, or where 8 bits do not fit.
         needs, _ = families()[form.family]
         small = form.bits == 8
         low, high = found.weights.min(), found.weights.max()
         fits = not small or (_BYTE[0] <= low and high <= _BYTE[1])
         whole = found.channel.extent % form.channels == 0 and width >= form.positions
-        if needs in found.task.target.features and whole and fits:
+        if needs in found.task.target.features and whole and fits and (small or wide):
             yield form
 
 

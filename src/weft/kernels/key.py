@@ -52,6 +52,7 @@ def definition_key(task: Task) -> str:
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
         *([f"encoding {task.encoding}"] if task.encoding else []),
+        *([f"optimize {task.optimize}"] if task.optimize != "speed" else []),
     ]
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from math import isfinite
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -278,6 +278,7 @@ def implementer(
     choices: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
     encoding: str = "",
+    optimize: str = "speed",
 ) -> Implement:
     """What makes kernels for a target.
 
@@ -290,11 +291,18 @@ def implementer(
             ``Measured`` if they come from measurements.
         libraries: generators that call a library, whose kernels choices may name.
         encoding: of weights, where one is asked for.
+        optimize: what kernels are chosen for (``Task.optimize``).
 
     Raises:
         UserError: there is no such generator, or its library is not installed.
     """
-    allowed = checked_libraries(libraries)
+    asked: dict[str, Any] = {
+        "threads": threads,
+        "exact": exact,
+        "libraries": checked_libraries(libraries),
+        "encoding": encoding,
+        "optimize": optimize,
+    }
     shared = _Shared()
 
     def implement(
@@ -305,7 +313,7 @@ def implementer(
         constants: Constants,
     ) -> Implementation:
         task = prepare(name, group, views, types, constants, target)
-        task = replace(task, threads=threads, exact=exact, libraries=allowed, encoding=encoding)
+        task = replace(task, **asked)
         if not choices:
             return shared.generate(task)
         key = layer_key(task)
@@ -324,9 +332,16 @@ def named_implementer(
     exact: bool = False,
     libraries: Sequence[str] = (),
     encoding: str = "",
+    optimize: str = "speed",
 ) -> Kernels:
     """What makes the kernels that a plan's text names; see ``implementer``."""
-    allowed = checked_libraries(libraries)
+    asked: dict[str, Any] = {
+        "threads": threads,
+        "exact": exact,
+        "libraries": checked_libraries(libraries),
+        "encoding": encoding,
+        "optimize": optimize,
+    }
 
     def kernels(step: StepText) -> Implement:
         def implement(
@@ -337,7 +352,7 @@ def named_implementer(
             constants: Constants,
         ) -> Implementation:
             task = prepare(name, group, views, types, constants, target)
-            task = replace(task, threads=threads, exact=exact, libraries=allowed, encoding=encoding)
+            task = replace(task, **asked)
             return _named(task, step)
 
         return implement

@@ -37,6 +37,8 @@ class Task:
         exact: whether the sums must be those of the definition but for their order.
         libraries: names of the generators with a library that are asked, too.
         encoding: of weights, where the user asked for one (``weft.kernels.encodings``).
+        optimize: what the kernel is chosen for: ``size``, ``balanced`` (integer weights in as many
+            bits as they have, shared loops) or ``speed``.
         arrays: the constants themselves but for parameters, in their own shapes.
     """
 
@@ -51,6 +53,7 @@ class Task:
     exact: bool = False
     libraries: tuple[str, ...] = ()
     encoding: str = ""
+    optimize: str = "speed"
     arrays: Mapping[str, np.ndarray] = field(
         default_factory=dict[str, np.ndarray], compare=False, repr=False
     )

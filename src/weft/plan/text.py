@@ -67,6 +67,7 @@ class Constraints:
         parameters: constants that are given at run time, by name.
         regions: memories that the arena must fit into, as ``NAME=BYTES``.
         encoding: of weights, where one was asked for.
+        optimize: what kernels were to be chosen for, where that was asked for.
     """
 
     exact: bool = False
@@ -79,6 +80,7 @@ class Constraints:
     parameters: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     encoding: str = ""
+    optimize: str = ""
 
 
 NO_CONSTRAINTS = Constraints()
