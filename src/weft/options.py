@@ -77,7 +77,7 @@ class Options:
             By default they are single precision, or what is lossless and takes less time.
         optimize: what kernels are chosen for: ``speed``; ``balanced``, integer weights in as many
             bits as they have, and loops that layers share; ``size``, the least code.  By default
-            ``balanced`` for targets with a memory of kind ``rom`` (boards), else ``speed``.
+            ``balanced`` for targets with a memory of kind ``rom`` (chips), else ``speed``.
         choices: alternatives by layer, as ``tune`` finds them, in place of those that the
             estimates prefer.
         tune: ``True`` measures the best few alternatives of every layer that the user's database

@@ -92,7 +92,7 @@ def test_smlad_on_a_cortex_m4(net: weft.Net) -> None:
     missing = MACHINES["cortex-m4"].missing()
     if missing:
         pytest.skip(missing)
-    files = net.source("cortex-m4", name="net")
+    files = net.source("cortex-m4", name="net", optimize="speed")
     assert "weft_instr_smlad(" in files.sources[0][1]
     inputs = [(x,) for x in tiny.golden("kws", "int8")[0][:2]]
     found = emulated(files, inputs, "cortex-m4")

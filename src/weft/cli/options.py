@@ -209,7 +209,7 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             metavar="NAME",
         ),
         "optimize": Flag(
-            "What kernels are chosen for: code size, speed, or both [default: balanced for boards "
+            "What kernels are chosen for: code size, speed, or both [default: balanced for chips "
             "with flash, else speed].",
             type=click.Choice(GOALS),
         ),
