@@ -62,6 +62,8 @@ MEMBERS = (
     *(member("dual_4x1b", quads, 2) for quads in (1, 6)),
     *(member("spread", 1, q, r, q + (r > 0), 4 * q + r) for q in (0, 5) for r in (1, 2, 3)),
     member("spread", 1, 9, 0, 9, 36),
+    *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
+    member("copy", 5, 12),
     *(member("scale_f32", count) for count in (1, 7)),
     *(member("scale_i32", count) for count in (1, 6)),
 )

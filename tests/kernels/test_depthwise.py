@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.tasks import computed, offers, refusal
 from tests.kernels.test_tensorized import CASES as DENSE
-from tests.kernels.test_tensorized import Made, constant, extreme, number, task_of
+from tests.kernels.test_tensorized import Made, constant, extreme, image, number, task_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import depthwise, nest
@@ -32,12 +32,15 @@ def convolution(
     dilation: int = 1,
     pad: int = 1,
     largest: int = 9000,
+    channels_last: bool = False,
 ) -> Made:
     """A depthwise QLinearConv with extreme weights and zero points."""
     net = Net(3)
     zero = -100 if kind is DType.I8 else 3
     inputs = [
-        net.input(1, channels, *size, dtype=kind),
+        image(net, channels, (size[0], size[-1]), kind, channels_last)
+        if len(size) == 2
+        else net.input(1, channels, *size, dtype=kind),
         number(net, 0.5, DType.F32),
         number(net, zero, kind),
         constant(net, channels, 1, *kernel, dtype=DType.I8, low=-128, high=127),
@@ -99,9 +102,11 @@ def test_same_bits_as_plain_loops(
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
 
 
-@pytest.mark.parametrize(("machine", "name"), [("cortex-m4", "smlad"), ("x86-avx2", "x8")])
-def test_it_is_the_usual_choice(machine: str, name: str) -> None:
-    task = task_for(convolution((25, 5), (3, 3), 64), machine)
+@pytest.mark.parametrize(
+    ("machine", "channels", "name"), [("cortex-m4", 6, "smlad"), ("x86-avx2", 64, "x8")]
+)
+def test_it_is_the_usual_choice(machine: str, channels: int, name: str) -> None:
+    task = task_for(convolution((25, 5), (3, 3), channels), machine)
     assert usual(task).name == f"depthwise-{name}"
 
 

@@ -124,11 +124,33 @@ _SUMS = {
 }
 
 
+def _taps(rows: int) -> list[str]:
+    """Rows of three taps for four channels: r6 and r7 are two of them each."""
+    found: list[str] = []
+    for row in range(rows):
+        found += ["add r0, r0, r11"] * (row > 0)
+        for place in ("[r0]", "[r0, r10]", "[r0, r10, lsl #1]"):
+            found += [f"ldr r6, {place}", "ldrd r8, r9, [r1], #8"]
+            found += ["sxtb16 r7, r6", "sxtb16 r6, r6, ror #8"]
+            found += ["smlabb r2, r7, r8, r2", "smlatt r4, r7, r8, r4"]
+            found += ["smlabb r3, r6, r9, r3", "smlatt r5, r6, r9, r5"]
+    back = {1: [], 3: ["sub r0, r0, r11, lsl #1"]}
+    return found + back.get(rows, ["sub r0, r0, r11"] * (rows - 1))
+
+
+def _lines(instructions: Sequence[str]) -> str:
+    return "".join(f'"{each}\\n\\t"\n' for each in instructions) or "/* */\n"
+
+
 def dsp_helper(name: str) -> str | None:
     """The helper of this name (``dual_2x2``, ``spread_4``), if there is one."""
     found = re.fullmatch(r"spread_(\d+)", name)
     if found:
         return helper_text("dsp", "spread", name=name, bytes=_PAIR * int(found[1]))
+    found = re.fullmatch(r"depth_(\d+)", name)
+    if found:
+        rows = int(found[1])
+        return helper_text("dsp", "depth", name=name, rows=rows, steps=_lines(_taps(rows)))
     made = _SUMS.get(name)
     if made is None:
         return helper_text("dsp", name) if name.startswith("scale_") else None
@@ -141,7 +163,6 @@ def dsp_helper(name: str) -> str | None:
         bytes=_INSTRUCTION_BYTES * len(made.step),
         shift=made.shift,
         **{
-            part: "".join(f'"{line}\\n\\t"\n' for line in getattr(made, part)) or "/* */\n"
-            for part in ("begin", "ready", "step", "again", "end")
+            part: _lines(getattr(made, part)) for part in ("begin", "ready", "step", "again", "end")
         },
     )

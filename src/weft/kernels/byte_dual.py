@@ -22,7 +22,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.byte_lines import Lines
-from weft.kernels.byte_scaling import scaling
+from weft.kernels.byte_scaling import RequantizedRow
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
@@ -109,10 +109,7 @@ class _Writer:
         self.output = IntegerOutput(
             self.found, self.found.bias - self.zero * weights.sum((1, 2, 3))
         )
-        self.scaling = scaling(self.output)
-        if self.scaling:
-            self.output.value = Load(ACCUMULATOR, (), _I32)
-            self.output.arrays = {"start": self.output.arrays["start"], **self.scaling.arrays}
+        self.rounding = RequantizedRow(self.output)
         cut = weights
         if self.lines.long:
             cut = weights.reshape(*weights.shape[:2], 1, -1)
@@ -170,22 +167,9 @@ class _Writer:
 
     def stored(self, position: Expr, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
         """The outputs of a position."""
-        channel, output = self.found.channel, self.task.output
         places = {self.window.columns[1].out.var: position} if self.window.columns else {}
-        if self.scaling is None:
-            store = self.output.store((*at, Var(channel.var)))
-            moved = substitute_stmts((self.lines.changed(store),), places)
-            return nested([channel], moved)
-        index = [places.get(axis.var, Var(axis.var)) for axis in self.task.compute.axes[:-1]]
-        zero = integer(0)
-        operands = [
-            Load(output.name, (*index, zero), output.dtype),
-            Load(ACCUMULATOR, (*at, zero), _I32),
-        ]
-        for name, array in self.scaling.arrays.items():
-            dtype = DType.of(array.dtype)
-            operands.append(Load(name, (zero,) * array.ndim, dtype))
-        return (Instruct(member(self.scaling.family, channel.extent), tuple(operands)),)
+        moved = substitute_stmts(self.rounding.stored(at), places)
+        return tuple(map(self.lines.changed, moved))
 
     # --- the patch ------------------------------------------------------------------------------
 
@@ -287,10 +271,10 @@ def _packed(weights: np.ndarray, form: Form) -> np.ndarray:
     """Words of weights ``[channel][four][4]`` in the order in which a family reads them."""
     fours = weights.shape[1]
     if form.bits == 8:
-        words = _word(weights, 8)[..., None]
+        words = word(weights, 8)[..., None]
     else:
         pairs = np.stack([weights[..., [0, 2]], weights[..., [1, 3]]], axis=2)
-        words = _word(pairs, 16)
+        words = word(pairs, 16)
     last = words.shape[2]
     cut = words.reshape(-1, form.channels, fours, last).transpose(0, 2, 1, 3)
     shape: Sequence[int] = (len(cut), fours, form.channels, last)
@@ -298,7 +282,7 @@ def _packed(weights: np.ndarray, form: Form) -> np.ndarray:
     return np.ascontiguousarray(cut.reshape(kept))
 
 
-def _word(parts: np.ndarray, bits: int) -> np.ndarray:
+def word(parts: np.ndarray, bits: int) -> np.ndarray:
     """Neighbours in one number of 32 bits, the first one lowest."""
     mask = (1 << bits) - 1
     words = sum((parts[..., at] & mask) << (bits * at) for at in range(parts.shape[-1]))

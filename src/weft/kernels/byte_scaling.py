@@ -18,15 +18,31 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.folding import interval
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
-from weft.loops.instruction import families
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Unary
+from weft.kernels.writer import integer, nested
+from weft.loops.instruction import families, member
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Instruct,
+    Load,
+    Local,
+    Stmt,
+    Unary,
+    Var,
+)
+from weft.loops.walk import loads, map_expr, walk
 from weft.ops.expr import const
 
-_I32, _I64, _F32 = DType.I32, DType.I64, DType.F32
+_I8, _I32, _I64 = DType.I8, DType.I32, DType.I64
 _SUM = Load(ACCUMULATOR, (), _I32)
 _LARGEST_SUM, _LARGEST_SHIFT = 1 << 30, 22
 """Sums that may be doubled, and shifts by which a zero point still fits 31 bits."""
 _CONSTANT_SHIFT = 8
+_ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -43,9 +59,9 @@ class Scaling:
     arrays: dict[str, np.ndarray]
 
 
-def scaling(output: IntegerOutput) -> Scaling | None:
-    """The requantization that an output's definition is, if the target has instructions for it."""
-    match output.value:
+def scaling(value: Expr, output: IntegerOutput) -> Scaling | None:
+    """The requantization of the sum that a value is, if the target has instructions for it."""
+    match value:
         case Cast(
             DType.I8, Binary("min", Binary("max", Const(value=low), inner), Const(value=high))
         ) if (low, high) == DType.I8.limits:
@@ -59,6 +75,55 @@ def scaling(output: IntegerOutput) -> Scaling | None:
     made = _by_scales(inner, output) or _by_multipliers(inner, output)
     needs = families()[made.family][0] if made else ""
     return made if needs in output.found.task.target.features else None
+
+
+class RequantizedRow:
+    """The outputs of all channels of a position, whose sums lie side by side.
+
+    An output's definition is either a requantization as a whole, or computes further with
+    what one gives: a residual is added, or the result is made a float.
+
+    Args:
+        output: the definition; its arrays become those that the statements read.
+    """
+
+    def __init__(self, output: IntegerOutput) -> None:
+        self.output = output
+        self.made = self.inner = None
+        for node in walk(output.value):
+            made = scaling(node, output)
+            if made is not None:
+                self.made, self.inner = made, node
+        if self.made is None:
+            return
+        self.whole = self.inner == output.value
+        channel = Var(output.found.channel.var)
+        row = Load(_ROW, (channel,), _I8)
+        output.value = map_expr(output.value, lambda node: row if node == self.inner else node)
+        read = {load.buffer for load in loads(output.value)} | {"start"}
+        kept = {name: array for name, array in output.arrays.items() if name in read}
+        output.arrays = {**kept, **self.made.arrays}
+
+    def stored(self, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+        """Stores the outputs.
+
+        Args:
+            at: of the sums, ``acc[at, channel]``.
+        """
+        output, channel = self.output, self.output.found.channel
+        if self.made is None:
+            return nested([channel], (output.store((*at, Var(channel.var))),))
+        task, zero = output.found.task, integer(0)
+        index = tuple(zero if axis == channel else Var(axis.var) for axis in task.compute.axes)
+        target = Load(task.output.name, index, _I8) if self.whole else Load(_ROW, (zero,), _I8)
+        operands = [target, Load(ACCUMULATOR, (*at, zero), _I32)]
+        for name, array in self.made.arrays.items():
+            operands.append(Load(name, (zero,) * array.ndim, DType.of(array.dtype)))
+        row = Instruct(member(self.made.family, channel.extent), tuple(operands))
+        if self.whole:
+            return (row,)
+        buffer = Buffer(_ROW, _I8, (channel.extent,), Access.LOCAL)
+        return (Local(buffer, (row, *nested([channel], (output.store(()),)))),)
 
 
 def _by_scales(inner: Expr, output: IntegerOutput) -> Scaling | None:

@@ -63,6 +63,9 @@ MOST_BYTES = 16384
 """Of the copy of a strip."""
 MOST_TILE = {False: 8, True: 5}
 """Columns of a tile: sums that registers hold beside weights; of instructions, fewer."""
+_STEP, _COPIED, _RESULT = 1.3, 4, 5
+"""Cycles that an instruction takes with its loads, that an element takes to be copied and an output
+to be requantized, one by one (Cortex-M4; whole networks under QEMU)."""
 _EXACT = 1 << 24  # Whole numbers up to this are all f32.
 
 
@@ -283,6 +286,8 @@ def cost(loops: Depthwise) -> float:
     # As other generators count: two instructions a cycle beside the loads.
     each = loops.row.cycles / 2 if loops.row else 1 / target.multiply_adds
     steps = prod(loops.extents) / loops.depth * max(each, 1 / target.loads)
+    if loops.row:
+        return outputs * (_STEP * steps + _COPIED * copied + _RESULT)
     return outputs * (steps + copied + 2)
 
 

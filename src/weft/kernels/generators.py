@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.errors import UserError, nearest
 from weft.kernels import (
     attention_choice,
+    byte_depth,
     byte_dual_choice,
     byte_rows_choice,
     depthwise,
@@ -44,6 +45,7 @@ GENERATORS: Table[Generator] = Table(
             separable.GENERATOR,
             packed.GENERATOR,
             depthwise.GENERATOR,
+            byte_depth.GENERATOR,
             byte_dual_choice.GENERATOR,
             byte_rows_choice.GENERATOR,
             tensorized_choice.GENERATOR,

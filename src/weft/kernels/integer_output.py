@@ -14,7 +14,7 @@ from weft.kernels.integers import IntegerContraction, constants_of
 from weft.kernels.requantize import ROUNDING, requantized
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
-from weft.loops.walk import children, free_vars, loads, map_expr, with_children
+from weft.loops.walk import children, dtype_of, free_vars, loads, map_expr, with_children
 from weft.plan.implementation import Folded, Operand
 
 ACCUMULATOR = "acc"
@@ -121,15 +121,31 @@ class IntegerOutput:
 
     def _fits(self, scaled: Expr) -> bool:
         """Whether a scaled sum is a number far inside of what ``i32`` holds."""
-        match scaled:
-            case Binary("mul", Cast(DType.F32, Load("acc")), Const(value=scale)):
-                most = abs(scale)
-            case Binary("mul", Cast(DType.F32, Load("acc")), Load(name)) if name in self.arrays:
-                most = float(np.abs(self.arrays[name]).max())
+        most = self._most(scaled)
+        return most is not None and most < 1 << 30
+
+    def _most(self, value: Expr) -> float | None:
+        """What a float does not exceed in magnitude, where that is easily told."""
+        match value:
+            case Const(value=number):
+                return abs(float(number))
+            case Load(name) if name in self.arrays:
+                return float(np.abs(self.arrays[name]).max())
+            case Cast(DType.F32, Load(buffer)) if buffer == ACCUMULATOR:
+                total = largest_sum(self.found)
+                return float(total) if total < 1 << 31 else None
+            case Cast(DType.F32, x) if dtype_of(x).is_integer:
+                return float(max(map(abs, interval(x))))
+            case Binary("add" | "sub" | "mul" | "max" | "min" as op, lhs, rhs):
+                left, right = self._most(lhs), self._most(rhs)
+                if left is None or right is None:
+                    return None
+                return left * right if op == "mul" else left + right
+            case Binary("div", lhs, Const(value=number)) if number:
+                most = self._most(lhs)
+                return None if most is None else most / abs(float(number))
             case _:
-                return False
-        total = largest_sum(self.found)
-        return total < 1 << 31 and total * most < 1 << 30
+                return None
 
     # --- constants as parameters ----------------------------------------------------------------
 

@@ -61,6 +61,38 @@ void weft_$name(int32_t *sums __attribute__((unused)), const int32_t *patch __at
 }
 #endif
 
+//@ depth
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* Sums of $rows rows of 3 taps, 4 channels at a time, each with an input of its own. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int32_t *sums __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        const int32_t *weights __attribute__((unused)),
+        const int32_t *start __attribute__((unused)), int channels __attribute__((unused)),
+        int row __attribute__((unused)), int column __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r11, lr}\n\t"
+        "ldr r4, [sp, #36]\n\t"
+        "ldrd r11, r10, [sp, #40]\n\t"
+        "add r4, r0, r4, lsl #2\n\t"
+        "str r4, [sp, #36]\n\t"
+        "mov r12, r0\n\t"
+        "mov r0, r1\n\t"
+        "mov r1, r2\n\t"
+        "mov lr, r3\n"
+        "1:\n\t"
+        "ldm lr!, {r2-r5}\n\t"
+        $steps
+        "adds r0, #4\n\t"
+        "stm r12!, {r2-r5}\n\t"
+        "ldr r6, [sp, #36]\n\t"
+        "cmp r12, r6\n\t"
+        "bne 1b\n\t"
+        "pop {r4-r11, pc}");
+}
+#endif
+
 //@ spread
 #if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
 /* Bytes as pairs of 16 bits, the even and the odd ones of each four. */
