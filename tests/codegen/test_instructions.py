@@ -64,8 +64,8 @@ MEMBERS = (
     member("spread", 1, 9, 0, 9, 36),
     *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
     member("copy", 5, 12),
-    *(member("scale_f32", count) for count in (1, 7)),
-    *(member("scale_i32", count) for count in (1, 6)),
+    *(member("scale_f32", count) for count in (1, 10)),
+    *(member("scale_i32", count, d, b) for count in (1, 6) for d in (1, 2) for b in (0, 1)),
 )
 """Members of every family: loops that end in each of their ways."""
 NAMES = sorted([*instructions(), *MEMBERS])

@@ -35,6 +35,7 @@ def rounded(
     *,
     shifts: tuple[int, int] = (-9, -5),
     single: bool = False,
+    zero: int = -100,
     **attributes: object,
 ) -> Made:
     """A ConvInteger with a bias, and its requantization in integers."""
@@ -49,7 +50,7 @@ def rounded(
     multipliers = net.random.integers(1 << 30, (1 << 31) - 1, shape, np.int32)
     moved = net.random.integers(*shifts, shape, np.int32)
     factors = [net.builder.constant(np.asarray(each), "f") for each in (multipliers, moved)]
-    return net, net.op("Requantize", y, *factors, number(net, -100, DType.I8))
+    return net, net.op("Requantize", y, *factors, number(net, zero, DType.I8))
 
 
 def last(channels: int, size: tuple[int, int], kernel: int, filters: int = 16, **more: int) -> Made:
@@ -67,6 +68,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "large window": lambda: last(2, (9, 8), 5, 24, stride=2),
     "no bias": lambda: last(4, (3, 7), 1, bias=False),
     "integers": lambda: rounded(4, (3, 5)),
+    "integers, nothing below zero": lambda: rounded(4, (3, 5), zero=-128),
     "integers, one factor": lambda: rounded(3, (4, 6), single=True),
     "integers, strided": lambda: rounded(3, (5, 9), 4, strides=(2, 2)),
     "integers, dilated": lambda: rounded(4, (3, 7), dilations=(1, 2), pads=(1, 2, 1, 2)),

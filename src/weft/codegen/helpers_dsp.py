@@ -151,9 +151,20 @@ def dsp_helper(name: str) -> str | None:
     if found:
         rows = int(found[1])
         return helper_text("dsp", "depth", name=name, rows=rows, steps=_lines(_taps(rows)))
+    found = re.fullmatch(r"scale_i32_([12])([01])", name)
+    if found:
+        single, below = found[1] == "2", found[2] == "1"
+        texts = {
+            part: _lines(
+                [f"add {term}, {term}, {sum}, asr #31"] * below
+                + [f"lsl {sum}, {sum}, #1"] * single
+            )
+            for part, sum, term in (("first", "r4", "r7"), ("second", "r5", "r12"))
+        }
+        return helper_text("dsp", "scale_i32", name=name, **texts)
     made = _SUMS.get(name)
     if made is None:
-        return helper_text("dsp", name) if name.startswith("scale_") else None
+        return helper_text("dsp", name) if name == "scale_f32" else None
     return helper_text(
         "dsp",
         "loads",

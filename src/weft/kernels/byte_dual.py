@@ -109,8 +109,8 @@ class _Writer:
         self.output = IntegerOutput(
             self.found, self.found.bias - self.zero * weights.sum((1, 2, 3))
         )
-        self.rounding = RequantizedRow(self.output)
-        cut = weights
+        self.rounding = RequantizedRow(self.output, form.bits > 8)
+        cut = weights = weights * self.rounding.factor
         if self.lines.long:
             cut = weights.reshape(*weights.shape[:2], 1, -1)
         self.run = cut.shape[-1]
@@ -121,17 +121,24 @@ class _Writer:
 
     # --- loops ----------------------------------------------------------------------------------
 
+    @property
+    def flat(self) -> bool:
+        """Whether tiles go on from row to row: where rows are not of whole tiles."""
+        return bool(self.window.rows) and self.lines.width % self.form.positions > 0
+
     def kernel(self) -> Kernel:
-        """All rows of outputs, each by tiles of positions."""
+        """All rows of outputs, each by tiles of positions, or all positions."""
+        window, count = self.window, self.form.positions
+        rows = [window.rows[1].out] if window.rows else []
+        positions = self.lines.width
+        if self.flat:
+            positions, rows = positions * rows[0].extent, []
+        whole, rest = divmod(positions, count)
         body: list[Stmt] = []
-        count = self.form.positions
-        whole, rest = divmod(self.lines.width, count)
         body.append(for_range("tile", whole, self.tile(times(Var("tile"), count), 0)))
         if rest:
             # The last positions again; only those that are new are stored.
-            body += self.tile(integer(self.lines.width - count), count - rest)
-        window = self.window
-        rows = [window.rows[1].out] if window.rows else []
+            body += self.tile(integer(positions - count), count - rest)
         source = self.lines.buffer
         inputs = (source if each.name == source.name else each for each in self.output.inputs)
         params = (*inputs, *self.output.buffers(), self.task.output)
@@ -158,8 +165,14 @@ class _Writer:
             ),
         )
         position = plus(first, Var("spot"))
-        filled = nested([spot], self.filled(position))
+        row: dict[str, Expr] = {}
+        if self.flat and self.window.rows:
+            width = integer(self.lines.width)
+            row = {self.window.rows[1].out.var: Binary("floordiv", position, width)}
+            position = Binary("mod", position, width)
+        filled = nested([spot], substitute_stmts(self.filled(position), row))
         stored = self.stored(position, (Var("spot"),) if several else ())
+        stored = substitute_stmts(stored, row)
         count = form.positions - done
         if done:
             stored = substitute_stmts(stored, {"spot": plus(Var("spot"), done)})

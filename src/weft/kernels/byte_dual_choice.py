@@ -25,7 +25,7 @@ _BYTE = (-128, 127)
 def forms_of(window: ByteWindow) -> Iterator[Form]:
     """The forms that fit a contraction and its target."""
     found = window.found
-    width = window.columns[1].out.extent if window.columns else 1
+    positions = prod(each[1].out.extent for each in (window.rows, window.columns) if each)
     wide = found.task.optimize == "speed"
     for form in FORMS:
         # Weights in 16 bits take twice the flash: for speed alone, or where 8 bits do not fit.
@@ -33,7 +33,7 @@ def forms_of(window: ByteWindow) -> Iterator[Form]:
         small = form.bits == 8
         low, high = found.weights.min(), found.weights.max()
         fits = not small or (_BYTE[0] <= low and high <= _BYTE[1])
-        whole = found.channel.extent % form.channels == 0 and width >= form.positions
+        whole = found.channel.extent % form.channels == 0 and positions >= form.positions
         if needs in found.task.target.features and whole and fits and (small or wide):
             yield form
 
@@ -42,8 +42,8 @@ def cost(window: ByteWindow, form: Form) -> float:
     """About how many cycles it takes."""
     found = window.found
     channels, depth = found.weights.shape
-    width = window.columns[1].out.extent if window.columns else 1
-    tiles = prod(axis.extent for axis in found.positions) / width * -(-width // form.positions)
+    positions = prod(axis.extent for axis in found.positions)
+    tiles = -(-positions // form.positions)
     groups = channels / form.channels
     sums = groups * (-(-depth // 4) * form.instructions + form.ahead)
     each = sums + form.positions * (_FILL * depth + _OUTPUT * channels)

@@ -11,7 +11,7 @@ zero point and the half that rounds; sums below zero take one less, as halves go
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,13 +50,13 @@ class Scaling:
     """Requantization by a row of instructions.
 
     Attributes:
-        family: of instructions, whose one size is the number of sums.
-        arrays: their operands behind outputs and sums, with whether there is one for each
-            channel.
+        family: of instructions, whose first size is the number of sums; sizes: the others.
+        arrays: their operands behind outputs and sums.
     """
 
     family: str
     arrays: dict[str, np.ndarray]
+    sizes: tuple[int, ...] = ()
 
 
 def scaling(value: Expr, output: IntegerOutput) -> Scaling | None:
@@ -85,10 +85,15 @@ class RequantizedRow:
 
     Args:
         output: the definition; its arrays become those that the statements read.
+        wide: whether weights may be doubled.
+
+    Attributes:
+        factor: of the weights, 1 or 2.
     """
 
-    def __init__(self, output: IntegerOutput) -> None:
+    def __init__(self, output: IntegerOutput, wide: bool) -> None:
         self.output = output
+        self.factor = 1
         self.made = self.inner = None
         for node in walk(output.value):
             made = scaling(node, output)
@@ -103,6 +108,11 @@ class RequantizedRow:
         read = {load.buffer for load in loads(output.value)} | {"start"}
         kept = {name: array for name, array in output.arrays.items() if name in read}
         output.arrays = {**kept, **self.made.arrays}
+        if wide and self.made.family == "scale_i32":
+            # Sums that are doubled from the start need not be doubled one by one.
+            self.factor = 2
+            self.made = replace(self.made, sizes=(1, *self.made.sizes[1:]))
+            output.arrays["start"] = output.arrays["start"] * np.int32(2)
 
     def stored(self, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
         """Stores the outputs.
@@ -119,7 +129,8 @@ class RequantizedRow:
         operands = [target, Load(ACCUMULATOR, (*at, zero), _I32)]
         for name, array in self.made.arrays.items():
             operands.append(Load(name, (zero,) * array.ndim, DType.of(array.dtype)))
-        row = Instruct(member(self.made.family, channel.extent), tuple(operands))
+        name = member(self.made.family, channel.extent, *self.made.sizes)
+        row = Instruct(name, tuple(operands))
         if self.whole:
             return (row,)
         buffer = Buffer(_ROW, _I8, (channel.extent,), Access.LOCAL)
@@ -176,7 +187,9 @@ def _with_terms(
     shift = np.where(constant, _CONSTANT_SHIFT, right)
     term = (np.int64(zero) << shift) + (np.int64(1) << (shift - 1))
     factors = np.stack([np.where(constant, 0, multiplier), term, shift], axis=1)
-    return Scaling("scale_i32", {"factors": factors.astype(np.int32)})
+    # Below a zero point that nothing goes below, it does not matter how halves are rounded.
+    below = int(zero > DType.I8.limits[0])
+    return Scaling("scale_i32", {"factors": factors.astype(np.int32)}, (2, below))
 
 
 def _largest(output: IntegerOutput) -> np.ndarray:

@@ -18,6 +18,8 @@ _FILL = 2
 """Cycles that an element of a patch takes beside vectors of sums (AVX2, Zen 3)."""
 _GATHER = 5
 """The same where instructions have no lanes (Cortex-M4)."""
+_STEP = 1.25
+"""Cycles of a step of single sums in the loops that compilers make (Cortex-M4)."""
 _STORE = 7
 """Cycles that requantize and store a vector of outputs."""
 
@@ -63,7 +65,7 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
     steps = positions * channels / shape.lanes * -(-depth // shape.depth)
     loaded = (1 / shape.tile + 1 / shape.block) / found.task.target.issue.loads
     # As other generators count: two instructions a cycle beside the loads.
-    each = max(shape.row.cycles / 2, loaded)
+    each = max(shape.row.cycles / 2, loaded) * (_STEP if shape.lanes == 1 else 1)
     # Patches are filled element by element; without lanes, so are outputs.
     fill, store = (_GATHER, _STORE) if shape.lanes == 1 else (_FILL, _STORE)
     return steps * each + positions * (fill * depth + store * channels / shape.lanes)
