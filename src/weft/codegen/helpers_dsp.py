@@ -156,8 +156,7 @@ def dsp_helper(name: str) -> str | None:
         single, below = found[1] == "2", found[2] == "1"
         texts = {
             part: _lines(
-                [f"add {term}, {term}, {sum}, asr #31"] * below
-                + [f"lsl {sum}, {sum}, #1"] * single
+                [f"add {term}, {term}, {sum}, asr #31"] * below + [f"lsl {sum}, {sum}, #1"] * single
             )
             for part, sum, term in (("first", "r4", "r7"), ("second", "r5", "r12"))
         }
