@@ -15,8 +15,7 @@ What the zero point adds to a sum is taken from ``start``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.byte_band import BAND, Band
 from weft.kernels.byte_dual import word, zero_of
 from weft.kernels.byte_scaling import RequantizedRow
 from weft.kernels.contraction import SlidingWindow, contraction_of
@@ -38,20 +38,16 @@ from weft.loops.instruction import families, member
 from weft.loops.nodes import (
     Access,
     Axis,
-    Binary,
     Buffer,
-    Const,
     Expr,
-    If,
     Instruct,
     Kernel,
     Load,
     Stmt,
-    Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, map_expr, map_stmts, substitute_stmts
+from weft.loops.walk import loads, map_stmts, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I32, _I8 = DType.I32, DType.I8
@@ -60,7 +56,7 @@ MOST_BYTES = 4096
 _COLUMNS, _MOST_ROWS, _FOUR = 3, 5, 4
 _TAP, _AHEAD, _OUTPUT, _COPY = 8, 8, 9, 0.75
 """Instructions: of four channels for a tap and besides, to requantize one, to copy a byte."""
-_BAND, _NAME = "band", "depth"
+_NAME = "depth"
 
 
 @dataclass(frozen=True)
@@ -154,12 +150,8 @@ class _Writer:
         fours = ordered.reshape(-1, _FOUR, ordered.shape[1]).transpose(0, 2, 1)
         pairs = np.stack([fours[..., [0, 2]], fours[..., [1, 3]]], axis=2)
         self.output.arrays["weights"] = word(pairs, 16)
-        kept = [at for at in range(len(depth.source.shape)) if at not in depth.order]
-        self.kept = kept
-        self.places = (*kept, *depth.order)
-        shape = tuple(depth.source.shape[at] for at in self.places)
-        strides = tuple(depth.source.steps[at] for at in self.places)
-        self.image = Buffer(depth.source.name, _I8, shape, Access.READ, strides)
+        windows = depth.down, depth.across
+        self.band = Band(depth.source, depth.image, depth.order, windows, self.zero)
 
     def _ordered(self, taps: np.ndarray) -> np.ndarray:
         """Weights by channel and tap, rows first."""
@@ -181,7 +173,8 @@ class _Writer:
         if rest:
             body += self.strip(integer(whole * depth.rows), rest)
         inputs = (
-            self.image if each.name == self.image.name else each for each in self.output.inputs
+            self.band.image if each.name == self.band.image.name else each
+            for each in self.output.inputs
         )
         params = (*inputs, *self.output.buffers(), task.output)
         return simplify_kernel(Kernel(task.name, params, nested(outer, tuple(body))))
@@ -195,66 +188,21 @@ class _Writer:
         column = times(Var("column"), across.stride)
         if not depth.bordered:
             moved = plus(plus(times(first, down.stride), row), -down.before)
-            read = self.at(moved, plus(column, -across.before))
+            read = self.band.at(moved, plus(column, -across.before))
             return nested(spots, self.outputs(first, read))
         shape = (down.reach(rows), depth.columns, depth.channels)
-        band = Buffer(_BAND, _I8, shape, Access.LOCAL)
-        read = Load(_BAND, (row, column, integer(0)), _I8)
-        filled = for_range("row", shape[0], self.filled(first, shape))
+        band = Buffer(BAND, _I8, shape, Access.LOCAL)
+        read = Load(BAND, (row, column, integer(0)), _I8)
+        filled = for_range("row", shape[0], self.band.filled(first, shape))
         return with_locals((band,), (filled, *nested(spots, self.outputs(first, read))))
-
-    def at(self, row: Expr, column: Expr) -> Load:
-        """The first channel of a place of the image."""
-        kept = [self.depth.image.index[at] for at in self.kept]
-        return Load(self.image.name, (*kept, row, column, integer(0)), _I8)
-
-    def moved(self, expr: Expr) -> Expr:
-        """An expression that reads the image elsewhere, its dimensions in the new order."""
-
-        def change(node: Expr) -> Expr:
-            if not isinstance(node, Load) or node.buffer != self.image.name:
-                return node
-            return replace(node, index=tuple(node.index[at] for at in self.places))
-
-        return map_expr(expr, change)
-
-    def filled(self, first: Expr, shape: Sequence[int]) -> tuple[Stmt, ...]:
-        """A row of the band: copied from the image with its borders, or a border."""
-        down, across = self.depth.down, self.depth.across
-        row = plus(plus(times(first, down.stride), Var("row")), -down.before)
-        left = max(0, across.before)
-        skipped = max(0, -across.before)
-        count = min(across.size - skipped, shape[1] - left)
-        line = Load(_BAND, (Var("row"), integer(left), integer(0)), _I8)
-        name = member("copy", count, self.depth.channels)
-        copy = Instruct(name, (line, self.at(row, integer(skipped))))
-        body: tuple[Stmt, ...] = (
-            *self.zeros(0, left),
-            copy,
-            *self.zeros(left + count, shape[1] - left - count),
-        )
-        if down.before <= 0 and down.behind <= 0:
-            return body
-        inside = Binary(
-            "and",
-            Binary("le", integer(0), row),
-            Binary("lt", row, integer(down.size)),
-        )
-        return (If(inside, body, self.zeros(0, shape[1])),)
-
-    def zeros(self, first: int, count: int) -> tuple[Stmt, ...]:
-        """So many columns of the zero point, in the band's row."""
-        index = (Var("row"), plus(Var("point"), first), Var("wide"))
-        store = Store(_BAND, index, Const(self.zero, _I8))
-        return nested([Axis("point", count), Axis("wide", self.depth.channels)], (store,))
 
     def outputs(self, first: Expr, read: Load) -> tuple[Stmt, ...]:
         """All channels of the output of a place."""
         depth = self.depth
         channels = depth.channels
         steps = (depth.columns * channels, channels)
-        if read.buffer != _BAND:
-            steps = self.image.steps[-3], self.image.steps[-2]
+        if read.buffer != BAND:
+            steps = self.band.image.steps[-3], self.band.image.steps[-2]
         sums = Instruct(
             member("depth", depth.down.taps, channels // _FOUR, *steps),
             (
@@ -265,7 +213,7 @@ class _Writer:
             ),
         )
         ends = {depth.down.out.var: plus(first, Var("spot")), depth.across.out.var: Var("column")}
-        stored = map_stmts(substitute_stmts(self.rounding.stored(()), ends), self.moved)
+        stored = map_stmts(substitute_stmts(self.rounding.stored(()), ends), self.band.moved)
         acc = Buffer(ACCUMULATOR, _I32, (channels,), Access.LOCAL)
         return with_locals((acc,), (sums, *stored))
 

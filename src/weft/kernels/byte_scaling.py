@@ -18,10 +18,11 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.folding import interval
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
-from weft.kernels.writer import integer, nested
+from weft.kernels.writer import integer, nested, plus
 from weft.loops.instruction import families, member
 from weft.loops.nodes import (
     Access,
+    Axis,
     Binary,
     Buffer,
     Cast,
@@ -34,7 +35,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import loads, map_expr, walk
+from weft.loops.walk import loads, map_expr, map_stmts, substitute_stmts, walk
 from weft.ops.expr import const
 
 _I8, _I32, _I64 = DType.I8, DType.I32, DType.I64
@@ -114,27 +115,50 @@ class RequantizedRow:
             self.made = replace(self.made, sizes=(1, *self.made.sizes[1:]))
             output.arrays["start"] = output.arrays["start"] * np.int32(2)
 
-    def stored(self, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+    def stored(
+        self, at: tuple[Expr, ...], first: Expr | int = 0, count: int = 0
+    ) -> tuple[Stmt, ...]:
         """Stores the outputs.
 
         Args:
             at: of the sums, ``acc[at, channel]``.
+            first: the channel of the sums' first.
+            count: channels, all if not given.
         """
         output, channel = self.output, self.output.found.channel
+        axis, zero = Axis("lane", count or channel.extent), integer(0)
+        first = integer(first) if isinstance(first, int) else first
+        place = {channel.var: plus(first, Var(axis.var))}
         if self.made is None:
-            return nested([channel], (output.store((*at, Var(channel.var))),))
-        task, zero = output.found.task, integer(0)
-        index = tuple(zero if axis == channel else Var(axis.var) for axis in task.compute.axes)
+            store = substitute_stmts((output.store((*at, Var(axis.var))),), place)
+            return nested([axis], store)
+        task = output.found.task
+        index = tuple(first if axis == channel else Var(axis.var) for axis in task.compute.axes)
         target = Load(task.output.name, index, _I8) if self.whole else Load(_ROW, (zero,), _I8)
         operands = [target, Load(ACCUMULATOR, (*at, zero), _I32)]
         for name, array in self.made.arrays.items():
-            operands.append(Load(name, (zero,) * array.ndim, DType.of(array.dtype)))
-        name = member(self.made.family, channel.extent, *self.made.sizes)
+            shared = len(array) == 1 < channel.extent
+            where = (zero if shared else first, *[zero] * (array.ndim - 1))
+            operands.append(Load(name, where, DType.of(array.dtype)))
+        name = member(self.made.family, axis.extent, *self.made.sizes)
         row = Instruct(name, tuple(operands))
         if self.whole:
             return (row,)
-        buffer = Buffer(_ROW, _I8, (channel.extent,), Access.LOCAL)
-        return (Local(buffer, (row, *nested([channel], (output.store(()),)))),)
+        buffer = Buffer(_ROW, _I8, (axis.extent,), Access.LOCAL)
+        made = replace_loads(output.store(()), _ROW, (Var(axis.var),))
+        return (Local(buffer, (row, *nested([axis], substitute_stmts((made,), place)))),)
+
+
+def replace_loads(stmt: Stmt, name: str, index: tuple[Expr, ...]) -> Stmt:
+    """A statement that reads a buffer at another place."""
+
+    def change(node: Expr) -> Expr:
+        return (
+            replace(node, index=index) if isinstance(node, Load) and node.buffer == name else node
+        )
+
+    (changed,) = map_stmts((stmt,), lambda expr: map_expr(expr, change))
+    return changed
 
 
 def _by_scales(inner: Expr, output: IntegerOutput) -> Scaling | None:
