@@ -61,9 +61,11 @@ MEMBERS = (
     *(member("dual_4x1", quads, 2) for quads in (1, 11)),
     *(member("dual_4x1b", quads, 2) for quads in (1, 6)),
     *(member("spread", 1, q, r, q + (r > 0), 4 * q + r) for q in (0, 5) for r in (1, 2, 3)),
-    member("spread", 1, 9, 0, 9, 36),
+    *(member("spread", places, 9, 0, 9, 36) for places in (1, 2, 4)),
     *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
     member("copy", 5, 12),
+    member("winograd_in", 2, 40, 8),
+    member("winograd_out", 5),
     *(member("scale_f32", count) for count in (1, 10)),
     *(member("scale_i32", count, d, b) for count in (1, 6) for d in (1, 2) for b in (0, 1)),
 )
@@ -71,11 +73,20 @@ MEMBERS = (
 NAMES = sorted([*instructions(), *MEMBERS])
 
 
+def steps(operand: Buffer) -> tuple[int, ...] | None:
+    """Strides of an operand's copies side by side, where it is not packed."""
+    if operand.strides is None:
+        return None
+    reach = (extent - 1 for extent in operand.shape)
+    return 1 + sum(a * b for a, b in zip(reach, operand.steps, strict=True)), *operand.steps
+
+
 def repeated(name: str) -> Kernel:
     """``TRIALS`` uses of an instruction, each on operands of its own."""
     meaning = instruction(name).meaning
     params = tuple(
-        Buffer(each.name, each.dtype, (TRIALS, *each.shape), each.access) for each in meaning.params
+        Buffer(each.name, each.dtype, (TRIALS, *each.shape), each.access, steps(each))
+        for each in meaning.params
     )
     operands = tuple(
         Load(each.name, (Var("t"), *(index(0) for _ in each.shape)), each.dtype)
@@ -88,6 +99,9 @@ def repeated(name: str) -> Kernel:
 def drawn(buffer: Buffer) -> np.ndarray:
     """Random elements, the first ones extreme; no sum of floats becomes a subnormal number."""
     rng = np.random.default_rng(3)
+    if buffer.strides is not None:
+        memory = Buffer(buffer.name, buffer.dtype, (TRIALS, buffer.strides[0]), buffer.access)
+        return drawn(memory).ravel()
     if buffer.dtype.is_float:
         values = rng.choice([-1.0, 1.0], buffer.shape) * rng.uniform(0.5, 100, buffer.shape)
         ties = np.array([0.5, 1.5, -2.5, 3e9, -3e9, 2147483520.0])

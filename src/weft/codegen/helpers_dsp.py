@@ -124,6 +124,9 @@ _SUMS = {
 }
 
 
+_PLAIN = {"scale_f32", "winograd_in", "winograd_out"}
+
+
 def _taps(rows: int) -> list[str]:
     """Rows of three taps for four channels: r6 and r7 are two of them each."""
     found: list[str] = []
@@ -163,7 +166,7 @@ def dsp_helper(name: str) -> str | None:
         return helper_text("dsp", "scale_i32", name=name, **texts)
     made = _SUMS.get(name)
     if made is None:
-        return helper_text("dsp", name) if name == "scale_f32" else None
+        return helper_text("dsp", name) if name in _PLAIN else None
     return helper_text(
         "dsp",
         "loads",
