@@ -11,7 +11,6 @@ take four products of each sum a step::
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -147,16 +146,16 @@ def _lines(instructions: Sequence[str]) -> str:
 
 def dsp_helper(name: str) -> str | None:
     """The helper of this name (``dual_2x2``, ``spread_4``), if there is one."""
-    found = re.fullmatch(r"spread_(\d+)", name)
-    if found:
-        return helper_text("dsp", "spread", name=name, bytes=_PAIR * int(found[1]))
-    found = re.fullmatch(r"depth_(\d+)", name)
-    if found:
-        rows = int(found[1])
-        return helper_text("dsp", "depth", name=name, rows=rows, steps=_lines(_taps(rows)))
-    found = re.fullmatch(r"scale_i32_([12])([01])", name)
-    if found:
-        single, below = found[1] == "2", found[2] == "1"
+    # "spread_4": a family and the sizes of a member.
+    family, _, size = name.rpartition("_")
+    if family == "spread" and size.isdigit():
+        return helper_text("dsp", "spread", name=name, bytes=_PAIR * int(size))
+    if family == "depth" and size.isdigit():
+        return helper_text(
+            "dsp", "depth", name=name, rows=int(size), steps=_lines(_taps(int(size)))
+        )
+    if family == "scale_i32" and size in ("10", "11", "20", "21"):
+        single, below = size[0] == "2", size[1] == "1"
         texts = {
             part: _lines(
                 [f"add {term}, {term}, {sum}, asr #31"] * below + [f"lsl {sum}, {sum}, #1"] * single
