@@ -30,8 +30,9 @@ from weft.recipes import RECIPES
 from weft.rewrite.recipe import Recipe, described
 from weft.rewrite.recipes import PIPELINE, RULES
 from weft.rewrite.rule import Exactness, Rule
+from weft.targets.boards import boards, processor
 from weft.targets.find import TARGETS, target
-from weft.targets.target import Costs, Issue, Memory, Target, Vectors
+from weft.targets.target import HOLDS, Costs, Issue, Memory, Target, Vectors
 
 ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Written by scripts/docs.py from the tables in src/weft; do not edit. -->"
@@ -149,6 +150,20 @@ def recipes_page() -> Iterator[str]:
         yield _recipe(recipe)
 
 
+def _boards() -> Iterator[str]:
+    """A table of the memories of boards."""
+    yield "| board | processor | MHz | memory | bytes | bytes per cycle | holds |"
+    yield "|---|---|---:|---|---:|---:|---|"
+    for name in boards():
+        row = target(name)
+        head = f"`{name}` | `{processor(row)}` | {row.clock or ''}"
+        for each in (memory for memory in row.memories if memory.kind != "cache"):
+            speed = f"{each.bytes_per_cycle:g}" if each.bytes_per_cycle else ""
+            holds = ", ".join(what for what in HOLDS if each.may_hold(what))
+            yield f"| {head} | {each.name} | {each.bytes:,} | {speed} | {holds} |"
+            head = " | | "
+
+
 def targets_page() -> Iterator[str]:
     """One row for each target."""
     yield "# Targets"
@@ -167,6 +182,13 @@ def targets_page() -> Iterator[str]:
         flags = " ".join(f"`{flag}`" for flag in row.flags)
         rows.append(f"| `{name}` | {width} | {registers} | `{row.flavour}` | {flags} | {row.doc} |")
     yield "\n".join(rows)
+    yield "## Boards"
+    yield (
+        "`weft export --board NAME` takes the processor and the limits of a record with memory "
+        "sizes. The files in `src/weft/targets/data/` name the data sheets. Speeds are bytes per "
+        "cycle of the core, where they are known; a network may lie in a memory by the last column."
+    )
+    yield "\n".join(_boards())
     yield "## Keys of a record"
     yield (
         "A target is a TOML file in `src/weft/targets/data/` or in a plugin "

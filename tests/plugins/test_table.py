@@ -322,6 +322,11 @@ def test_a_target_from_a_file(install: Install) -> None:
             "memories[0]: a cache must have bytes and bytes_per_c",
         ),
         (CHIP + "[[memories]]\nname = 'R'\nkind = 'x'", "memories[0].kind must be cache, ram, rom"),
+        (
+            CHIP + "[[memories]]\nname = 'R'\nkind = 'ram'\nholds = ['heap']",
+            "memories[0].holds must be of code, weights, arena, stack, but has 'heap'",
+        ),
+        (CHIP + "clock = -1", "clock must not be negative, but is -1"),
         (CHIP + "caches = [2, 1]", "memories must be the nearest first, each cache no smaller"),
     ],
 )

@@ -139,7 +139,7 @@ def _on_board(options: Options, name: str) -> Options:
         raise UserError(rule, got=name, fix="Leave out one of them.")
     record = find_board(name)
     ram = ram_bytes(record) if options.ram is None else options.ram
-    flash = flash_bytes(record) if options.flash is None else options.flash
+    flash = (flash_bytes(record) or None) if options.flash is None else options.flash
     return replace(options, target=name, ram=ram, flash=flash)
 
 

@@ -148,6 +148,7 @@ def _show_target(state: CommandState, machine: Target) -> None:
         ("features", " ".join(machine.features)),
         ("integers", str(machine.integers or "")),
         ("floats", str(machine.floats or "")),
+        ("clock", f"{machine.clock} MHz" if machine.clock else ""),
     ]
     for part in ("vectors", "issue", "costs"):
         record = getattr(machine, part)
@@ -159,9 +160,9 @@ def _show_target(state: CommandState, machine: Target) -> None:
         empty: Mapping[str, Level] = {}
         levels = known_levels(machine) if machine.name == "host" else empty
         headings = ("memory", "kind", "bytes", "bytes/cycle", "alignment", "reach", "region")
-        headings = (*headings, "measured")
+        headings = (*headings, "holds", "measured")
         rows = [_memory(each, levels) for each in machine.memories]
-        table(headings, rows, (2, 3, 4, 7), ("alignment", "region"))
+        table(headings, rows, (2, 3, 4, 8), ("alignment", "region"))
 
 
 def _figure(value: object) -> str:
@@ -180,5 +181,6 @@ def _memory(memory: Memory, levels: Mapping[str, Level]) -> tuple[str, ...]:
         str(memory.alignment),
         memory.reach,
         "yes" if memory.region else "",
+        ", ".join(memory.holds),
         f"{measured.gbytes:,.1f} GB/s" if measured else "",
     )

@@ -19,7 +19,17 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from weft.errors import nearest
 from weft.plugins import Unusable
-from weft.targets.target import FLAVOURS, KINDS, REACHES, Costs, Issue, Memory, Target, Vectors
+from weft.targets.target import (
+    FLAVOURS,
+    HOLDS,
+    KINDS,
+    REACHES,
+    Costs,
+    Issue,
+    Memory,
+    Target,
+    Vectors,
+)
 
 Record: TypeAlias = Target | Vectors | Issue | Costs | Memory
 R = TypeVar("R", bound=Record)
@@ -201,7 +211,14 @@ _SIMPLE: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
 def problem(made: Target) -> str:
     """What is impossible in a record; nothing if all is possible."""
     return next(
-        chain(_of_vectors(made), _of_figures(made), _of_memories(made), _of_regions(made)), ""
+        chain(
+            _of_vectors(made),
+            _of_figures(made),
+            _of_memories(made),
+            _of_contents(made),
+            _of_regions(made),
+        ),
+        "",
     )
 
 
@@ -220,6 +237,7 @@ def _of_vectors(made: Target) -> Iterator[str]:
         ("vectors.held", vectors.held),
         ("integers", made.integers),
         ("floats", made.floats),
+        ("clock", made.clock),
     ):
         if value < 0:
             yield f"{key} must not be negative, but is {value}"
@@ -239,6 +257,14 @@ def _of_regions(made: Target) -> Iterator[str]:
     for each in made.memories:
         if each.region and (each.kind != "ram" or not each.bytes or not each.name.isidentifier()):
             yield f"memory {each.name}: a region must be ram, with bytes, named by an identifier"
+
+
+def _of_contents(made: Target) -> Iterator[str]:
+    for number, each in enumerate(made.memories):
+        for what in each.holds:
+            if what not in HOLDS:
+                where = f"memories[{number}].holds"
+                yield f"{where} must be of {', '.join(HOLDS)}, but has {what!r}"
 
 
 def _of_memories(made: Target) -> Iterator[str]:

@@ -14,6 +14,7 @@ from weft.dtypes import DType
 FLAVOURS = ("c89", "c99", "gnu")
 KINDS = ("cache", "ram", "rom")
 REACHES = ("core", "cluster", "shared")
+HOLDS = ("code", "weights", "arena", "stack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Memory:
             use all of it, ``shared`` where all have it.
         region: whether intermediate values lie in it, in memory of its own for which the C takes
             a pointer; where no memory of a target says so, they have one arena, wherever it is.
+        holds: what of a network may be in it: `code`, `weights`, `arena`, `stack`; by default code
+            and weights in a `rom`, arena and stack in a `ram`.
     """
 
     name: str
@@ -86,6 +89,12 @@ class Memory:
     alignment: int = 64
     reach: str = "core"
     region: bool = False
+    holds: tuple[str, ...] = ()
+
+    def may_hold(self, what: str) -> bool:
+        """Whether a part of a network, of ``HOLDS``, may be in it."""
+        default = {"rom": HOLDS[:2], "ram": HOLDS[2:]}
+        return what in (self.holds or default.get(self.kind, ()))
 
 
 OPERATIONS: tuple[tuple[str, float], ...] = (
@@ -158,6 +167,7 @@ class Target:
         floats: scalar registers of ``f32`` that are not vectors; 0 for none.
         issue: instructions per cycle.
         memories: nearest first; none where memory is short and near.
+        clock: megahertz at most; 0 where that is a matter of the chip.
         costs: in cycles.
         core: of ``host``: what the system says the processor is.
     """
@@ -173,6 +183,7 @@ class Target:
     floats: int = 0
     issue: Issue = field(default_factory=Issue)
     memories: tuple[Memory, ...] = ()
+    clock: int = 0
     costs: Costs = DESKTOP
     core: str = ""
 
