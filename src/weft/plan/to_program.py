@@ -113,6 +113,23 @@ class _Lowering:
     places: dict[str, Address] = field(default_factory=dict[str, Address])
     prepared_bytes: int = 0
     loops: int = 0
+    cuts: dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]] = field(
+        default_factory=dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]]
+    )
+
+    def cut(self, kernel: Kernel, name: str, threads: int) -> tuple[Kernel, tuple[int, ...]]:
+        """A kernel simplified for so many threads, and the parts of its stages.
+
+        Args:
+            kernel: what is called.
+            name: of its function; layers that share a function share the result.
+            threads: that run it.
+        """
+        found = self.cuts.get((name, threads))
+        if found is None:
+            simple = simplify_kernel(kernel) if threads > 1 else kernel
+            found = self.cuts[name, threads] = simple, parts_of(simple, threads, self.costs)
+        return found
 
     def unique(self, wish: str) -> str:
         name, count = wish, 1
@@ -294,10 +311,9 @@ class _Scope:
         name = self.lowering.function(
             kernel, describe(group, self.plan.types), layer_of(group, self.names), names
         )
-        simple = simplify_kernel(kernel) if self.plan.threads > 1 else kernel
+        simple, parts = self.lowering.cut(kernel, name, self.plan.threads)
         scratch = self.scratch_of(place, simple, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
-        parts = parts_of(simple, self.plan.threads, self.lowering.costs)
         return CallStep(name, arguments, provenance(group, self.names), parts)
 
     def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
