@@ -287,6 +287,9 @@ def _spelled(node: Node, graph: Graph) -> Node:
         return replace(node, attributes=_Padded(a.pads, a.mode, np.array(a.value, dtype.numpy)))
     if node.op == "Split" and a.split is None and a.num_outputs is None:
         return replace(node, attributes=replace(a, num_outputs=len(node.outputs)))
+    if set(getattr(a, "dilations", ())) == {1}:
+        # Integer pools of onnxruntime refuse the attribute, even if it says what is meant anyway.
+        return replace(node, attributes=replace(a, dilations=()))
     return node
 
 
