@@ -63,6 +63,18 @@ def test_verify_and_bench_by_command(tmp_path: Path) -> None:
     bench = CliRunner().invoke(main, ["bench", model, "--target", "cortex-m4", "--json"])
     record = json.loads(bench.stdout)
     assert record["instructions"] == sum(record["functions"].values())
+    steps = record["steps"]
+    assert sum(each["macs"] for each in steps) == 90_624
+    # Between steps a call and the test's own mark, which is not counted.
+    assert abs(sum(each["instructions"] for each in steps) - record["instructions"]) < 10 * len(
+        steps
+    )
+    assert steps[-1]["layers"][-1] == "/head/head.1/Gemm"
+
+
+def test_a_board_is_emulated_by_its_processor() -> None:
+    need("cortex-m4")
+    assert machine_for("stm32l4r5") is MACHINES["cortex-m4"]
 
 
 def test_targets_without_an_emulator_are_refused() -> None:

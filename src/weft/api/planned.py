@@ -46,6 +46,7 @@ from weft.options import (
 )
 from weft.plan.choice import Measured
 from weft.plan.given import GivenDecisions, fits
+from weft.plan.instrument import step_ends
 from weft.plan.make import make, planned
 from weft.plan.plan import Plan
 from weft.plan.program import Program
@@ -246,7 +247,7 @@ def source(
     """
     made = chosen(SourceKeywords, options, keywords, target=target)
     plan = made_plan(net, made)
-    return _source(plan, lowered(plan, made.name or net.graph.name), made)
+    return plan_source(plan, lowered(plan, made.name or net.graph.name), made)
 
 
 def toolkit(
@@ -276,7 +277,7 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
     program = lowered(plan, options.name or net.graph.name)
     first = program.preparation
     made = toolkits.Toolkit(
-        files=_source(plan, program, options),
+        files=plan_source(plan, program, options, stepped=True),
         report=report(plan),
         spans=spans(plan),
         golden=golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs)),
@@ -320,7 +321,7 @@ def single_file(
     net = bound(net)
     plan = made_plan(net, asked, "generic")
     machine = cast(Target, plan.target)
-    files = _source(plan, lowered(plan, asked.name or net.graph.name), asked)
+    files = plan_source(plan, lowered(plan, asked.name or net.graph.name), asked)
     model, nothing = asked.model or net.graph.name, Golden((), ())
     made = toolkits.Toolkit(files, report(plan), (), nothing, model, machine.name, machine.flags)
     made = toolkits.built(made, asked.compiler or _own_compiler(machine, made.report))
@@ -430,13 +431,21 @@ def lowered(plan: Plan, name: str = "") -> Program:
     return lower(plan, name, planned_too)
 
 
-def _source(plan: Plan, program: Program, options: Options) -> Files:
-    """A plan's program as C."""
+def plan_source(plan: Plan, program: Program, options: Options, *, stepped: bool = False) -> Files:
+    """A plan's program as C.
+
+    Args:
+        plan: what is written.
+        program: what it was lowered to.
+        options: of the C.
+        stepped: whether to write what tells steps apart, for tests.
+    """
     own = cast(Target, plan.target).flavour
     # Plain loops need no extensions of compilers.
     own = "c99" if plan.constraints.plain and own == "gnu" else own
     dialect = options.dialect(plan.constraints.flavour or own)
+    ends = step_ends(plan, program) if stepped else ()
     program = unrolled(program, options.unroll)
     if options.weights == "inline":
-        return emit(inlined(program, dialect.vectors), dialect, "arrays", options.parts)
-    return emit(program, dialect, options.weights, options.parts)
+        return emit(inlined(program, dialect.vectors), dialect, "arrays", options.parts, ends)
+    return emit(program, dialect, options.weights, options.parts, ends)

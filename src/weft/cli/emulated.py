@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from weft.api import Net
+from weft.api.counted import counted
 from weft.cli.files import gather_inputs
 from weft.cli.output import CommandState, say, table, working, write_json
 from weft.errors import UserError
+from weft.ir.short_names import names_of
 from weft.options import Options
 from weft.runtime.compare import Difference, compare
 from weft.runtime.emulators import Emulated, emulated
 from weft.runtime.emulators.machines import MACHINES
+from weft.targets.boards import processor
+from weft.targets.find import target
 
 
 def is_emulated(options: Options) -> bool:
     """Whether a target was named that QEMU emulates."""
-    return isinstance(options.target, str) and options.target in MACHINES
+    name = options.target
+    return isinstance(name, str) and bool(name) and processor(target(name)) in MACHINES
 
 
 def _run(net: Net, inputs: Mapping[str, np.ndarray], options: Options) -> Emulated:
@@ -84,12 +90,14 @@ def _show(
 def bench_emulated(
     state: CommandState, net: Net, inputs: Mapping[str, np.ndarray], options: Options
 ) -> None:
-    """Shows the instructions of one run, whole and by function.
+    """Shows the instructions of one run, whole, by layer and by function.
 
     Raises:
         UserError: QEMU cannot count them.
     """
-    done = _run(net, inputs, options)
+    with working(f"building, and running on an emulated {options.target}"):
+        made = counted(net, tuple(inputs.values()), options)
+    done = made.emulated
     if not done.counts:
         raise UserError(
             "QEMU must be able to count the target's instructions",
@@ -98,8 +106,26 @@ def bench_emulated(
         )
     counts, whole = done.counts[0], done.instructions[0]
     if state.json:
-        write_json({"target": options.target, "instructions": whole, "functions": counts})
+        steps = [asdict(each) for each in made.steps]
+        record = {"target": options.target, "instructions": whole, "functions": counts}
+        write_json({**record, "steps": steps})
         return
+    names = names_of(net.graph)
+    steps = [
+        (
+            str(each.step),
+            " + ".join(each.ops),
+            each.scheme,
+            ", ".join(names.get(layer, layer) for layer in each.layers),
+            f"{each.macs:,}" if each.macs else "",
+            f"{each.instructions:,}",
+            f"{each.per_mac:.2f}" if each.macs else "",
+        )
+        for each in made.steps
+    ]
+    headings = ("step", "does", "scheme", "layers", "MACs", "instructions", "per MAC")
+    table(headings, steps, (0, 4, 5, 6), ("scheme", "layers"))
+    say("")
     rows = [(name, f"{count:,}", f"{count / whole:.1%}") for name, count in counts.items()]
     rows.append(("whole", f"{whole:,}", "100.0%"))
     table(("function", "instructions", "share"), rows, (1, 2))

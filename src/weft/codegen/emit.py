@@ -49,6 +49,8 @@ class Files(Shown):
         code_bytes: an estimate of what compilers make of the functions.
         threads: that one run can use at the most.
         foreign: sources and libraries that Weft did not write.
+        stepped: for tests, the run function with a macro after each step, if it was asked for;
+            to be compiled after the first source.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Files(Shown):
     code_bytes: int
     threads: int = 1
     foreign: Foreign = NOTHING_FOREIGN
+    stepped: str = ""
 
     @property
     def stack_bytes(self) -> int:
@@ -90,6 +93,7 @@ def emit(
     flavour: str | Dialect = "gnu",
     weights: str = "arrays",
     parts: int = 1,
+    ends: Sequence[int] = (),
 ) -> Files:
     """Writes a program as C.
 
@@ -99,6 +103,7 @@ def emit(
         weights: ``arrays`` puts them into the source as constants; with ``blob`` the
             caller passes a pointer to ``Files.blob``'s bytes.
         parts: how many sources the functions are spread over; 0 is one for each function.
+        ends: for ``Files.stepped``: the number of calls and loops up to the end of each step.
 
     Returns:
         The files; the same program gives the same bytes.
@@ -107,7 +112,7 @@ def emit(
         flavour = flavour_named(flavour)
     if weights not in ("arrays", "blob"):
         raise InternalError(f"weights are emitted as arrays or blob, not as {weights!r}")
-    return _Emission(program, flavour, weights == "blob", parts).files()
+    return _Emission(program, flavour, weights == "blob", parts).files(ends)
 
 
 class _Emission:
@@ -130,7 +135,7 @@ class _Emission:
         self._header = f"{program.name}.h"
         self._private = f"{program.name}_private.h"
 
-    def files(self) -> Files:
+    def files(self, ends: Sequence[int]) -> Files:
         """Everything."""
         (run, uses), tasks = self._run(), self._tasks.values()
         calls = call_graph(self._units, tasks, (self._interface.function, uses), self._flavour)
@@ -152,6 +157,7 @@ class _Emission:
             sum(map(len, [*self._definitions(self._units), *run])) // _CHARACTERS,
             self._program.threads,
             foreign_of(self._program, {name for name, _ in (*private, *sources)}),
+            "\n".join([*self._runs.stepped(ends), ""]) if ends else "",
         )
 
     # --- sources ------------------------------------------------------------------------------
@@ -203,8 +209,9 @@ class _Emission:
         arrays = () if self._blob is not None else self._weights.values()
         return Uses(array_names(arrays, self._flavour))
 
-    def _run(self) -> tuple[list[str], Uses]:
-        runs = Runs(
+    @cached_property
+    def _runs(self) -> Runs:
+        return Runs(
             self._program,
             self._interface,
             self._flavour,
@@ -213,7 +220,9 @@ class _Emission:
             self._formals,
             self._tasks,
         )
-        (run, uses), (prepare, more) = runs.run(), runs.prepare()
+
+    def _run(self) -> tuple[list[str], Uses]:
+        (run, uses), (prepare, more) = self._runs.run(), self._runs.prepare()
         opened = open_function(self._program, self._interface)
         tasks = [line for task in self._tasks.values() for line in task.definition()]
         reset = reset_function(self._interface.reset, self._interface.prefix)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from types import MappingProxyType
 
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe, walk_calls
@@ -24,6 +25,17 @@ from weft.plan.program import Address, CallStep, Preparation, Program, ProgramSt
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
 """Bytes of inputs that are worth a loop and that fit a core's second cache."""
+NO_MARKS: Mapping[int, int] = MappingProxyType({})
+
+
+def stepped_name(interface: Interface) -> str:
+    """The run function that tells when each step is done."""
+    return f"{interface.function}_steps"
+
+
+def step_macro(interface: Interface) -> str:
+    """What it calls with the number of the step."""
+    return f"{interface.prefix}_STEP"
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,19 @@ class Runs:
             checks += _guard(f"{interface.open}() != 0", f"{interface.prefix}_UNPREPARED")
         return self._written(run_signature(interface), program.steps, checks)
 
+    def stepped(self, ends: Sequence[int]) -> list[str]:
+        """The run function under another name, with a macro after each step of the plan.
+
+        Args:
+            ends: for each step of the plan, the number of calls and loops up to its end.
+        """
+        interface = self.interface
+        named = replace(interface, function=stepped_name(interface))
+        marks = {end: number for number, end in enumerate(ends)}
+        checks = _checks(named, self.blob)
+        lines, _ = self._written(run_signature(named), self.program.steps, checks, marks=marks)
+        return lines
+
     def prepare(self) -> tuple[list[str], Uses]:
         """The definition of the function that prepares weights, if there is one."""
         first, interface = self.program.preparation, self.interface
@@ -146,6 +171,7 @@ class Runs:
         steps: Sequence[ProgramStep],
         checks: list[str],
         preparing: bool = False,
+        marks: Mapping[int, int] = NO_MARKS,
     ) -> tuple[list[str], Uses]:
         interface, flavour, tasks = self.interface, self.flavour, self.tasks
         taken = CNames(
@@ -171,7 +197,11 @@ class Runs:
             memory, data, arguments, kept, made, preparing,
         )  # fmt: skip
         variables = {var: taken.fresh(var) for var in _repeat_variables(steps)}
-        body = _steps(calls, steps, variables, 1)
+        body: list[str] = []
+        for end, step in enumerate(steps, 1):
+            body += _steps(calls, [step], variables, 1)
+            if end in marks:
+                body.append(f"    {step_macro(interface)}({marks[end]});")
         fetches = [] if preparing else _fetches(calls, steps)
         lines = [*wrap_all([signature]), "{", *calls.pointers()]
         if not flavour.loop_declarations and variables:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -87,7 +88,8 @@ def _gather(name: str, type: TensorType, view: StridedView) -> Kernel:
     return Kernel(name, params, body)
 
 
-def _address(plan: Plan, value: str) -> Address:
+def value_address(plan: Plan, value: str) -> Address:
+    """Where a value begins in a program's memory."""
     view = plan.views[value]
     root = plan.roots[view.root]
     offset = view.offset * plan.types[value].dtype.bytes
@@ -107,6 +109,11 @@ def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Seque
         while planned.nested is not None and not isinstance(run[-1], Repeat):
             run.append(next(steps))
         yield planned, run
+
+
+def step_ends(plan: Plan, program: Program) -> tuple[int, ...]:
+    """For each step of the plan, how many steps of the program are done when it is."""
+    return tuple(accumulate(len(run) for _, run in step_runs(plan, program)))
 
 
 def tap(plan: Plan, program: Program, values: Collection[str]) -> Tapped:
@@ -135,7 +142,7 @@ def tap(plan: Plan, program: Program, values: Collection[str]) -> Tapped:
                 copy = _gather(fresh(f"tap_{len(copies)}", taken), type, view)
                 copies[type, view.strides] = copy
             target = Address(Region.OUTPUT, output, size)
-            steps.append(CallStep(copy.name, (_address(plan, value), target)))
+            steps.append(CallStep(copy.name, (value_address(plan, value), target)))
             taps.append(Tap(value, type, size))
             size += -(-type.size * type.dtype.bytes // _ALIGNMENT) * _ALIGNMENT
     if not taps:

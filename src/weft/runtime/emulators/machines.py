@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 
 from weft.errors import UserError
+from weft.targets.boards import processor
 from weft.targets.find import target
 
 GNU_ARM = ("arm-none-eabi-gcc",)
@@ -109,13 +110,12 @@ MACHINES: MappingProxyType[str, Machine] = MappingProxyType(
 
 
 def machine_for(name: str) -> Machine:
-    """The emulated machine of a target.
+    """The emulated machine of a target; of a board, one with its processor.
 
     Raises:
         UserError: QEMU does not emulate it here, or a program is not installed.
     """
-    record = target(name)
-    machine = MACHINES.get(record.name)
+    machine = MACHINES.get(processor(target(name)))
     if machine is None:
         raise UserError(
             "the target must be one that is emulated",

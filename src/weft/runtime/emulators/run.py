@@ -17,6 +17,7 @@ import numpy as np
 from weft.atomic import write_files
 from weft.codegen.emit import Files
 from weft.codegen.naming import STORAGE
+from weft.codegen.run import step_macro, stepped_name
 from weft.errors import InternalError, UserError
 from weft.plan.program import Port
 from weft.runtime.compiler import find_compiler
@@ -26,14 +27,15 @@ from weft.targets.find import target
 from weft.templates import filled
 
 _BEGIN, _END = "weft_emulated_begin", "weft_emulated_end"
-_CALLER = ("main", _BEGIN, _END)
+_MARK = "weft_emulated_mark"
+_CALLER = ("main", _BEGIN, _END, _MARK)
 _HERE = resources("weft.runtime.emulators")
 _COLUMNS = 24
 
 _MAIN = """\
 #include <stdint.h>
 #include <stdio.h>
-#include "$name.h"
+#include "$network"
 $data
 $outputs
 $arenas
@@ -48,6 +50,7 @@ static void show(const void *bytes, unsigned long size)
 }
 __attribute__((noinline, used)) void $begin(void) { __asm__ volatile("nop"); }
 __attribute__((noinline, used)) void $end(void) { __asm__ volatile("nop"); }
+$stepped
 int main(void)
 {
     unsigned long run;
@@ -60,6 +63,7 @@ int main(void)
             printf("refused %d\\n", code);
             return 1;
         }
+        $steps
         $shown
     }
     return 0;
@@ -76,10 +80,13 @@ class Emulated:
         counts: of each run: executed instructions by C function, most first. Exact; instructions,
             not cycles, as QEMU models neither pipelines nor waiting for memory. Empty
             where QEMU cannot count (``Machine.counted``).
+        steps: of a further run on the same inputs, in which a call after each step of the plan
+            tells them apart: the same for each step, then for what comes after the last one.
     """
 
     outputs: tuple[tuple[np.ndarray, ...], ...]
     counts: tuple[Mapping[str, int], ...]
+    steps: tuple[tuple[Mapping[str, int], ...], ...] = ()
 
     @property
     def instructions(self) -> tuple[int, ...]:
@@ -94,6 +101,7 @@ def emulated(
     *,
     optimization: str = "-O2",
     timeout: float = 600.0,
+    steps: bool = False,
 ) -> Emulated:
     """Runs a network on an emulated processor.
 
@@ -103,6 +111,7 @@ def emulated(
         name: the target: a key of ``MACHINES``.
         optimization: the compiler's level.
         timeout: seconds that all runs may take.
+        steps: whether to count each step; the files need ``Files.stepped``.
 
     Raises:
         UserError: the target is not emulated, a program is missing, the network needs what the
@@ -112,13 +121,19 @@ def emulated(
     _check(files)
     with tempfile.TemporaryDirectory(prefix="weft-emulated-") as path:
         folder = Path(path)
-        program = _built(files, runs, machine, name, optimization, folder)
+        program = _built(files, runs, machine, name, optimization, folder, steps)
         named = functions(program)
         text = _run(machine, program, named, folder, timeout)
-        counts = _counts(folder / "counts", named) if machine.counted else ()
-        if machine.counted and len(counts) != len(runs):
-            raise InternalError(f"{len(counts)} of {len(runs)} runs were counted")
-    return Emulated(tuple(_outputs(text, files, len(runs))), counts)
+        counts = _counts(folder / "counts", named) if machine.counted else None
+    outputs = tuple(_outputs(text, files, len(runs)))
+    if counts is None:
+        return Emulated(outputs, ())
+    each, wrong = divmod(len(counts), len(runs))
+    if wrong or not each or (each > 1) != steps:
+        raise InternalError(f"{len(counts)} parts of {len(runs)} runs were counted")
+    parts = [counts[at : at + each] for at in range(0, len(counts), each)]
+    own = tuple(part[1:] for part in parts) if steps else ()
+    return Emulated(outputs, tuple(part[0] for part in parts), own)
 
 
 def _check(files: Files) -> None:
@@ -144,11 +159,13 @@ def _built(
     name: str,
     optimization: str,
     folder: Path,
+    steps: bool,
 ) -> Path:
     """Compiles and links the network with a main function that runs it."""
     texts = [files.header, *files.private, *files.sources]
-    texts.append(("emulated_main.c", main_text(files, runs)))
-    sources = ["emulated_main.c", *(file for file, _ in files.sources)]
+    texts.append(("emulated_main.c", main_text(files, runs, steps)))
+    # A main function that tells steps apart includes the first source.
+    sources = ["emulated_main.c", *(file for file, _ in files.sources[1 if steps else 0 :])]
     flags = [*(target(name).flags if machine.own_flags else ()), *machine.flags]
     if machine.memories:
         script = filled(_HERE.joinpath("board.ld").read_text(), machine.memories)
@@ -170,9 +187,11 @@ def _built(
     return program
 
 
-def main_text(files: Files, runs: Sequence[Sequence[np.ndarray]]) -> str:
+def main_text(files: Files, runs: Sequence[Sequence[np.ndarray]], steps: bool = False) -> str:
     """C that runs a network on given inputs and prints the bytes of its outputs."""
     faces = files.interface
+    if steps and not files.stepped:
+        raise InternalError(f"{files.name} was written without its steps")
     arenas = [
         f"static unsigned char memory_{number}[{each.size} + 1]"
         f" __attribute__((aligned({faces.prefix}_ARENA_ALIGNMENT)));"
@@ -195,7 +214,8 @@ def main_text(files: Files, runs: Sequence[Sequence[np.ndarray]]) -> str:
     return filled(
         _MAIN,
         {
-            "name": files.name,
+            "network": files.sources[0][0] if steps else files.header[0],
+            "stepped": _stepped(files) if steps else "",
             "data": "\n".join(data),
             "outputs": "\n".join(outputs),
             "arenas": "\n".join(arenas),
@@ -204,8 +224,19 @@ def main_text(files: Files, runs: Sequence[Sequence[np.ndarray]]) -> str:
             "runs": len(runs),
             "function": faces.function,
             "arguments": ", ".join(arguments),
+            "steps": f"{_BEGIN}(); {stepped_name(faces)}({', '.join(arguments)}); {_END}();"
+            if steps
+            else "",
             "shown": "\n".join(shown),
         },
+    )
+
+
+def _stepped(files: Files) -> str:
+    """The run function with a mark after each step, which ends a count and begins another."""
+    return (
+        f"__attribute__((noinline, used)) void {_MARK}(void) {{ {_END}(); {_BEGIN}(); }}\n"
+        f"#define {step_macro(files.interface)}(step) {_MARK}()\n{files.stepped}"
     )
 
 
@@ -287,9 +318,7 @@ def _counts(path: Path, named: Sequence[Function]) -> tuple[Mapping[str, int], .
     found: list[Mapping[str, int]] = []
     for line in path.read_text().splitlines():
         pairs = zip(names, map(int, line.split()), strict=True)
-        kept = {
-            name: count for name, count in pairs if count and name not in ("main", _BEGIN, _END)
-        }
+        kept = {name: count for name, count in pairs if count and name not in _CALLER}
         found.append(dict(sorted(kept.items(), key=lambda pair: -pair[1])))
     return tuple(found)
 
