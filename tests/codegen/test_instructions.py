@@ -60,6 +60,10 @@ MEMBERS = (
     *(member("dual_1x4", quads, 3) for quads in (1, 8, 19)),
     *(member("dual_4x1", quads, 2) for quads in (1, 11)),
     *(member("dual_4x1b", quads, 2) for quads in (1, 6)),
+    *(member("bytes_2x2", q, 3, 4 * q + 8, 8, b) for q, b in ((1, 0), (16, 1), (21, 0))),
+    *(member("bytes_1x4", q, 3, q + 4, 6, b) for q, b in ((1, 0), (8, 1), (19, 0))),
+    *(member("bytes_4x1", q, 2, 8 * q + 16, b) for q, b in ((1, 0), (11, 1))),
+    *(member("bytes_4x1b", q, 2, 4 * q + 16, b) for q, b in ((4, 0), (6, 1))),
     *(member("spread", 1, q, r, q + (r > 0), 4 * q + r) for q in (0, 5) for r in (1, 2, 3)),
     *(member("spread", places, 9, 0, 9, 36) for places in (1, 2, 4)),
     *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
@@ -113,6 +117,8 @@ def drawn(buffer: Buffer) -> np.ndarray:
     values[4] = 0
     if buffer.name == "factors":  # a multiplier, a term, and a shift
         values[..., 2] &= 31
+    if buffer.name == "stream":  # with shifts at its end
+        values[..., -1::-3] &= 31
     return values // (1 << 24) if buffer.name == "zero" else values
 
 

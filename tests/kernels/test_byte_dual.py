@@ -36,6 +36,7 @@ def rounded(
     shifts: tuple[int, int] = (-9, -5),
     single: bool = False,
     zero: int = -100,
+    dead: bool = False,
     **attributes: object,
 ) -> Made:
     """A ConvInteger with a bias, and its requantization in integers."""
@@ -45,10 +46,14 @@ def rounded(
     attributes = {"kernel": (3, 3), "pads": (1, 1, 1, 1), **attributes}
     y = net.op("ConvInteger", x, w, number(net, -128, DType.I8), **attributes)
     bias = net.random.integers(-9000, 9000, (1, filters, 1, 1), np.int32)
+    if dead:
+        bias[0, ::3] = -(1 << 30)
     y = net.op("Add", y, net.builder.constant(bias, "b"))
     shape = () if single else (filters,)
     multipliers = net.random.integers(1 << 30, (1 << 31) - 1, shape, np.int32)
     moved = net.random.integers(*shifts, shape, np.int32)
+    if dead:
+        moved[::3] = -27
     factors = [net.builder.constant(np.asarray(each), "f") for each in (multipliers, moved)]
     return net, net.op("Requantize", y, *factors, number(net, zero, DType.I8))
 
@@ -69,6 +74,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "no bias": lambda: last(4, (3, 7), 1, bias=False),
     "integers": lambda: rounded(4, (3, 5)),
     "integers, nothing below zero": lambda: rounded(4, (3, 5), zero=-128),
+    "integers, channels that are constant": lambda: rounded(4, (3, 5), dead=True, zero=3),
     "integers, one factor": lambda: rounded(3, (4, 6), single=True),
     "integers, strided": lambda: rounded(3, (5, 9), 4, strides=(2, 2)),
     "integers, dilated": lambda: rounded(4, (3, 7), dilations=(1, 2), pads=(1, 2, 1, 2)),
@@ -95,8 +101,9 @@ def test_same_bits_as_plain_loops(case: str, optimize: str) -> None:
     ("case", "family"),
     [
         ("pointwise", "scale_f32"),
-        ("integers", "scale_i32"),
-        ("integers, large shifts", "scale_i32"),
+        ("integers", "bytes_2x2"),
+        ("integers, large shifts", "bytes_2x2"),
+        ("integers, channels that are constant", "bytes_2x2"),
         ("integers, small shifts", ""),
     ],
 )
@@ -105,7 +112,7 @@ def test_requantizes_by_rows_where_that_is_exact(case: str, family: str) -> None
     made = offers(propose, task_of(CASES[case](), "dsp vfp"))[0].make()
     assert made is not None
     names = {each.name for each in walk_stmts(made.kernel.body) if isinstance(each, Instruct)}
-    assert {name[:9] for name in names if name.startswith("scale")} == {family} - {""}
+    assert {name[:9] for name in names if name.startswith(("scale", "bytes"))} == {family} - {""}
 
 
 @pytest.mark.parametrize("kernel", [1, 3])

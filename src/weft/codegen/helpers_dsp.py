@@ -21,7 +21,7 @@ _PAIR = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
+class Sums:
     """One way to hold four sums in registers.
 
     Attributes:
@@ -59,8 +59,8 @@ def _bytes_step() -> list[str]:
 
 _QUAD = "ldm r1!, {r8-r11}"
 _FOUR = ("ldm r6!, {r2-r5}",), ("stm r6!, {r2-r5}",)
-_SUMS = {
-    "dual_2x2": _Sums(
+SUMS = {
+    "dual_2x2": Sums(
         doc="Sums of 2 positions and 2 channels at a time, weights in 16 bits.",
         unroll=12,
         shift=4,
@@ -74,7 +74,7 @@ _SUMS = {
         ),
         end=("add r7, r6, r7", "strd r4, r5, [r7]", "strd r2, r3, [r6], #8"),
     ),
-    "dual_1x4": _Sums(
+    "dual_1x4": Sums(
         doc="Sums of 4 positions and 1 channel at a time, weights in 8 bits.",
         unroll=8,
         shift=5,
@@ -98,7 +98,7 @@ _SUMS = {
             "str r2, [r6], #4",
         ),
     ),
-    "dual_4x1": _Sums(
+    "dual_4x1": Sums(
         doc="Sums of 4 channels at a time, weights in 16 bits.",
         unroll=8,
         shift=3,
@@ -112,7 +112,7 @@ _SUMS = {
         ),
         end=_FOUR[1],
     ),
-    "dual_4x1b": _Sums(
+    "dual_4x1b": Sums(
         doc="Sums of 4 channels at a time, weights in 8 bits.",
         unroll=4,
         shift=3,
@@ -140,7 +140,8 @@ def _taps(rows: int) -> list[str]:
     return found + back.get(rows, ["sub r0, r0, r11"] * (rows - 1))
 
 
-def _lines(instructions: Sequence[str]) -> str:
+def assembly(instructions: Sequence[str]) -> str:
+    """Instructions as lines of a string of assembly."""
     return "".join(f'"{each}\\n\\t"\n' for each in instructions) or "/* */\n"
 
 
@@ -152,18 +153,18 @@ def dsp_helper(name: str) -> str | None:
         return helper_text("dsp", "spread", name=name, bytes=_PAIR * int(size))
     if family == "depth" and size.isdigit():
         return helper_text(
-            "dsp", "depth", name=name, rows=int(size), steps=_lines(_taps(int(size)))
+            "dsp", "depth", name=name, rows=int(size), steps=assembly(_taps(int(size)))
         )
     if family == "scale_i32" and size in ("10", "11", "20", "21"):
         single, below = size[0] == "2", size[1] == "1"
         texts = {
-            part: _lines(
+            part: assembly(
                 [f"add {term}, {term}, {sum}, asr #31"] * below + [f"lsl {sum}, {sum}, #1"] * single
             )
             for part, sum, term in (("first", "r4", "r7"), ("second", "r5", "r12"))
         }
         return helper_text("dsp", "scale_i32", name=name, **texts)
-    made = _SUMS.get(name)
+    made = SUMS.get(name)
     if made is None:
         return helper_text("dsp", name) if name in _PLAIN else None
     return helper_text(
@@ -175,6 +176,7 @@ def dsp_helper(name: str) -> str | None:
         bytes=_INSTRUCTION_BYTES * len(made.step),
         shift=made.shift,
         **{
-            part: _lines(getattr(made, part)) for part in ("begin", "ready", "step", "again", "end")
+            part: assembly(getattr(made, part))
+            for part in ("begin", "ready", "step", "again", "end")
         },
     )

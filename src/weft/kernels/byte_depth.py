@@ -146,7 +146,7 @@ class _Writer:
         taps = self.found.weights.astype(np.int64)
         self.output = IntegerOutput(self.found, self.found.bias - self.zero * taps.sum(1))
         self.rounding = RequantizedRow(self.output, wide=True)
-        ordered = self._ordered(taps) * self.rounding.factor
+        ordered = self.rounding.weights(self._ordered(taps))
         fours = ordered.reshape(-1, _FOUR, ordered.shape[1]).transpose(0, 2, 1)
         pairs = np.stack([fours[..., [0, 2]], fours[..., [1, 3]]], axis=2)
         self.output.arrays["weights"] = word(pairs, 16)

@@ -22,7 +22,8 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.byte_lines import Lines
-from weft.kernels.byte_scaling import RequantizedRow
+from weft.kernels.byte_narrow import STREAM, narrowed, placed
+from weft.kernels.byte_scaling import ROW, RequantizedRow
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
@@ -110,14 +111,21 @@ class _Writer:
             self.found, self.found.bias - self.zero * weights.sum((1, 2, 3))
         )
         self.rounding = RequantizedRow(self.output, form.bits > 8)
-        cut = weights = weights * self.rounding.factor
+        cut = weights = self.rounding.weights(weights)
         if self.lines.long:
             cut = weights.reshape(*weights.shape[:2], 1, -1)
         self.run = cut.shape[-1]
         self.fours = -(-self.run // 4)
         cut = np.pad(cut, [*[(0, 0)] * 3, (0, 4 * self.fours - self.run)])
         self.steps = cut.shape[1] * cut.shape[2] * self.fours
-        self.output.arrays[WEIGHTS] = _packed(cut.reshape(len(cut), -1, 4), form)
+        weights = _packed(cut.reshape(len(cut), -1, 4), form)
+        # Whether the sums become bytes in one go, where they lie, and how those below zero round.
+        self.below = narrowed(self.rounding, weights, form.channels)
+        self.placed = None
+        if self.below is None:
+            self.output.arrays[WEIGHTS] = weights
+        elif self.rounding.whole:
+            self.placed = placed(window, form.positions, self.flat)
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -141,29 +149,16 @@ class _Writer:
             body += self.tile(integer(positions - count), count - rest)
         source = self.lines.buffer
         inputs = (source if each.name == source.name else each for each in self.output.inputs)
-        params = (*inputs, *self.output.buffers(), self.task.output)
+        output = self.placed.buffer if self.placed else self.task.output
+        params = (*inputs, *self.output.buffers(), output)
         loops = nested([*window.outer, *rows], tuple(body))
         return simplify_kernel(Kernel(self.task.name, params, loops))
 
     def tile(self, first: Expr, done: int) -> tuple[Stmt, ...]:
         """Outputs of a tile of positions, of which some are done."""
-        form, channels = self.form, self.found.channel.extent
+        form = self.form
         spot = Axis("spot", form.positions)
-        several = form.positions > 1
         patch = Buffer(PATCH, _I32, (self.steps, form.positions, 2), Access.LOCAL)
-        acc_shape = (form.positions, channels) if several else (channels,)
-        acc = Buffer(ACCUMULATOR, _I32, acc_shape, Access.LOCAL)
-        zeros = (integer(0),) * 4
-        weights = self.output.arrays[WEIGHTS]
-        sums = Instruct(
-            member(form.family, self.steps, channels // form.channels),
-            (
-                Load(acc.name, zeros[: len(acc_shape)], _I32),
-                Load(PATCH, zeros[: len(patch.shape)], _I32),
-                Load(WEIGHTS, zeros[: weights.ndim], _I32),
-                Load("start", zeros[:1], _I32),
-            ),
-        )
         position = plus(first, Var("spot"))
         row: dict[str, Expr] = {}
         if self.flat and self.window.rows:
@@ -171,17 +166,52 @@ class _Writer:
             row = {self.window.rows[1].out.var: Binary("floordiv", position, width)}
             position = Binary("mod", position, width)
         filled = nested([spot], substitute_stmts(self.filled(position), row))
-        stored = self.stored(position, (Var("spot"),) if several else ())
-        stored = substitute_stmts(stored, row)
-        count = form.positions - done
+        if self.placed:
+            made = self.bytes(self.placed.window(self.window, first))
+            return with_locals((patch,), (*filled, made))
+        stored = substitute_stmts(self.stored(position), row)
         if done:
             stored = substitute_stmts(stored, {"spot": plus(Var("spot"), done)})
-        return with_locals((patch, acc), (*filled, sums, *nested([Axis("spot", count)], stored)))
+        stored = nested([Axis("spot", form.positions - done)], stored)
+        several = form.positions > 1
+        name, dtype = (ACCUMULATOR, _I32) if self.below is None else (ROW, _I8)
+        shape = (form.positions, self.channels) if several else (self.channels,)
+        sums = Buffer(name, dtype, shape, Access.LOCAL)
+        at = Load(name, (integer(0),) * len(shape), dtype)
+        made = self.sums(at) if self.below is None else self.bytes(at)
+        return with_locals((patch, sums), (*filled, made, *stored))
 
-    def stored(self, position: Expr, at: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+    @property
+    def channels(self) -> int:
+        """Of an output."""
+        return self.found.channel.extent
+
+    def sums(self, target: Load) -> Stmt:
+        """The sums of a tile."""
+        form, zero = self.form, integer(0)
+        name = member(form.family, self.steps, self.channels // form.channels)
+        patch = Load(PATCH, (zero,) * 3, _I32)
+        weights = Load(WEIGHTS, (zero,) * self.output.arrays[WEIGHTS].ndim, _I32)
+        return Instruct(name, (target, patch, weights, Load("start", (zero,), _I32)))
+
+    def bytes(self, target: Load) -> Stmt:
+        """The requantized outputs of a tile."""
+        form, zero = self.form, integer(0)
+        groups, words = self.output.arrays[STREAM].shape
+        sizes = [self.steps, groups, words]
+        if form.positions > 1:
+            stored = self.placed.buffer.steps[-2] if self.placed else self.channels
+            sizes.append(stored)
+        name = member(form.family.replace("dual", "bytes"), *sizes, self.below or 0)
+        patch = Load(PATCH, (zero,) * 3, _I32)
+        return Instruct(name, (target, patch, Load(STREAM, (zero, zero), _I32)))
+
+    def stored(self, position: Expr) -> tuple[Stmt, ...]:
         """The outputs of a position."""
         places = {self.window.columns[1].out.var: position} if self.window.columns else {}
-        moved = substitute_stmts(self.rounding.stored(at), places)
+        at = (Var("spot"),) if self.form.positions > 1 else ()
+        made = self.rounding.stored(at) if self.below is None else self.rounding.finished(at)
+        moved = substitute_stmts(made, places)
         return tuple(map(self.lines.changed, moved))
 
     # --- the patch ------------------------------------------------------------------------------

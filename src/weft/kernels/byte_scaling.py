@@ -43,7 +43,7 @@ _SUM = Load(ACCUMULATOR, (), _I32)
 _LARGEST_SUM, _LARGEST_SHIFT = 1 << 30, 22
 """Sums that may be doubled, and shifts by which a zero point still fits 31 bits."""
 _CONSTANT_SHIFT = 8
-_ROW = "row"
+ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,13 @@ class Scaling:
     Attributes:
         family: of instructions, whose first size is the number of sums; sizes: the others.
         arrays: their operands behind outputs and sums.
+        constant: channels whose output is the same whatever their sums are; these must be 0.
     """
 
     family: str
     arrays: dict[str, np.ndarray]
     sizes: tuple[int, ...] = ()
+    constant: np.ndarray | None = None
 
 
 def scaling(value: Expr, output: IntegerOutput) -> Scaling | None:
@@ -104,16 +106,28 @@ class RequantizedRow:
             return
         self.whole = self.inner == output.value
         channel = Var(output.found.channel.var)
-        row = Load(_ROW, (channel,), _I8)
+        row = Load(ROW, (channel,), _I8)
         output.value = map_expr(output.value, lambda node: row if node == self.inner else node)
         read = {load.buffer for load in loads(output.value)} | {"start"}
         kept = {name: array for name, array in output.arrays.items() if name in read}
         output.arrays = {**kept, **self.made.arrays}
+        start = output.arrays["start"]
+        if self.made.constant is not None:
+            start = np.where(self.made.constant, np.int32(0), start)
         if wide and self.made.family == "scale_i32":
             # Sums that are doubled from the start need not be doubled one by one.
             self.factor = 2
             self.made = replace(self.made, sizes=(1, *self.made.sizes[1:]))
-            output.arrays["start"] = output.arrays["start"] * np.int32(2)
+            start = start * np.int32(2)
+        output.arrays["start"] = start
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Weights, by channel first, as the sums need them."""
+        scaled = weights * self.factor
+        if self.made is None or self.made.constant is None:
+            return scaled
+        constant = self.made.constant.reshape(-1, *(1,) * (weights.ndim - 1))
+        return np.where(constant, 0, scaled)
 
     def stored(
         self, at: tuple[Expr, ...], first: Expr | int = 0, count: int = 0
@@ -134,7 +148,7 @@ class RequantizedRow:
             return nested([axis], store)
         task = output.found.task
         index = tuple(first if axis == channel else Var(axis.var) for axis in task.compute.axes)
-        target = Load(task.output.name, index, _I8) if self.whole else Load(_ROW, (zero,), _I8)
+        target = Load(task.output.name, index, _I8) if self.whole else Load(ROW, (zero,), _I8)
         operands = [target, Load(ACCUMULATOR, (*at, zero), _I32)]
         for name, array in self.made.arrays.items():
             shared = len(array) == 1 < channel.extent
@@ -144,9 +158,25 @@ class RequantizedRow:
         row = Instruct(name, tuple(operands))
         if self.whole:
             return (row,)
-        buffer = Buffer(_ROW, _I8, (axis.extent,), Access.LOCAL)
-        made = replace_loads(output.store(()), _ROW, (Var(axis.var),))
-        return (Local(buffer, (row, *nested([axis], substitute_stmts((made,), place)))),)
+        buffer = Buffer(ROW, _I8, (axis.extent,), Access.LOCAL)
+        return (Local(buffer, (row, *self.finished((), first, count))),)
+
+    def finished(
+        self, at: tuple[Expr, ...], first: Expr | int = 0, count: int = 0
+    ) -> tuple[Stmt, ...]:
+        """Stores outputs that are computed from requantized bytes, ``row[at, channel]``.
+
+        Args:
+            at: of the bytes.
+            first: the channel of the first byte.
+            count: channels, all if not given.
+        """
+        channel = self.output.found.channel
+        axis = Axis("lane", count or channel.extent)
+        made = replace_loads(self.output.store(()), ROW, (*at, Var(axis.var)))
+        first = integer(first) if isinstance(first, int) else first
+        place = {channel.var: plus(first, Var(axis.var))}
+        return nested([axis], substitute_stmts((made,), place))
 
 
 def replace_loads(stmt: Stmt, name: str, index: tuple[Expr, ...]) -> Stmt:
@@ -195,34 +225,43 @@ def _by_multipliers(inner: Expr, output: IntegerOutput) -> Scaling | None:
     multiplier, left, right = (_values(each, output) for each in found)
     if multiplier is None or left is None or right is None or left.any():
         return None
-    return _with_terms(multiplier, right, zero, _largest(output))
+    return _with_terms(multiplier.astype(np.int64), right.astype(np.int64), zero, _ends(output))
 
 
 def _with_terms(
-    multiplier: np.ndarray, right: np.ndarray, zero: int, most: np.ndarray
+    multiplier: np.ndarray, right: np.ndarray, zero: int, ends: tuple[np.ndarray, np.ndarray]
 ) -> Scaling | None:
-    """Factors for sums up to so much in each channel, if they are exact for them."""
-    multiplier, right = multiplier.astype(np.int64), right.astype(np.int64)
-    half = (np.int64(1) << right) >> 1
-    constant = (multiplier == 0) | (most + 1 < half)
+    """Factors for sums between ends in each channel, if they are exact for them."""
+    limits = DType.I8.limits
+    first, last = (np.clip(_scaled(end, multiplier, right) + zero, *limits) for end in ends)
+    most = np.maximum(*map(np.abs, ends))
+    constant = (first == last) & (most < 1 << 31)
     exact = (right >= 1) & (right <= _LARGEST_SHIFT) & (most < _LARGEST_SUM)
-    if not (constant | exact).all() or not -128 <= zero <= 127:
+    if not (constant | exact).all() or not limits[0] <= zero <= limits[1]:
         return None
     shift = np.where(constant, _CONSTANT_SHIFT, right)
-    term = (np.int64(zero) << shift) + (np.int64(1) << (shift - 1))
+    term = (np.where(constant, first, zero) << shift) + (np.int64(1) << (shift - 1))
     factors = np.stack([np.where(constant, 0, multiplier), term, shift], axis=1)
     # Below a zero point that nothing goes below, it does not matter how halves are rounded.
-    below = int(zero > DType.I8.limits[0])
-    return Scaling("scale_i32", {"factors": factors.astype(np.int32)}, (2, below))
+    below = int(zero > limits[0])
+    arrays = {"factors": factors.astype(np.int32)}
+    return Scaling("scale_i32", arrays, (2, below), constant if constant.any() else None)
 
 
-def _largest(output: IntegerOutput) -> np.ndarray:
-    """What the sums of each channel do not exceed in magnitude."""
+def _scaled(sums: np.ndarray, multiplier: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Sums requantized, without a zero point; never less for a larger sum."""
+    high = (sums * multiplier + (1 << 30)) >> 31
+    half = (np.int64(1) << right) >> 1
+    return (high + half - np.minimum(half, high < 0)) >> right
+
+
+def _ends(output: IntegerOutput) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest sum of each channel."""
     found = output.found
-    most = max(map(abs, interval(found.activation)))
-    return np.abs(found.weights.astype(np.int64)).sum(1) * most + np.abs(
-        found.bias.astype(np.int64)
-    )
+    weights = found.weights.astype(np.int64)
+    sides = [weights * end for end in interval(found.activation)]
+    bias = found.bias.astype(np.int64)
+    return np.minimum(*sides).sum(1) + bias, np.maximum(*sides).sum(1) + bias
 
 
 def _fixed_point(scaled: Expr) -> tuple[Expr, Expr, Expr] | None:

@@ -110,9 +110,9 @@ class _Writer:
         start = self.found.bias - zero * weights.sum((1, 2, 3))
         self.output = IntegerOutput(self.found, start)
         self.rounding = RequantizedRow(self.output, wide=False)
-        self.output.arrays["start"] = (4 * start).astype(np.int32)
+        self.output.arrays["start"] = self.output.arrays["start"] * np.int32(4)
         self.output.arrays["nothing"] = np.zeros(self.block, np.int32)
-        self.output.arrays["weights"] = self._packed(weights)
+        self.output.arrays["weights"] = self._packed(self.rounding.weights(weights))
 
     def _packed(self, weights: np.ndarray) -> np.ndarray:
         """``[block][point][pair of channels][four][channel][even, odd]``."""

@@ -1,0 +1,150 @@
+"""Helpers in the assembly of the Arm DSP extension that make bytes of sums of products (SMLAD).
+
+Sums stay in registers until they are requantized. Weights and what requantizes a group of
+channels are one stream: starts of sums, weights, then a multiplier, a term and a shift each::
+
+    2x2: 2 positions by 2 channels, weights of 16 bits     10 instructions for 16 products
+    1x4: 4 positions by 1 channel, weights of 8 bits       13
+    4x1: 1 position by 4 channels, weights of 16 bits      11
+    4x1b: 1 position by 4 channels, weights of 8 bits      18
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.codegen.helper_text import helper_text
+from weft.codegen.helpers_dsp import SUMS, assembly
+
+_INSTRUCTION_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """How four sums become bytes.
+
+    Attributes:
+        sums: the form of their sums (``helpers_dsp``); unroll: steps that are written out, a
+            power of two.
+        begin: loads the sums' start from r1.
+        loads: registers that one load from r1 fills, and by three of them (multiplier, term and
+            shift) which sums they requantize.
+        store: stores the bytes of r2 to r5 at r6, which moves on.
+        double: whether sums must be doubled.
+        again: compares the patch's pointer with its end.
+    """
+
+    sums: str
+    unroll: int
+    begin: Sequence[str]
+    loads: Sequence[tuple[str, Sequence[tuple[Sequence[str], Sequence[str]]]]]
+    store: Sequence[str]
+    double: bool = False
+    again: Sequence[str] = ("ldr r6, [sp, #8]", "cmp r0, r6")
+
+
+_FIRST, _SECOND = ("r6", "r7", "r8"), ("r9", "r10", "r11")
+_PAIRS = (
+    ("{r6-r11}", ((_FIRST, ("r2",)), (_SECOND, ("r3",)))),
+    ("{r6-r11}", ((_FIRST, ("r4",)), (_SECOND, ("r5",)))),
+)
+_BEGIN_FOUR = ("ldm r1!, {r2-r5}",)
+_STORE_FOUR = ("ldr r6, [sp, #12]", *(f"strb r{n}, [r6], #1" for n in (2, 3, 4, 5)))
+_TILES = {
+    "bytes_2x2": _Tile(
+        sums="dual_2x2",
+        unroll=16,
+        begin=("ldrd r2, r3, [r1], #8", "mov r4, r2", "mov r5, r3"),
+        loads=(("{r6-r11}", ((_FIRST, ("r2", "r4")), (_SECOND, ("r3", "r5")))),),
+        store=(
+            "ldrd r6, r7, [sp, #12]",
+            "strb r4, [r6, r7]",
+            "strb r2, [r6], #1",
+            "strb r5, [r6, r7]",
+            "strb r3, [r6], #1",
+        ),
+    ),
+    "bytes_1x4": _Tile(
+        sums="dual_1x4",
+        unroll=8,
+        begin=("ldr r2, [r1], #4", "ldr lr, [sp, #8]", "mov r3, r2", "mov r4, r2", "mov r5, r2"),
+        loads=(("{r6-r8}", ((_FIRST, ("r2", "r3", "r4", "r5")),)),),
+        store=(
+            "ldrd r6, r7, [sp, #12]",
+            "add r8, r6, r7",
+            "strb r3, [r6, r7]",
+            "strb r4, [r6, r7, lsl #1]",
+            "strb r5, [r8, r7, lsl #1]",
+            "strb r2, [r6], #1",
+        ),
+        double=True,
+        again=("cmp r0, lr",),
+    ),
+    "bytes_4x1": _Tile(
+        sums="dual_4x1", unroll=8, begin=_BEGIN_FOUR, loads=_PAIRS, store=_STORE_FOUR
+    ),
+    "bytes_4x1b": _Tile(
+        sums="dual_4x1b",
+        unroll=4,
+        begin=_BEGIN_FOUR,
+        loads=_PAIRS,
+        store=_STORE_FOUR,
+        double=True,
+    ),
+}
+
+
+def requantized(
+    sums: Sequence[str], factors: Sequence[str], below: bool, double: bool
+) -> Iterator[str]:
+    """Bytes of sums, in their registers.
+
+    Args:
+        sums: registers.
+        factors: registers of multiplier, term and shift.
+        below: whether sums below zero take one less; needs r12.
+        double: whether sums must be doubled.
+    """
+    multiplier, term, shift = factors
+    for sum in sums:
+        added = term
+        if below:
+            yield f"add r12, {term}, {sum}, asr #31"
+            added = "r12"
+        if double:
+            yield f"lsl {sum}, {sum}, #1"
+        yield f"smmlar {sum}, {sum}, {multiplier}, {added}"
+        yield f"asr {sum}, {sum}, {shift}"
+        yield f"ssat {sum}, #8, {sum}"
+
+
+def bytes_helper(name: str) -> str | None:
+    """The helper of this name (``bytes_2x2_0``), if there is one.
+
+    Its number says whether sums below zero take one less.
+    """
+    family, _, below = name.rpartition("_")
+    made = _TILES.get(family)
+    if made is None or below not in ("0", "1"):
+        return None
+    sums = SUMS[made.sums]
+    end: list[str] = []
+    for registers, groups in made.loads:
+        end.append(f"ldm r1!, {registers}")
+        for factors, found in groups:
+            end += requantized(found, factors, below == "1", made.double)
+    return helper_text(
+        "dsp",
+        "bytes",
+        name=name,
+        doc=sums.doc.replace("Sums", "Bytes", 1),
+        unroll=made.unroll,
+        mask=made.unroll - 1,
+        bytes=_INSTRUCTION_BYTES * len(sums.step),
+        shift=sums.shift,
+        begin=assembly(made.begin),
+        step=assembly(sums.step),
+        again=assembly(made.again),
+        end=assembly([*end, *made.store]),
+    )
