@@ -215,6 +215,20 @@ CASES: Mapping[str, Case] = {
         }""",
         stays=BEHIND,
     ),
+    "constant-channels": Case(
+        """(%x: i8[1,2,4,4]) -> (%y) {
+          const %s: f32[] = [0.0625]
+          const %z: i8[] = [-128]
+          const %n: i8[] = [0]
+          const %w: i8[4,2,1,1]
+          const %b: i32[4] = [0, -1073741824, 5, -9000000]
+          const %v: i8[2,4,3,3]
+          %c: i8[1,4,4,4] = QLinearConv(%x, %s, %z, %w, %s, %n, %s, %z, %b)
+          %y: i8[1,2,4,4] = QLinearConv(%c, %s, %z, %v, %s, %n, %s, %z) {pads=(1,1,1,1)}
+        }""",
+        {"multiple": 1},
+        stays=BEHIND,
+    ),
     "prune": Case(CONV, {"ratio": 0.5}, stays=BEHIND),
     "low-rank": Case(CONV, {"rank": 2, "always": True}),
     "palette": Case(DENSE, {"k": 4, "keep": True}),

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import cast
 
-from weft.compress import fault_nodes, faults, lowrank, palette, pruning, sparsity
+from weft.compress import (
+    constant_channels,
+    fault_nodes,
+    faults,
+    lowrank,
+    palette,
+    pruning,
+    sparsity,
+)
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
@@ -22,6 +30,7 @@ RECIPES: tuple[Recipe, ...] = (
     *layout.RECIPES,
     *adapt.RECIPES,
     *quantized.RECIPES,
+    *constant_channels.RECIPES,
     *pruning.RECIPES,
     *lowrank.RECIPES,
     *palette.RECIPES,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -77,10 +78,18 @@ def _describe(recipe: Recipe) -> None:
     help="Where to write the graph: FILE.onnx or FILE.weft.",
 )
 @click.option("--diff", "compare", is_flag=True, help="Show removed and added nodes.")
+@click.option(
+    "--proof", is_flag=True, help="Show why the change is exact, of recipes that prove it."
+)
 @json_option
 @click.pass_obj
 def apply_command(
-    state: CommandState, model: Model, steps: Sequence[str], out: Path | None, compare: bool
+    state: CommandState,
+    model: Model,
+    steps: Sequence[str],
+    out: Path | None,
+    compare: bool,
+    proof: bool,
 ) -> None:
     """Applies recipes to MODEL in order.
 
@@ -98,7 +107,8 @@ def apply_command(
         before = graph
         with working(f"applying {name}"):
             graph = apply(before, name, values)
-        found.append({"recipe": name, "parameters": values, **_change(before, graph)})
+        change = {"recipe": name, "parameters": values, **_change(before, graph)}
+        found.append({**change, "proof": _proof(name, before)} if proof else change)
     if out is not None:
         (save_native if out.suffix == NATIVE else save_onnx)(graph, out)
     lines = list(diff(first, graph).lines()) if compare else []
@@ -107,10 +117,18 @@ def apply_command(
         return
     for each in found:
         click.echo(clean(f"{each['recipe']}: {each['text']}"))
+        for line in cast(Sequence[str], each.get("proof", ())):
+            click.echo(clean(f"  {line}"))
     for line in lines:
         click.echo(clean(line))
     if out is not None:
         click.echo(clean(f"written: {out}"))
+
+
+def _proof(name: str, graph: Graph) -> list[str]:
+    """Why a recipe changes a graph exactly; empty for recipes that do not say."""
+    prove = recipe_named(name).proof
+    return [] if prove is None else list(prove(graph))
 
 
 def _change(before: Graph, after: Graph) -> dict[str, object]:

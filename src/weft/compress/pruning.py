@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from weft.compress.families import Analysis, CoupledChannels, analyse, importance
-from weft.compress.shrink import Removal, masked, shrunk
+from weft.compress.shrink import Removal, leave_some, masked, shrunk
 from weft.compress.sparsity import share_of
 from weft.compress.weight_axes import chosen_names
 from weft.errors import UserError
@@ -99,7 +99,7 @@ def pruning(
         keep = _rounded(family, len(own) - count, parameters.multiple)
         order = np.argsort(own, kind="stable")
         gone.update(family.slots[order[: len(own) - keep]].tolist())
-    _leave_some(analysis, gone, worth)
+    leave_some(analysis, gone, worth)
     return Removal(analysis, frozenset(gone)), tuple(
         Pruned(
             family.layers,
@@ -159,18 +159,6 @@ def _rounded(family: CoupledChannels, keep: int, multiple: int) -> int:
     unit = max(1, len(birth.labels) // max(1, len(family.slots)))
     step = multiple // gcd(multiple, unit)
     return min(len(family.slots), ceil(keep / step) * step)
-
-
-def _leave_some(analysis: Analysis, gone: set[int], worth: Mapping[int, float]) -> None:
-    """No axis may become empty: put back what is worth most where one would."""
-    labelling = analysis.labelling
-    values = [labels for axes in labelling.values.values() for labels in axes]
-    values += [labels for axes in labelling.constants.values() for labels in axes.values()]
-    unique = {id(labels): labels for labels in values if labels is not None and len(labels)}
-    for labels in unique.values():
-        roots = set(analysis.roots[labels].tolist())
-        if roots <= gone:
-            gone.discard(max(sorted(roots), key=lambda root: worth[root]))
 
 
 def prune(

@@ -19,6 +19,7 @@ from weft.ir.naming import fresh, type_of
 from weft.ir.order import topological
 from weft.ir.types import Symbol, TensorType
 from weft.ops.axis_relations import groups
+from weft.ops.channels_last import channel_axis
 from weft.ops.evaluate import call_of
 from weft.ops.slicing import slice_ranges, split_lengths
 from weft.ops.support import axis_of
@@ -64,6 +65,24 @@ class Removal:
             dim if keep is None else int(keep.sum())
             for dim, keep in zip(dims, self.kept(value), strict=True)
         )
+
+
+def leave_some(analysis: Analysis, gone: set[int], worth: Mapping[int, float]) -> None:
+    """Let no axis become empty: put back what is worth most where one would.
+
+    Args:
+        analysis: of the graph.
+        gone: labels of slots that go; changed.
+        worth: of each of them.
+    """
+    labelling = analysis.labelling
+    values = [labels for axes in labelling.values.values() for labels in axes]
+    values += [labels for axes in labelling.constants.values() for labels in axes.values()]
+    unique = {id(labels): labels for labels in values if labels is not None and len(labels)}
+    for labels in unique.values():
+        roots = set(analysis.roots[labels].tolist())
+        if roots <= gone:
+            gone.discard(max(sorted(roots), key=lambda root: worth[root]))
 
 
 # --- taking out -----------------------------------------------------------------------------
@@ -152,12 +171,13 @@ def _groups(removal: Removal, node: Node) -> Node:
     if getattr(node.attributes, "groups", 1) == 1:
         return node
     types = removal.analysis.graph.types
-    found = groups(call_of(node, types))
-    channels, before = _length(removal, node.inputs[0], 1), types[node.inputs[0]].shape[1]
+    call = call_of(node, types)
+    found, axis = groups(call), channel_axis(call)
+    channels, before = _length(removal, node.inputs[0], axis), types[node.inputs[0]].shape[axis]
     assert isinstance(before, int)
     if found is not None and found.inside:
-        position, axis = found.inside[0]
-        return _with(node, groups=channels // _length(removal, node.inputs[position], axis))
+        position, inner = found.inside[0]
+        return _with(node, groups=channels // _length(removal, node.inputs[position], inner))
     return _with(node, groups=channels * node.attributes.groups // before)
 
 
@@ -325,6 +345,13 @@ def masked(removal: Removal) -> Graph:
             continue
         node = nodes[cut.node]
         value = node.inputs[cut.position]
+        if not types[value].dtype.is_float:
+            raise UserError(
+                "prune: masked multiplies by zero, which integers with a zero point are not",
+                got=f"{value}: {types[value]}",
+                where=f"node {node.name}",
+                fix="Leave out masked, or protect the layers before it with `protect`.",
+            )
         mask, output = fresh(f"{value}_mask", types), fresh(f"{value}_masked", types)
         shape = [1] * len(types[value].shape)
         shape[cut.axis] = len(keep)

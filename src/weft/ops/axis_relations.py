@@ -23,7 +23,7 @@ from weft.loops.agreement import Agreement, loaded, values_of
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary, Var
 from weft.loops.walk import children, free_vars, index, loads, map_expr, walk
-from weft.ops.definitions import REMEMBERED, closed, definition, expansion
+from weft.ops.definitions import REMEMBERED, closed, composed, definition, expansion
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call
 from weft.ops.region_inference import AxisSpan, Box, part_of
@@ -226,7 +226,7 @@ class Sum:
     Attributes:
         variable: of the reduced axis.
         sites: the axes of inputs that it counts through.
-        leaves: terms of which the first input is zero can be left out.
+        leaves: terms of which the first input is zero, its zero point, can be left out.
     """
 
     variable: str
@@ -255,7 +255,7 @@ class Groups:
 
 def is_layer(call: Call) -> bool:
     """Whether an op sums products of its inputs."""
-    computes = definition(call)
+    computes = composed(call)
     return computes is not None and any(
         len({load.buffer for load in loads(node.value)}) > 1
         for node in walk(computes[0].value)
@@ -265,13 +265,13 @@ def is_layer(call: Call) -> bool:
 
 def sums(call: Call) -> tuple[Sum, ...]:
     """The axes that the definition of the first output reduces, each position with its like."""
-    computes = definition(call)
+    computes = composed(call)
     return () if computes is None else _sums(closed(call))
 
 
 @lru_cache(REMEMBERED)
 def _sums(call: Call) -> tuple[Sum, ...]:
-    computes = definition(call)
+    computes = composed(call)
     assert computes is not None
     compute = computes[0]
     found: list[Sum] = []
@@ -303,8 +303,12 @@ def _counted(node: Reduce, variable: str) -> tuple[Site, ...]:
 
 
 def _vanishes(expr: Expr, buffer: str) -> bool:
-    """Whether an expression is zero wherever the elements of a buffer are."""
+    """Whether an expression is zero wherever the elements of a buffer are, or its zero point."""
     match expr:
+        case Binary("sub", lhs, Cast(_, Load(_, where, _)) | Load(_, where, _)) if all(
+            isinstance(each, Const) for each in where
+        ):
+            return _vanishes(lhs, buffer)
         case Load(name, _, _):
             return name == buffer
         case Const(value, _):
@@ -336,7 +340,7 @@ def _shortens(call: Call, compute: Compute, axis: Axis, sites: Sequence[Site]) -
 
     try:
         OPS[call.op].infer(small)
-        others = definition(small)
+        others = composed(small)
     except UserError:
         return False
     assert others is not None
@@ -349,7 +353,7 @@ def _shortens(call: Call, compute: Compute, axis: Axis, sites: Sequence[Site]) -
 
 def groups(call: Call) -> Groups | None:
     """The axis that a sum of products reads group by group, if there is one."""
-    computes = definition(call)
+    computes = composed(call)
     if computes is None or not is_layer(call):
         return None
     axes = {axis.var: n for n, axis in enumerate(computes[0].axes)}

@@ -107,3 +107,9 @@ OPS: tuple[Op, ...] = tuple(
 
 LAST: dict[str, str] = {op.onnx_name: op.name for op in OPS}
 """The op with the channels last for each with the channels first."""
+_CHANNELS_LAST = frozenset(LAST.values())
+
+
+def channel_axis(call: Call) -> int:
+    """The axis of the channels of the first input of an op of images."""
+    return len(call.type(0).shape) - 1 if call.op in _CHANNELS_LAST else 1

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Symbol, TensorType
-from weft.loops.definition import Compute
+from weft.loops.definition import Compute, substitute_load
+from weft.loops.walk import reduces, rename_loads
+from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Call, Define, Expand
 from weft.ops.table import OPS
@@ -21,6 +23,40 @@ def definition(call: Call) -> tuple[Compute, ...] | None:
     """The index expression of each output; ``None`` for ops that are not defined by any."""
     compute = OPS[call.op].compute
     return _computes(compute, closed(call)) if isinstance(compute, Define) else None
+
+
+def composed(call: Call) -> tuple[Compute, ...] | None:
+    """The definition; of a composite op with one reduction that of its output, composed.
+
+    So a convolution between two transpositions is a convolution with other indices.
+    """
+    found = definition(call)
+    return found if found is not None else _composed(closed(call))
+
+
+@lru_cache(REMEMBERED)
+def _composed(call: Call) -> tuple[Compute, ...] | None:
+    graph = expansion(call)
+    if graph is None or graph.constants or len(graph.outputs) != 1:
+        return None
+    made: dict[str, Compute] = {}
+    reductions = 0
+    for node in graph.nodes:
+        computes = definition(call_of(node, graph.types))
+        if computes is None or len(computes) != 1:
+            return None
+        (compute,) = computes
+        reductions += reduces(compute.value)
+        names = {f"in{n}": f"<{value}>" for n, value in enumerate(node.inputs)}
+        compute = Compute(compute.axes, rename_loads(compute.value, names))
+        for value in filter(made.__contains__, node.inputs):
+            compute = substitute_load(compute, f"<{value}>", made[value])
+        made[node.outputs[0]] = compute
+    if reductions != 1:
+        return None
+    compute = made[graph.outputs[0]]
+    names = {f"<{value}>": value for value in graph.inputs}
+    return (Compute(compute.axes, rename_loads(compute.value, names)),)
 
 
 def expansion(call: Call) -> Graph | None:

@@ -6,7 +6,8 @@ one for each row of the left factor, column of the right, output channel of a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +32,39 @@ from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.window import implied_window
 
 BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerProducts:
+    """Positions of the inputs of an op that sums products of integers; -1 for one it lacks.
+
+    Attributes:
+        data: the left factor.
+        data_zero: its zero point.
+        weight: the right factor.
+        weight_zero: its zero point.
+        outputs: the axis of the weight with one line for each output; the next one (cyclically,
+            of the first two) is summed over.
+        bias: the input that is added to the sums.
+        is_sum: whether the output is the sum.
+    """
+
+    data: int
+    data_zero: int
+    weight: int
+    weight_zero: int
+    outputs: int
+    bias: int
+    is_sum: bool
+
+
+PRODUCTS: Mapping[str, IntegerProducts] = {
+    "MatMulInteger": IntegerProducts(0, 2, 1, 3, 1, -1, True),
+    "QLinearMatMul": IntegerProducts(0, 2, 3, 5, 1, -1, False),
+    "ConvInteger": IntegerProducts(0, 2, 1, 3, 0, -1, True),
+    "QLinearConv": IntegerProducts(0, 2, 3, 5, 0, 8, False),
+}
+"""The ops of this file by their names in ONNX, for what changes their weights."""
 INTEGERS_ONLY = NoGrad("integers have no derivative")
 ACCUMULATED = TensorType(DType.I32, ())
 

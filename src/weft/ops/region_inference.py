@@ -22,6 +22,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Binary, Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.walk import free_vars, index, loads, map_expr, substitute, walk
+from weft.ops.channels_last import channel_axis
 from weft.ops.definitions import definition, expansion
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call, Extern
@@ -132,17 +133,18 @@ def _fitted(call: Call, box: Box, needs: Needs, inside: Needs) -> Any:
     rank = len(call.type(0).shape) if call.has(0) else 0
     pads = getattr(found, "pads", None)
     if pads:
-        first, left = rank - len(pads) // 2, list(pads)
+        count, left = len(pads) // 2, list(pads)
+        first = rank - count if channel_axis(call) == 1 else 1
         for axis, span in image.items():
-            if axis >= first:
+            if first <= axis < first + count:
                 held = inside[0][axis]
                 left[axis - first] = held.start - span.start
-                left[axis - first + len(pads) // 2] = span.stop - held.stop
+                left[axis - first + count] = span.stop - held.stop
         found = changed(found, pads=tuple(left))
     groups = getattr(found, "groups", 1)
-    if groups > 1 and 1 in image:
-        whole = extent_of(call.type(0), 1)
-        found = changed(found, groups=max(1, groups * inside[0][1].length // whole))
+    if groups > 1 and (channels := channel_axis(call)) in image:
+        whole = extent_of(call.type(0), channels)
+        found = changed(found, groups=max(1, groups * inside[0][channels].length // whole))
     for name in ("shape", "sizes"):
         sizes: tuple[int, ...] | None = getattr(found, name, None)
         if sizes is not None and len(sizes) > max(box):

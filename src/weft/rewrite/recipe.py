@@ -43,6 +43,7 @@ class Recipe:
             ``UserError`` where its precondition does not hold.
         parameters: a frozen dataclass whose fields ``parameter`` made.
         promise: what it does to the outputs with these parameters, where that is less.
+        proof: why what it does to a graph is exact, as lines of text.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Recipe:
     apply: Apply
     parameters: type = NoParameters
     promise: Callable[[Any], Exactness] | None = None
+    proof: Callable[[Graph], Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.apply):
