@@ -55,6 +55,24 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
 }
 """How each feature's instructions are built and run."""
+
+
+def mve(end: str, p: int, s: int, i: int, r: int, k: int, n: int, o: int, g: int) -> str:
+    """A convolution for Helium: positions, step; rows, row, run; channels, step; a group."""
+    sizes = (p, s, s * (p - 1) + k, i, r, k, -(-k // 16), n, o, -(-n // g), g, n % g, r * (i > 1))
+    return member(f"mve_{end}", *sizes, *(n % 2,) * (end == "i32"))
+
+
+WINDOWS = (
+    (4, 16, 3, 96, 48, 8, 8, 4),  # three rows of whole vectors
+    (5, 3, 3, 24, 9, 6, 7, 4),  # parts of vectors, of groups and of pairs
+    (2, 160, 1, 320, 160, 5, 131, 4),  # positions far from each other
+    (3, 20, 9, 200, 40, 4, 70, 4),  # rows in a loop
+    (2, 416, 1, 832, 416, 4, 4, 4),  # vectors in a loop
+    (2, 8, 2, 450, 416, 4, 4, 4),  # both
+    (1, 40, 1, 40, 40, 11, 11, 8),
+    (2, 500, 1, 1000, 500, 8, 9, 8),
+)
 MEMBERS = (
     *(member("dual_2x2", quads, 3) for quads in (1, 5, 24)),
     *(member("dual_1x4", quads, 3) for quads in (1, 8, 19)),
@@ -68,6 +86,11 @@ MEMBERS = (
     *(member("spread", places, 9, 0, 9, 36) for places in (1, 2, 4)),
     *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
     member("copy", 5, 12),
+    *(mve("i32", *sizes) for sizes in WINDOWS),
+    *(mve(end, *WINDOWS[at]) for end in ("sums", "f32") for at in (1, 6)),
+    *(member("mve_copy", count) for count in (5, 40)),
+    *(member("mve_fill", count, 200) for count in (5, 40)),
+    *(member("mve_patch", 3, 6, 12 + k, 3, 50, k, 3 * k, 9 * k) for k in (4, 9, 16)),
     member("winograd_in", 2, 40, 8),
     member("winograd_out", 5),
     *(member("scale_f32", count) for count in (1, 10)),
@@ -117,6 +140,8 @@ def drawn(buffer: Buffer) -> np.ndarray:
     values[4] = 0
     if buffer.name == "factors":  # a multiplier, a term, and a shift
         values[..., 2] &= 31
+        if buffer.shape[-2:-1] == (4,):  # of Helium: the shift to the left is last
+            values[..., 3, :] &= 31
     if buffer.name == "stream":  # with shifts at its end
         values[..., -1::-3] &= 31
     return values // (1 << 24) if buffer.name == "zero" else values

@@ -1,0 +1,80 @@
+// Loops of Helium, the vector extension of Cortex-M55, that rows of weft.loops.instructions call:
+// compilers hold only some of the sums that the registers have room for.
+
+//@ sums
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+/* $doc */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        const int8_t *weights __attribute__((unused)), $constants, int positions
+        __attribute__((unused)), int groups __attribute__((unused)))
+{
+    __asm__(
+        $lines
+        "add sp, #32\n\t"
+        "vpop {d8-d15}\n\t"
+        "pop {r3-r11, pc}");
+}
+#endif
+
+//@ mve_copy
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Copies bytes. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        int count __attribute__((unused)))
+{
+    __asm__(
+        "push {r3, lr}\n\t"
+        "wlstp.8 lr, r2, 2f\n"
+        "1:\n\t"
+        "vldrb.8 q0, [r1], #16\n\t"
+        "vstrb.8 q0, [r0], #16\n\t"
+        "letp lr, 1b\n"
+        "2:\n\t"
+        "pop {r3, pc}");
+}
+#endif
+
+//@ mve_fill
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Fills memory with a byte. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), int count __attribute__((unused)),
+        int value __attribute__((unused)))
+{
+    __asm__(
+        "push {r3, lr}\n\t"
+        "vdup.8 q0, r2\n\t"
+        "wlstp.8 lr, r1, 2f\n"
+        "1:\n\t"
+        "vstrb.8 q0, [r0], #16\n\t"
+        "letp lr, 1b\n"
+        "2:\n\t"
+        "pop {r3, pc}");
+}
+#endif
+
+//@ mve_patch
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Puts what windows read side by side. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        int positions __attribute__((unused)))
+{
+    __asm__(
+        "push {r4, lr}\n\t"
+        "movs r3, #$run\n\t"
+        "vctp.8 r3\n\t"
+        "mov lr, r2\n"
+        "1:\n\t"
+        "mov r3, r1\n\t"
+        $rows
+        "le lr, 1b\n\t"
+        "pop {r4, pc}");
+}
+#endif

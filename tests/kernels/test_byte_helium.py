@@ -1,0 +1,83 @@
+"""Convolutions of bytes for Helium: the same bits as the plain loops, in all shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.kernels.tasks import computed, offers, refusal
+from tests.kernels.test_byte_dual import CASES as DUAL_CASES
+from tests.kernels.test_byte_dual import last, rounded
+from tests.kernels.test_tensorized import Made, convolution, extreme, task_of
+from weft.dtypes import DType
+from weft.kernels import nest
+from weft.kernels.byte_helium_choice import propose
+from weft.kernels.selection import usual
+from weft.loops.nodes import Instruct
+from weft.loops.walk import walk_stmts
+
+ALL = "dsp vfp mve"
+DILATED = "integers, dilated"
+CASES: dict[str, Callable[[], Made]] = {
+    **{name: made for name, made in DUAL_CASES.items() if name != DILATED},
+    "channels not of fours": lambda: last(3, (4, 7), 3, 6),
+    "one position": lambda: last(19, (1, 1), 1, 11),
+    "several strips": lambda: last(24, (17, 20), 3, 4),
+}
+
+
+@pytest.mark.parametrize("features", [ALL, "mve"])
+@pytest.mark.parametrize("case", CASES)
+def test_same_bits_as_plain_loops(case: str, features: str) -> None:
+    task = task_of(CASES[case](), features)
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    offered = offers(propose, task)
+    assert offered, refusal(propose, task)
+    for each in offered:
+        made = each.make()
+        assert made is not None
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
+@pytest.mark.parametrize(
+    ("case", "family"),
+    [
+        ("pointwise", "mve_f32"),
+        ("integers", "mve_i32"),
+        ("integers, large shifts", "mve_i32"),
+        ("integers, small shifts", "mve_sums"),
+    ],
+)
+def test_requantizes_by_the_instruction_where_that_is_exact(case: str, family: str) -> None:
+    made = offers(propose, task_of(CASES[case](), ALL))[0].make()
+    assert made is not None
+    names = {
+        each.name[:8].rstrip("_")
+        for each in walk_stmts(made.kernel.body)
+        if isinstance(each, Instruct)
+    }
+    assert names & {"mve_f32", "mve_i32", "mve_sums"} == {family}
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_it_is_the_usual_choice(kernel: int) -> None:
+    task = task_of(last(16, (8, 8), kernel), ALL)
+    assert usual(task).name == "helium"
+
+
+def test_short_rows_of_windows_are_put_side_by_side() -> None:
+    task = task_of(last(3, (9, 9), 3), ALL)
+    assert usual(task).name == "helium-patch"
+    assert {each.name for each in offers(propose, task)} == {"helium", "helium-patch"}
+
+
+def test_refusals() -> None:
+    assert "side by side" in refusal(propose, task_of(convolution(3, (5, 4), 3), ALL))
+    unsigned = convolution(3, (5, 4), 3, kind=DType.U8, channels_last=True)
+    assert "signed bytes" in refusal(propose, task_of(unsigned, ALL))
+    assert "Helium" in refusal(propose, task_of(last(4, (3, 3), 1), "dsp vfp"))
+    gaps = rounded(4, (3, 7), dilations=(1, 2), pads=(1, 2, 1, 2))
+    assert refusal(propose, task_of(gaps, ALL)) == "its window has gaps"
