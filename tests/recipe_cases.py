@@ -215,6 +215,18 @@ CASES: Mapping[str, Case] = {
         }""",
         stays=BEHIND,
     ),
+    "quantized-form": Case(
+        """(%x: u8[2,3,5,6]) -> (%y) {
+          const %xs: f32[] = [0.0625]
+          const %ws: f32[] = [0.25]
+          const %w: i8[4,3,3,3]
+          const %b: f32[4]
+          %d: f32[2,3,5,6] = DequantizeLinear(%x, %xs)
+          %v: f32[4,3,3,3] = DequantizeLinear(%w, %ws)
+          %c: f32[2,4,3,4] = Conv(%d, %v, %b)
+          %y: f32[2,4,3,4] = Relu(%c)
+        }"""
+    ),
     "constant-channels": Case(
         """(%x: i8[1,2,4,4]) -> (%y) {
           const %s: f32[] = [0.0625]

@@ -20,7 +20,7 @@ except KeyboardInterrupt:
     raise
 
 if TYPE_CHECKING:
-    from weft import layers, ops
+    from weft import layers, ops, torch
     from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.ops.values import Value, constant
@@ -54,6 +54,7 @@ __all__ = [
     "progress",
     "residual",
     "sequential",
+    "torch",
     "trace",
     "verbose",
 ]
@@ -75,10 +76,12 @@ _later = deferred(
     },
 )
 
+_PACKAGES = ("layers", "ops", "torch")
+
 
 def __getattr__(name: str) -> object:
     """Parts of the interface that are imported at their first use."""
-    return import_module(f"weft.{name}") if name in ("layers", "ops") else _later(name)
+    return import_module(f"weft.{name}") if name in _PACKAGES else _later(name)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,16 @@ from weft.compress import (
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph
 from weft.plugins import Kind, Table, Unusable
-from weft.rewrite import adapt, cleanups, explicit, im2col, layout, quantized, tiling
+from weft.rewrite import (
+    adapt,
+    cleanups,
+    explicit,
+    im2col,
+    layout,
+    quantized,
+    quantized_form,
+    tiling,
+)
 from weft.rewrite.recipe import Recipe, apply_recipe
 from weft.rewrite.rule import Rule
 
@@ -30,6 +39,7 @@ RECIPES: tuple[Recipe, ...] = (
     *layout.RECIPES,
     *adapt.RECIPES,
     *quantized.RECIPES,
+    *quantized_form.RECIPES,
     *constant_channels.RECIPES,
     *pruning.RECIPES,
     *lowrank.RECIPES,

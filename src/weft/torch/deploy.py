@@ -68,10 +68,7 @@ def deploy(
     args = example if isinstance(example, tuple) else () if example is None else (example,)
     captured, imported = capture_for(import_all, model, args, kwargs)
     _check(captured, imported)
-    graph = imported.graph
-    names = dict(zip(graph.inputs, _input_names(captured, imported), strict=True))
-    names |= dict(zip(graph.outputs, _output_names(captured, imported), strict=True))
-    net = Net(graph).rename(values=_free(names, graph.types))
+    net = named_ports(captured, imported)
     slots = {slot.node: slot for slot in captured.inputs}
     here = target in ("", "host")
     return net.deploy(
@@ -102,6 +99,14 @@ def _check(captured: Captured, imported: Imported) -> None:
 
 
 # --- names ------------------------------------------------------------------------------------
+
+
+def named_ports(captured: Captured, imported: Imported) -> Net:
+    """A net whose inputs and outputs have names from the module: of arguments, keys and fields."""
+    graph = imported.graph
+    names = dict(zip(graph.inputs, _input_names(captured, imported), strict=True))
+    names |= dict(zip(graph.outputs, _output_names(captured, imported), strict=True))
+    return Net(graph).rename(values=_free(names, graph.types))
 
 
 def _input_names(captured: Captured, imported: Imported) -> list[str]:

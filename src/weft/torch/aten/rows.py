@@ -15,6 +15,7 @@ from weft.torch.aten import (  # noqa: F401
     normalization,
     padding,
     pooling,
+    quantization,
     recurrent,
     reduction,
     sampling,
