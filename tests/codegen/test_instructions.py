@@ -85,6 +85,12 @@ MEMBERS = (
     *(member("spread", 1, q, r, q + (r > 0), 4 * q + r) for q in (0, 5) for r in (1, 2, 3)),
     *(member("spread", places, 9, 0, 9, 36) for places in (1, 2, 4)),
     *(member("depth", rows, 2, 24, 8) for rows in (1, 2, 3, 5)),
+    *(member("planes", 3, n, 40, 12, rows, 60, 8, t, 228) for n, rows, t in ((5, 4, 1), (2, 6, 0))),
+    *(
+        member("depth_s1", n, w, (w + 1) // 2, 3, n + 2, 8, 60, b)
+        for n, w, b in ((4, 4, 0), (5, 3, 1))
+    ),
+    *(member("depth_s2", n, w, 3, 2 * n + 1, 8, 60, b) for n, w, b in ((4, 2, 1), (6, 1, 0))),
     member("copy", 5, 12),
     *(mve("i32", *sizes) for sizes in WINDOWS),
     *(mve(end, *WINDOWS[at]) for end in ("sums", "f32") for at in (1, 6)),

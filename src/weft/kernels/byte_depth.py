@@ -139,6 +139,16 @@ def _laid_out(
     return Depth(found, image, source, (order[0], order[1], order[2]), down, across)
 
 
+def ordered_taps(depth: Depth) -> np.ndarray:
+    """Weights by channel and tap, rows first."""
+    axes = depth.found.reduce.axes
+    cut = depth.found.weights.astype(np.int64).reshape(-1, *(axis.extent for axis in axes))
+    wanted = [each.tap for each in (depth.down, depth.across)]
+    order = [1 + axes.index(each) for each in wanted if each]
+    rest = [at for at in range(1, cut.ndim) if at not in order]
+    return cut.transpose(0, *order, *rest).reshape(len(cut), -1)
+
+
 class _Writer:
     def __init__(self, depth: Depth) -> None:
         self.depth, self.found = depth, depth.found
@@ -146,21 +156,12 @@ class _Writer:
         taps = self.found.weights.astype(np.int64)
         self.output = IntegerOutput(self.found, self.found.bias - self.zero * taps.sum(1))
         self.rounding = RequantizedRow(self.output, wide=True)
-        ordered = self.rounding.weights(self._ordered(taps))
+        ordered = self.rounding.weights(ordered_taps(depth))
         fours = ordered.reshape(-1, _FOUR, ordered.shape[1]).transpose(0, 2, 1)
         pairs = np.stack([fours[..., [0, 2]], fours[..., [1, 3]]], axis=2)
         self.output.arrays["weights"] = word(pairs, 16)
         windows = depth.down, depth.across
         self.band = Band(depth.source, depth.image, depth.order, windows, self.zero)
-
-    def _ordered(self, taps: np.ndarray) -> np.ndarray:
-        """Weights by channel and tap, rows first."""
-        axes = self.found.reduce.axes
-        cut = taps.reshape(-1, *(axis.extent for axis in axes))
-        wanted = [each.tap for each in (self.depth.down, self.depth.across)]
-        order = [1 + axes.index(each) for each in wanted if each]
-        rest = [at for at in range(1, cut.ndim) if at not in order]
-        return cut.transpose(0, *order, *rest).reshape(len(cut), -1)
 
     def kernel(self) -> Kernel:
         """Strip by strip."""
