@@ -8,7 +8,12 @@ from tests.ops.samples import Bad, Sample, Typed, random
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 from weft.ops.normalization import BatchNormalizationAttributes, InstanceNormalizationAttributes
 from weft.ops.ordering import BlockAttributes
-from weft.ops.pooling import AveragePoolAttributes, LpPoolAttributes, MaxPoolAttributes
+from weft.ops.pooling import (
+    AveragePoolAttributes,
+    LpPoolAttributes,
+    MaxPoolAttributes,
+    PoolAttributes,
+)
 
 CLOSE = 1e-5
 POSITIVE = np.array([0.5, 1.5, 2.0], np.float32)
@@ -53,6 +58,7 @@ SAMPLES = [
     ),
     Sample("MaxPoolChannelsLast", ("f32[1,5,6,2]",), MaxPoolAttributes((2, 3), (2, 1))),
     Sample("AveragePoolChannelsLast", ("f32[1,5,6,2]",), AveragePoolAttributes((2, 2)), CLOSE),
+    Sample("IntegerAveragePoolChannelsLast", ("i8[1,5,6,2]",), PoolAttributes((2, 2))),
     Sample("LpPoolChannelsLast", ("f32[1,5,6,2]",), LpPoolAttributes((2, 2)), CLOSE),
     Sample("GlobalAveragePoolChannelsLast", ("f32[2,3,4,5]",), tolerance=CLOSE),
     Sample("GlobalMaxPoolChannelsLast", ("f32[2,3,4,5]",)),

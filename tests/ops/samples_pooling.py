@@ -10,6 +10,7 @@ from weft.ops.pooling import (
     AveragePoolAttributes,
     LpPoolAttributes,
     MaxPoolAttributes,
+    PoolAttributes,
 )
 
 CLOSE = 1e-5
@@ -23,6 +24,10 @@ def maximum(x: np.ndarray | str, *kernel: int, outputs: int = 1, **attributes: o
 
 def average(x: str, *kernel: int, tolerance: float = CLOSE, **attributes: object) -> Sample:
     return Sample("AveragePool", (x,), AveragePoolAttributes(kernel, **attributes), tolerance)
+
+
+def integers(x: np.ndarray | str, *kernel: int, **attributes: object) -> Sample:
+    return Sample("IntegerAveragePool", (x,), PoolAttributes(kernel, **attributes))
 
 
 def power(x: str, *kernel: int, tolerance: float = CLOSE, **attributes: object) -> Sample:
@@ -83,8 +88,24 @@ SAMPLES = [
     Sample("GlobalMaxPool", ("f32[2,3,4,2,2]",)),
     Sample("GlobalLpPool", ("f32[2,3,4,2]",), GlobalLpPoolAttributes(), CLOSE),
     Sample("GlobalLpPool", ("f32[2,3,4,2]",), GlobalLpPoolAttributes(p=3), CLOSE),
+    # By hand: sums 5, -5, 6 and -6 of two, halves away from zero.
+    Sample(
+        "IntegerAveragePool",
+        (np.array([[[2, 3, -2, -3, 3, 3, -3, -3]]], np.int8),),
+        PoolAttributes((2,), (2,)),
+        expected=([[[3, -3, 3, -3]]],),
+    ),
+    integers("i8[1,3,6,7]", 3, 3, strides=(2, 2), pads=(1, 1, 1, 1)),
+    integers(SQUARE.astype(np.uint8), 5, 5),
+    integers("i16[2,1,9]", 4, strides=(3,), ceil_mode=1),
 ]
 BAD: list[Bad] = [
+    Bad(
+        "IntegerAveragePool",
+        ("f32[1,2,8]",),
+        "integeraveragepool: input must be of i8, u8 or i16; got f32[1,2,8] (node bad)",
+        PoolAttributes((3,)),
+    ),
     Bad(
         "MaxPool",
         ("f32[1,2,5,5]",),

@@ -71,3 +71,15 @@ def shifted(op: str, x: Lanes, count: int, dtype: DType, lanes: int) -> Lanes:
     node = x.node if held is dtype else c.CCast(vector_type(held, lanes), x.node)
     node = c.CBinary(SHIFTS[op], node, c.CNumber(str(count)))
     return Lanes(node if held is dtype else c.CCast(vector_type(dtype, lanes), node), dtype)
+
+
+def shifted_apart(op: str, x: Lanes, counts: Lanes, dtype: DType, lanes: int) -> Lanes:
+    """Each lane shifted by its own number; by the width of the type or more, 0."""
+    unsigned, bits = vector_type(unsigned_of(dtype), lanes), 8 * dtype.bytes
+    result = vector_type(dtype, lanes)
+    held = unsigned if op == "shl" else result
+    many = c.CCast(unsigned, counts.node)
+    inside = c.CBinary("<", many, c.CNumber(str(bits)))
+    within = c.CBinary("&", many, c.CNumber(str(bits - 1)))
+    moved = c.CBinary(SHIFTS[op], c.CCast(held, x.node), c.CCast(held, within))
+    return Lanes(c.CBinary("&", c.CCast(result, moved), c.CCast(result, inside)), dtype)

@@ -20,12 +20,14 @@ def shared_nodes(root: Expr) -> list[Expr]:
         return []
     always: set[int] = set()
     _reach(root, always)
+    places = {id(node) for load in loads(root) for node in walk(*load.index)}
     return [
         node
         for node in order
         if parents[id(node)] > 1
         and isinstance(node, Operation | Select)
-        and dtype_of(node) is not DType.I64
+        # Places in buffers are simplified as a whole.
+        and (dtype_of(node) is not DType.I64 or (any(loads(node)) and id(node) not in places))
         and (id(node) in always or not any(loads(node)))
     ]
 

@@ -8,7 +8,16 @@ from dataclasses import replace
 from weft.codegen import tree as c
 from weft.codegen.composite import gelu_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
-from weft.codegen.lanes import Lanes, held_as, helper_call, shifted, storage, unsigned_of, wrapping
+from weft.codegen.lanes import (
+    Lanes,
+    held_as,
+    helper_call,
+    shifted,
+    shifted_apart,
+    storage,
+    unsigned_of,
+    wrapping,
+)
 from weft.codegen.linear import LANE, LinearAddress, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
@@ -314,6 +323,9 @@ class VectorExpression:
         match expr.rhs:
             case Const(count) if op in SHIFTS and 0 <= count < 8 * dtype.bytes:
                 return shifted(op, self.vector(expr.lhs), int(count), dtype, self.lanes)
+            case _ if op in SHIFTS and dtype.bytes >= 4:
+                sides = self.vector(expr.lhs), self.vector(expr.rhs)
+                return shifted_apart(op, *sides, dtype, self.lanes)
             case _:
                 return None
 

@@ -700,6 +700,32 @@ def eye_like(
 ) -> Value:
     """Ones on a diagonal of a matrix of the shape of x, zeros elsewhere."""
 
+def fixed_point_add(
+    a: Input,
+    b: Input,
+    zeros: Sequence[int],
+    multipliers: Sequence[int],
+    shifts: Sequence[int],
+    left_shift: int = 20,
+    subtract: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """The sum or difference of quantized tensors: each is shifted to the left, scaled by a
+    multiplier and a shift, and so is the sum.
+    """
+
+def fixed_point_softmax(
+    x: Input,
+    powers: Input,
+    axis: int = -1,
+    *,
+    name: str = "",
+) -> Value:
+    """Softmax of bytes in fixed point, 1 as 256 steps: exponentials by a table of how far a
+    byte is below the largest, their sum's reciprocal by Newton's division.
+    """
+
 def flatten(
     x: Input,
     axis: int = 1,
@@ -944,6 +970,30 @@ def instance_normalization_channels_last(
 ) -> Value:
     """InstanceNormalization of images whose channels are the last axis; weights are as there."""
 
+def integer_average_pool(
+    x: Input,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    ceil_mode: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """The mean of each window of integers, over the input alone; halves away from zero."""
+
+def integer_average_pool_channels_last(
+    x: Input,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    ceil_mode: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """IntegerAveragePool of images whose channels are the last axis; weights are as there."""
+
 def is_finite(
     x: Input,
     *,
@@ -1062,6 +1112,14 @@ def log_softmax(
     name: str = "",
 ) -> Value:
     """The logarithm of softmax along an axis."""
+
+def lookup(
+    x: Input,
+    table: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """The element of a table that a byte stands for; the smallest byte is the first."""
 
 def lp_normalization(
     x: Input,

@@ -82,6 +82,7 @@ _NAMES = (
     "ConvTranspose",
     "MaxPool",
     "AveragePool",
+    "IntegerAveragePool",
     "LpPool",
     "GlobalAveragePool",
     "GlobalMaxPool",

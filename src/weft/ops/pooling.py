@@ -20,7 +20,8 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Const, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.expr import add, binary, cast, const, mul, select, total, unary, variables
-from weft.ops.record import Call, Define, Op, Param
+from weft.ops.record import Call, Define, NoGrad, Op, Param
+from weft.ops.requantization import DOMAIN
 from weft.ops.window import (
     Window,
     guarded,
@@ -256,6 +257,43 @@ def _reference_average_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]
     return ((sums / counts).astype(dtype.numpy),)
 
 
+# --- integers -------------------------------------------------------------------------------
+
+
+def _infer_integer_pool(call: Call) -> tuple[TensorType, ...]:
+    if call.type(0).dtype not in (DType.I8, DType.U8, DType.I16):
+        raise call.error("input must be of i8, u8 or i16")
+    return _infer_pool(call)
+
+
+def _define_integer_pool(call: Call) -> tuple[Compute, ...]:
+    x, sums = call.type(0), DType.I32
+    pool, window = _pool(call), pool_window(call)
+    extents = x.dims[2:]
+    outputs = window.outputs(extents)
+    counts = [
+        _count(window, axis, point, extents[axis], outputs[axis], False)
+        for axis, point in enumerate(variables(pool.axes[2:]))
+    ]
+    count, none = _divisor(counts, sums), const(0, sums)
+    value = total("sum", pool.taps, guarded(pool.conditions, cast(sums, pool.load), none))
+    half = binary("div", count, const(2, sums))
+    moved = select(binary("gt", value, none), half, unary("neg", half))
+    return (Compute(pool.axes, cast(x.dtype, binary("div", binary("add", value, moved), count))),)
+
+
+def _reference_integer_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    window = pool_window(call)
+    outputs = window.outputs(x.shape[2:])
+    padded = window.padded(x.astype(np.int32), outputs, 0)
+    ones = window.padded(np.ones((1, 1, *x.shape[2:]), np.int32), outputs, 0)
+    regions = [region for _, region in window.slices(outputs)]
+    sums = sum((padded[:, :, *each] for each in regions), np.zeros((), np.int32))
+    count = sum((ones[:, :, *each] for each in regions), np.zeros((), np.int32))
+    away = np.sign(sums) * ((np.abs(sums) + count // 2) // count)
+    return (np.broadcast_to(away, (*x.shape[:2], *outputs)).astype(x.dtype),)
+
+
 # --- LpPool ---------------------------------------------------------------------------------
 
 
@@ -334,6 +372,18 @@ OPS: tuple[Op, ...] = (
         attributes=AveragePoolAttributes,
         implied=implied_window(),
         doc="The mean of each window, over the input alone or over the padding too.",
+    ),
+    Op(
+        name="IntegerAveragePool",
+        inputs=X,
+        infer=_infer_integer_pool,
+        reference=_reference_integer_pool,
+        compute=Define(_define_integer_pool),
+        attributes=PoolAttributes,
+        implied=implied_window(),
+        grad=NoGrad("integers have no derivative"),
+        domain=DOMAIN,
+        doc="The mean of each window of integers, over the input alone; halves away from zero.",
     ),
     Op(
         name="LpPool",

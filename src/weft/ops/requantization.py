@@ -19,7 +19,7 @@ from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
-from weft.loops.nodes import Expr
+from weft.loops.nodes import Const, Expr
 from weft.ops.elementwise import Domain, checked
 from weft.ops.expr import axes, binary, cast, const, index, unary, variables
 from weft.ops.quantization import is_single
@@ -27,7 +27,7 @@ from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.support import axis_of
 
 DOMAIN = "weft.integers"
-"""The operator set of this op in ONNX files."""
+"""The operator set of integer ops in ONNX files that the standard does not have."""
 SUMS = Domain("i32", frozenset({DType.I32}))
 RESULTS = Domain("i8, u8, i16 or i32", frozenset({DType.I8, DType.U8, DType.I16, DType.I32}))
 MOST_SHIFT = 31
@@ -137,8 +137,12 @@ def requantization(x: Expr, multiplier: Expr, shift: Expr) -> Expr:
     only two smallest numbers would saturate, and multipliers are not negative.
     """
     none = const(0, _I32)
-    left = binary("max", shift, none)
-    right = cast(_I64, binary("max", unary("neg", shift), none))
+    if isinstance(shift, Const):
+        left: Expr = const(max(int(shift.value), 0), _I32)
+        right: Expr = const(max(-int(shift.value), 0), _I64)
+    else:
+        left = binary("max", shift, none)
+        right = cast(_I64, binary("max", unary("neg", shift), none))
     one = const(1, _I64)
     product = binary("mul", cast(_I64, binary("shl", x, left)), cast(_I64, multiplier))
     high = binary("shr", binary("add", product, const(1 << 30, _I64)), const(31, _I64))

@@ -30,6 +30,8 @@ from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
 
 Perm = Callable[[int], tuple[int, ...]]
+_BY_LINES = ("QuantizeLinear", "DequantizeLinear", "Requantize")
+"""Ops whose further inputs are one number, or one for each position along ``axis``."""
 _ALONG_ONE = ("Concat", "Softmax", "LogSoftmax", "Hardmax", "Split")
 """Ops whose attribute ``axis`` names one axis."""
 _REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -212,6 +214,10 @@ class _Work:
         if rank < 3:
             return None
         there = self.direction.there(rank)
+        if node.op in _BY_LINES and all(self.rank(value) < 2 for value in node.inputs[1:]):
+            axis = there.index(node.attributes.axis % rank)
+            inputs = [self.new(node.inputs[0]), *map(self.old, node.inputs[1:])]
+            return inputs, changed(node.attributes, axis=axis)
         if is_elementwise(call_of(node, self.graph.types)):
             inputs = [self.operand(value, rank) for value in node.inputs]
             known = [value for value in inputs if value is not None]

@@ -1,0 +1,299 @@
+"""Quantized layers in fixed point, with the bits of LiteRT's reference kernels.
+
+Multipliers and shifts are computed from the scales as LiteRT does when it prepares a model: in
+doubles, except that fully connected layers and those of ``u8`` first multiply two scales in
+``f32``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.match.view import Match
+from weft.ops.build import GraphBuilder
+from weft.ops.cast import CastAttributes
+from weft.ops.channels_last import LAST
+from weft.ops.convolution import ConvAttributes
+from weft.ops.fixed_point import FixedPointAddAttributes, FixedPointSoftmaxAttributes
+from weft.ops.gemmlowp import DIFFERENCE_BITS, softmax_table
+from weft.ops.pooling import PoolAttributes
+from weft.ops.quantization import is_single
+from weft.ops.requantization import RequantizeAttributes, fixed_point
+from weft.ops.shape import ReshapeAttributes
+from weft.rewrite.dequantized import (
+    ACTIVATION,
+    BYTES,
+    CONV,
+    DATA,
+    MOVES,
+    PRODUCT,
+    PRODUCT_PLUS,
+    REST,
+    bias_maker,
+    bounded,
+    not_conv,
+    not_product,
+    other_scale,
+    product_weights,
+    scale_of,
+    target,
+    zero_of,
+    zeros_problem,
+)
+from weft.rewrite.rule import Exactness, Rule
+
+_ADDED = "DequantizeLinear(b, const bs, bz?)"
+LEFT_SHIFT = {DType.I8: 20, DType.U8: 20, DType.I16: 15}
+"""By how much LiteRT shifts what it adds."""
+
+
+def steps(value: float, scale: np.float32) -> float:
+    """A number in steps of a scale, halves away from zero."""
+    quotient = np.float32(value) / scale
+    return float(np.copysign(np.floor(np.abs(np.float64(quotient)) + 0.5), quotient))
+
+
+# --- convolutions and products ------------------------------------------------------------------
+
+
+def _factors(match: Match, *, narrow: bool) -> np.ndarray:
+    """What sums are multiplied by: one factor, or one for each channel."""
+    x, w, y = (np.asarray(match.array(name)).reshape(-1) for name in ("xs", "ws", "ys"))
+    if narrow:
+        return (x * w).astype(np.float64) / y.astype(np.float64)
+    return x.astype(np.float64) * w.astype(np.float64) / y.astype(np.float64)
+
+
+def _requantized(
+    match: Match, builder: GraphBuilder, value: str, factors: np.ndarray, axis: int = -1
+) -> str:
+    """Sums in steps of the output, and bounds of an activation."""
+    found = [fixed_point(float(each)) for each in factors]
+    multipliers, shifts = (np.array([each[place] for each in found], np.int32) for place in (0, 1))
+    zero = np.array(zero_of(match, "yz"), target(match).numpy)
+    inputs = (
+        builder.constant(multipliers, "multiplier"),
+        builder.constant(shifts, "shift"),
+        builder.constant(zero, "zero_point"),
+    )
+    made = builder.op("Requantize", value, *inputs, attributes=RequantizeAttributes(axis))
+    return bounded(match, builder, made, steps)
+
+
+def _sum(
+    match: Match, builder: GraphBuilder, op: str, x: str, w: str, attributes: ConvAttributes
+) -> str:
+    """The sum of products and the bias, ``i32``."""
+    zeros = [match[name] if match.has(name) else "" for name in ("xz", "wz")]
+    while zeros and not zeros[-1]:
+        zeros.pop()
+    made = builder.op(op, x, w, *zeros, attributes=attributes)
+    maker = bias_maker(match)
+    if maker is None:
+        return made
+    bias = match.view.constants[maker.inputs[0]]
+    if op not in LAST.values():
+        rank = len(builder.types[made].shape)
+        bias = bias.reshape(-1, *(1,) * (rank - 2))
+    return builder.op("Add", made, builder.constant(bias, maker.inputs[0]))
+
+
+def _conv(match: Match, builder: GraphBuilder) -> str:
+    layer = match.node("c")
+    op = layer.op.replace("Conv", "ConvInteger")
+    sums = _sum(match, builder, op, match["x"], match["w"], layer.attributes)
+    factors = _factors(match, narrow=match.type("x").dtype is DType.U8)
+    return _requantized(match, builder, sums, factors, -1 if op in LAST.values() else 1)
+
+
+def _product(match: Match, builder: GraphBuilder) -> str:
+    """A product of rows with a matrix: a convolution of images of one pixel."""
+    weights, dims = product_weights(match), match.type("c").dims
+    columns, depth = weights.shape
+    image = builder.op("Reshape", match["x"], attributes=ReshapeAttributes((-1, depth, 1, 1)))
+    kernel = builder.constant(weights.reshape(columns, depth, 1, 1), match["w"])
+    sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
+    factors = _factors(match, narrow=is_single(match.type("ws")))
+    made = _requantized(match, builder, sums, factors, 1)
+    return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
+
+
+# --- sums of two, pools, softmax ----------------------------------------------------------------
+
+
+def _not_fixed(match: Match, *names: str) -> str | None:
+    """Why quantized tensors are not those of integer kernels."""
+    types = {match.type(name).dtype for name in (*names, "y")}
+    if len(types) > 1 or not types & LEFT_SHIFT.keys():
+        return "it is not in 8 or 16 bits all through"
+    for name in (*names, "y"):
+        if not is_single(match.type(f"{name}s")):
+            return "there are several scales"
+        if match.type(f"{name}s").dtype is not DType.F32:
+            return "a scale is not f32"
+    given = match.attributes("y")
+    if given.block_size or given.precision not in (None, DType.F32):
+        return "the output is quantized in blocks or with another precision"
+    return zeros_problem(match, *(f"{name}z" for name in (*names, "y")))
+
+
+def _not_added(match: Match) -> str | None:
+    return _not_fixed(match, "x", "b")
+
+
+def _added(match: Match, builder: GraphBuilder) -> str:
+    left = LEFT_SHIFT[target(match)]
+    a, b, y = (float(scale_of(match, name)) for name in ("xs", "bs", "ys"))
+    twice = 2 * max(a, b)
+    found = [fixed_point(each) for each in (a / twice, b / twice, twice / ((1 << left) * y))]
+    attributes = FixedPointAddAttributes(
+        tuple(zero_of(match, name) for name in ("xz", "bz", "yz")),
+        tuple(multiplier for multiplier, _ in found),
+        tuple(shift for _, shift in found),
+        left,
+        int(match.node("a").op == "Sub"),
+    )
+    made = builder.op("FixedPointAdd", match["x"], match["b"], attributes=attributes)
+    return bounded(match, builder, made, steps)
+
+
+def _not_pooled(match: Match) -> str | None:
+    given = match.attributes("p")
+    if getattr(given, "count_include_pad", 0) and any(given.pads):
+        return "it counts padding"
+    if not match.type("x").is_static:
+        return "the size of the windows is not known"
+    return _not_fixed(match, "x") or other_scale(match)
+
+
+def _pooled(match: Match, builder: GraphBuilder) -> str:
+    pool = match.node("p")
+    given = pool.attributes
+    name = "IntegerAveragePool" + "ChannelsLast" * pool.op.endswith("ChannelsLast")
+    if pool.op.startswith("Global"):
+        dims = match.type("x").dims
+        kernel = dims[1:-1] if pool.op.endswith("ChannelsLast") else dims[2:]
+        attributes = PoolAttributes(tuple(kernel))
+    else:
+        attributes = PoolAttributes(
+            given.kernel, given.strides, given.dilations, given.pads, given.ceil_mode
+        )
+    made = builder.op(name, match["x"], attributes=attributes)
+    return bounded(match, builder, made, steps)
+
+
+def _not_softmax(match: Match) -> str | None:
+    if problem := _not_fixed(match, "x"):
+        return problem
+    if target(match) not in BYTES:
+        return "it is not in 8 bits"
+    if scale_of(match, "ys") != 1 / 256 or zero_of(match, "yz") != target(match).limits[0]:
+        return "its output does not count from 0 in steps of 1/256"
+    return None if _softmax_factor(match)[1] >= 0 else "its input has steps that are too small"
+
+
+def _softmax_factor(match: Match) -> tuple[int, int]:
+    scale = float(scale_of(match, "xs"))
+    return fixed_point(min(scale * (1 << (31 - DIFFERENCE_BITS)), (1 << 31) - 1.0))
+
+
+def _softmax(match: Match, builder: GraphBuilder) -> str:
+    table = builder.constant(softmax_table(*_softmax_factor(match)), "powers")
+    attributes = FixedPointSoftmaxAttributes(match.attributes("s").axis)
+    return builder.op("FixedPointSoftmax", match["x"], table, attributes=attributes)
+
+
+def _not_rescaled(match: Match) -> str | None:
+    types = {match.type("x").dtype, target(match)}
+    if not types <= LEFT_SHIFT.keys():
+        return "it is not in 8 or 16 bits"
+    if not (is_single(match.type("xs")) and is_single(match.type("ys"))):
+        return "there are several scales"
+    return zeros_problem(match, "xz", "yz")
+
+
+def _rescaled(match: Match, builder: GraphBuilder) -> str:
+    whole = builder.op("Cast", match["x"], attributes=CastAttributes(DType.I32))
+    if zero := zero_of(match, "xz"):
+        whole = builder.op("Sub", whole, builder.constant(np.array(zero, np.int32), "zero_point"))
+    factor = np.float64(scale_of(match, "xs")) / np.float64(scale_of(match, "ys"))
+    return _requantized(match, builder, whole, np.array([factor]))
+
+
+_DOC = (
+    " between DequantizeLinear and QuantizeLinear becomes sums of products in i32, the bias and "
+    "Requantize; an activation is its saturation, or bounds in steps. The bias must be i32 of the "
+    "products' scale."
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="fixed-point-conv",
+        before=CONV,
+        where=not_conv,
+        after=_conv,
+        exactness=Exactness.APPROXIMATE,
+        doc=f"A convolution{_DOC}",
+    ),
+    Rule(
+        name="fixed-point-matmul",
+        before=PRODUCT,
+        where=not_product,
+        after=_product,
+        exactness=Exactness.APPROXIMATE,
+        doc=f"A matrix product{_DOC}",
+    ),
+    Rule(
+        name="fixed-point-matmul-add",
+        before=PRODUCT_PLUS,
+        where=not_product,
+        after=_product,
+        exactness=Exactness.APPROXIMATE,
+        doc=f"A matrix product plus a bias{_DOC}",
+    ),
+    Rule(
+        name="fixed-point-add",
+        before=f"""
+            a = Add({DATA}, {_ADDED}) [users=1] | Sub({DATA}, {_ADDED}) [users=1]
+            y = QuantizeLinear(a -> {ACTIVATION}, {REST})
+        """,
+        where=_not_added,
+        after=_added,
+        exactness=Exactness.APPROXIMATE,
+        doc="The sum or difference of two quantized tensors, quantized, is FixedPointAdd.",
+    ),
+    Rule(
+        name="fixed-point-average-pool",
+        before=f"""
+            p = AveragePool({DATA}) [users=1] | AveragePoolChannelsLast({DATA}) [users=1]
+              | GlobalAveragePool({DATA}) [users=1]
+              | GlobalAveragePoolChannelsLast({DATA}) [users=1]
+            y = QuantizeLinear(p -> {ACTIVATION}, {REST})
+        """,
+        where=_not_pooled,
+        after=_pooled,
+        exactness=Exactness.APPROXIMATE,
+        doc="An average pool between DequantizeLinear and QuantizeLinear of the same scale is one "
+        "of the integers.",
+    ),
+    Rule(
+        name="fixed-point-softmax",
+        before=f"s = Softmax({DATA}) [users=1]\ny = QuantizeLinear(s, {REST})",
+        where=_not_softmax,
+        after=_softmax,
+        exactness=Exactness.APPROXIMATE,
+        doc="Softmax between DequantizeLinear and QuantizeLinear is FixedPointSoftmax; its output "
+        "must count in steps of 1/256.",
+    ),
+    *MOVES,
+    Rule(
+        name="fixed-point-rescale",
+        before=f"y = QuantizeLinear({DATA} -> {ACTIVATION}, {REST})",
+        where=_not_rescaled,
+        after=_rescaled,
+        exactness=Exactness.APPROXIMATE,
+        doc="QuantizeLinear after DequantizeLinear of another scale, with or without activation, "
+        "is Requantize.",
+    ),
+)
