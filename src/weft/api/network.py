@@ -195,10 +195,16 @@ def reference(
     return named_outputs(outputs_type(net.graph.outputs), made)
 
 
-def save(net: Network, path: str | Path) -> None:
-    """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file."""
+def save(net: Network, path: str | Path, *, int4: bool = False) -> None:
+    """Writes the graph and its weights to a ``.weft`` or an ``.onnx`` file.
+
+    Args:
+        path: of the file.
+        int4: whether an ``.onnx`` file has weights of 4 bits or fewer as INT4 (operator set 21),
+            two in a byte, instead of as bytes.
+    """
     if Path(path).suffix == ".onnx":
-        onnx.save(net.graph, path)
+        onnx.save(net.graph, path, int4=int4)
     else:
         save_native(net.graph, path)
 

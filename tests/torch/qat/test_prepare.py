@@ -175,7 +175,7 @@ def test_groups_of_parameters():
     assert {id(each) for each in rest["params"]} == {
         id(each) for name, each in made.named_parameters() if "quantizer" not in name
     }
-    assert (steps["lr"], steps["weight_decay"]) == (pytest.approx(0.001), 0)
+    assert (steps["lr"], steps["weight_decay"]) == (0.01, 0)
     assert (bits["lr"], bits["weight_decay"], len(bits["params"])) == (0.2, 0, 2)
     torch.optim.SGD([rest, steps, bits], lr=1)
 

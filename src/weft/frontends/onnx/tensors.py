@@ -16,6 +16,7 @@ from onnx import SparseTensorProto, TensorProto
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.frontends.onnx.nibbles import NIBBLES, unpacked
 from weft.loops.shapes import row_major
 
 MAX_RANK = 32
@@ -30,7 +31,6 @@ DTYPES: Mapping[int, DType] = MappingProxyType(
     }
 )
 ONNX_TYPES: Mapping[DType, int] = MappingProxyType({ours: onnx for onnx, ours in DTYPES.items()})
-
 # Where values stand that are not raw bytes.
 _FIELDS: Mapping[DType, str] = MappingProxyType(
     {
@@ -192,22 +192,37 @@ def array_of(
         raw: its raw bytes, if they were left out of it; these are copied.
     """
     where = f"tensor {tensor.name}" if tensor.name else ""
-    dtype = dtype_of(tensor.data_type, where)
+    nibbles = NIBBLES.get(tensor.data_type)
+    dtype = nibbles or dtype_of(tensor.data_type, where)
     shape = checked_shape(tuple(tensor.dims), dtype, where)
     if tensor.HasField("segment"):
         raise UserError("onnx: segmented tensors are not supported", where=where)
     count = prod(shape)
-    if tensor.data_location == TensorProto.EXTERNAL:
-        flat = external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
-    elif raw is not None:
-        flat = _from_raw(raw, dtype, count, where).copy()
-    elif tensor.HasField("raw_data"):
-        flat = _from_raw(tensor.raw_data, dtype, count, where)
+    if nibbles is None:
+        array = _flat(tensor, external, raw, dtype, count, where).reshape(shape)
     else:
-        flat = _from_field(tensor, dtype, count, where)
-    array = flat.reshape(shape)
+        pairs = _flat(tensor, external, raw, DType.U8, (count + 1) // 2, where)
+        array = unpacked(pairs, count, nibbles).reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def _flat(
+    tensor: TensorProto,
+    external: ExternalData,
+    raw: np.ndarray | None,
+    dtype: DType,
+    count: int,
+    where: str,
+) -> np.ndarray:
+    """So many values of a tensor, in order."""
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
+    if raw is not None:
+        return _from_raw(raw, dtype, count, where).copy()
+    if tensor.HasField("raw_data"):
+        return _from_raw(tensor.raw_data, dtype, count, where)
+    return _from_field(tensor, dtype, count, where)
 
 
 def _little(dtype: DType) -> np.dtype:

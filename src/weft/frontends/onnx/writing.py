@@ -29,6 +29,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.custom import VERSION, custom_signature
 from weft.frontends.onnx.lowering import RENAMED
+from weft.frontends.onnx.nibbles import narrow_weights, packed
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
 from weft.frontends.onnx.tensors import ONNX_TYPES, type_name
 from weft.ir.graph import Graph, Node
@@ -48,8 +49,13 @@ _WORTH_MOVING = 1024
 _VECTORS = frozenset({("TopK", "k")})
 
 
-def write(graph: Graph) -> ModelProto:
-    """The graph as an ONNX model; a ``UserError`` lists every op that ONNX does not have."""
+def write(graph: Graph, *, int4: bool = False) -> ModelProto:
+    """The graph as an ONNX model; a ``UserError`` lists every op that ONNX does not have.
+
+    Args:
+        graph: the graph.
+        int4: whether weights of bytes that 4 bits hold are written as INT4, two in a byte.
+    """
     lost = [
         f"{node.name} ({node.op})"
         for node in _all_nodes(graph)
@@ -58,7 +64,9 @@ def write(graph: Graph) -> ModelProto:
     if lost:
         raise UserError("onnx: some ops cannot be written", got=", ".join(lost))
     opsets = _opsets(graph)
-    body = _Writer(opsets, {}).graph(graph)
+    body = _Writer(
+        opsets, {}, narrow=narrow_weights(graph, _all_nodes(graph)) if int4 else frozenset()
+    ).graph(graph)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(
         body,
@@ -68,11 +76,17 @@ def write(graph: Graph) -> ModelProto:
     )
 
 
-def save(graph: Graph, path: str | Path) -> None:
-    """Write the graph to an ONNX file, with a data file beside it if it is very large."""
+def save(graph: Graph, path: str | Path, *, int4: bool = False) -> None:
+    """Write the graph to an ONNX file, with a data file beside it if it is very large.
+
+    Args:
+        graph: the graph.
+        path: of the file.
+        int4: as for ``write``.
+    """
     path = Path(path)
     large = sum(array.nbytes for array in graph.constants.values()) > INLINE_BYTES
-    model = write(graph)
+    model = write(graph, int4=int4)
     if not large:
         write_bytes(path, model.SerializeToString())
         return
@@ -173,11 +187,13 @@ class _Writer:
         opsets: version of each operator set.
         names: what values are called that have other names in the file.
         prefix: put before the names of all other values.
+        narrow: constants of the graph that are written in 4 bits.
     """
 
     opsets: Mapping[str, int]
     names: Mapping[str, str]
     prefix: str = ""
+    narrow: frozenset[str] = frozenset()
 
     def name(self, value: str) -> str:
         return self.names.get(value, f"{self.prefix}{value}" if value else "")
@@ -189,7 +205,10 @@ class _Writer:
         for value in graph.outputs:
             found.output.append(self._value(value, graph.types[value]))
         for value, array in graph.constants.items():
-            found.initializer.append(tensor(array, self.name(value)))
+            made = tensor(array, self.name(value))
+            if value in self.narrow:
+                made.data_type, made.raw_data = TensorProto.INT4, packed(array)
+            found.initializer.append(made)
         for node in graph.nodes:
             constants, proto = self._node(node, graph)
             found.initializer.extend(constants)

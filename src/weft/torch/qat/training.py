@@ -17,8 +17,8 @@ from weft.torch.qat.bit_widths import Budget, freeze, penalty, quantizers_of
 from weft.torch.qat.prepare import QatState, state_of
 from weft.torch.qat.weights import WeightQuantizer
 
-STEP_RATE, BITS_RATE = 0.1, 10.0
-"""Learning rates of step sizes and of bits, as parts of that of weights."""
+BITS_RATE = 10.0
+"""The learning rate of bits, as a multiple of that of weights."""
 
 
 def qat_parameters(
@@ -35,8 +35,7 @@ def qat_parameters(
         module: from ``prepare_qat``.
         lr: of weights.
         weight_decay: of weights; step sizes and bits have none.
-        step_lr: of step sizes, ``lr / 10`` if not given: Adam and its like move each number by
-            about the rate, and step sizes are small.
+        step_lr: of step sizes, ``lr`` if not given.
         bits_lr: of learned bits, ``10 * lr`` if not given.
     """
     state_of(module, "qat_parameters")
@@ -47,7 +46,7 @@ def qat_parameters(
             for name, parameter in each.named_parameters(recurse=False):
                 (bits if name == "bits" else steps)[id(parameter)] = parameter
     rest = [each for each in module.parameters() if id(each) not in steps and id(each) not in bits]
-    step_lr = lr * STEP_RATE if step_lr is None else step_lr
+    step_lr = lr if step_lr is None else step_lr
     bits_lr = lr * BITS_RATE if bits_lr is None else bits_lr
     groups = [
         {"params": rest, "lr": lr, "weight_decay": weight_decay},
