@@ -73,6 +73,14 @@ WINDOWS = (
     (1, 40, 1, 40, 40, 11, 11, 8),
     (2, 500, 1, 1000, 500, 8, 9, 8),
 )
+PLANES = (
+    # rows, columns, row and column of outputs; planes; windows and their steps
+    (4, 6, 40, 5, 6, 8, 3, 3, 1, 1),
+    (3, 5, 40, 5, 5, 7, 3, 3, 1, 1),
+    (2, 4, 30, 4, 5, 9, 3, 3, 2, 2),
+    (3, 3, 30, 4, 7, 7, 3, 3, 2, 2),
+    (5, 2, 30, 4, 5, 4, 1, 3, 1, 1),
+)
 MEMBERS = (
     *(member("dual_2x2", quads, 3) for quads in (1, 5, 24)),
     *(member("dual_1x4", quads, 3) for quads in (1, 8, 19)),
@@ -94,7 +102,12 @@ MEMBERS = (
     member("copy", 5, 12),
     *(mve("i32", *sizes) for sizes in WINDOWS),
     *(mve(end, *WINDOWS[at]) for end in ("sums", "f32") for at in (1, 6)),
+    member("mve_planes", 16, 3, 7, 40, 8, 130, 18, 0),
+    member("mve_planes", 11, 2, 4, 40, 8, 640, 150, 3),
+    *(member("mve_depth_i32", 3, *sizes, at % 2) for at, sizes in enumerate(PLANES)),
+    *(member("mve_depth_f32", 3, *sizes) for sizes in PLANES[1::2]),
     *(member("mve_copy", count) for count in (5, 40)),
+    member("mve_clear", 2, 3, 7, 1),
     *(member("mve_fill", count, 200) for count in (5, 40)),
     *(member("mve_patch", 3, 6, 12 + k, 3, 50, k, 3 * k, 9 * k) for k in (4, 9, 16)),
     member("winograd_in", 2, 40, 8),
@@ -148,6 +161,8 @@ def drawn(buffer: Buffer) -> np.ndarray:
         values[..., 2] &= 31
         if buffer.shape[-2:-1] == (4,):  # of Helium: the shift to the left is last
             values[..., 3, :] &= 31
+    if buffer.name == "numbers":
+        values[..., 3] &= 31
     if buffer.name == "stream":  # with shifts at its end
         values[..., -1::-3] &= 31
     return values // (1 << 24) if buffer.name == "zero" else values

@@ -83,7 +83,7 @@ ENDS = {
         (1, 1),
         1,
         "int8_t",
-        ("int32_t", "float"),
+        ("int32_t", "float", "int32_t"),
     ),
 }
 

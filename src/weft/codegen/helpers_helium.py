@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
+from weft.codegen.helium_depth import DOCS, Depth, Planes, planes_words
 from weft.codegen.helium_sums import ENDS, Sums, Window, moved
 from weft.codegen.helper_text import helper_text
 
+Sizes: TypeAlias = tuple[int, ...]
 _WORD, _OFFSET = 4, 4096
 _PLAIN = frozenset({"mve_copy", "mve_fill"})
 
@@ -19,31 +22,52 @@ def helium_helper(name: str) -> str | None:
     """The helper of this name (a family and the sizes of a member), if there is one."""
     if name in _PLAIN:
         return helper_text("helium", name, name=name)
-    family, _, rest = name[4:].partition("_")
-    family, sizes = name[:4] + family, rest.split("_")
-    if family == "mve_patch":
-        return _patch(name, *map(int, sizes))
-    end = ENDS.get(family)
-    if end is None or not all(map(str.isdigit, sizes)):
-        return None
-    constants = ", ".join(
-        f"const {type} *{letter} __attribute__((unused))"
-        for letter, type in zip("abc", _operands(family), strict=False)
-    )
-    lines = Sums(Window(*map(int, sizes)), family).lines()
+    parts = name.split("_")
+    words = [part for part in parts if not part.isdigit()]
+    sizes = tuple(map(int, parts[len(words) :])) if parts[: len(words)] == words else ()
+    make = _FAMILIES.get("_".join(words))
+    return make("_".join(words), name, sizes) if make and sizes else None
+
+
+def _sums(family: str, name: str, sizes: Sizes) -> str | None:
+    end = ENDS[family]
     return helper_text(
         "helium",
         "sums",
         name=name,
         doc=end.doc,
         type=end.type,
-        constants=constants,
-        lines=_quoted(lines),
+        constants=_parameters(end.operands),
+        lines=_quoted(Sums(Window(*sizes), family).lines()),
     )
 
 
-def _patch(name: str, step: int, rows: int, row: int, run: int) -> str | None:
+def _depth(family: str, name: str, sizes: Sizes) -> str | None:
+    made = Depth(Planes(*sizes), family)
+    operands = ("int32_t",) if family == "mve_depth_i32" else ("int32_t", "float", "int32_t")
+    return helper_text(
+        "helium",
+        "mve_depth",
+        name=name,
+        doc=DOCS[family],
+        constants=_parameters(operands),
+        lines=_quoted(made.lines()),
+        data=_quoted(made.data()),
+    )
+
+
+def _planes(family: str, name: str, sizes: Sizes) -> str | None:
+    words = planes_words(*sizes)
+    texts = {
+        key: word if isinstance(word, int) else _quoted(word) or "/* */\n"
+        for key, word in words.items()
+    }
+    return helper_text("helium", family, name=name, **texts)
+
+
+def _patch(family: str, name: str, sizes: Sizes) -> str | None:
     """Copies runs of up to 16 bytes."""
+    step, rows, row, run = sizes
     found: list[str] = []
     for number in range(rows):
         if run == _WORD and row * rows < _OFFSET:
@@ -52,9 +76,20 @@ def _patch(name: str, step: int, rows: int, row: int, run: int) -> str | None:
             found += ["vpstt", "vldrbt.8 q0, [r3]", f"vstrbt.8 q0, [r0], #{run}"]
             found += moved("r3", row) if number + 1 < rows else []
     found += moved("r1", step)
-    return helper_text("helium", "mve_patch", name=name, run=run, rows=_quoted(found))
+    return helper_text("helium", family, name=name, run=run, rows=_quoted(found))
 
 
-def _operands(family: str) -> tuple[str, ...]:
-    zero = ("int32_t",) if family == "mve_f32" else ()
-    return ENDS[family].operands + zero
+def _parameters(types: Sequence[str]) -> str:
+    letters = ("a", "b", "c")
+    return ", ".join(
+        f"const {type} *{letter} __attribute__((unused))"
+        for letter, type in zip(letters, types, strict=False)
+    )
+
+
+_FAMILIES: Mapping[str, Callable[[str, str, Sizes], str | None]] = {
+    **dict.fromkeys(ENDS, _sums),
+    **dict.fromkeys(DOCS, _depth),
+    "mve_planes": _planes,
+    "mve_patch": _patch,
+}

@@ -101,8 +101,8 @@ class Depth:
         return min(height, max(1, most)) if self.bordered else height
 
 
-def depth_of(task: Task) -> Depth | Refusal:
-    """The depthwise convolution that a task is, or why the loops do not apply."""
+def depthwise_of(task: Task) -> Depth | Refusal:
+    """The depthwise convolution that a task is."""
     found = integer_contraction(task)
     if isinstance(found, Refusal):
         return found
@@ -111,12 +111,24 @@ def depth_of(task: Task) -> Depth | Refusal:
     windows = windows_of(found)
     if isinstance(windows, Refusal):
         return windows
-    if len(windows) != 2 or found.channel.extent % _FOUR:
-        return Refusal("it has not two dimensions of taps, or a number of channels not of fours")
+    if len(windows) != 2:
+        return Refusal("it has not two dimensions of taps")
     down, across = windows.values()
-    if across.taps != _COLUMNS or down.taps > _MOST_ROWS or down.dilation != across.dilation != 1:
-        return Refusal(f"its window is not up to {_MOST_ROWS} rows of {_COLUMNS} neighbours")
+    if max(down.dilation, across.dilation) > 1:
+        return Refusal("its window has gaps")
     return _laid_out(task, found, down, across)
+
+
+def depth_of(task: Task) -> Depth | Refusal:
+    """The depthwise convolution that a task is, or why the loops do not apply."""
+    found = depthwise_of(task)
+    if isinstance(found, Refusal):
+        return found
+    if found.channels % _FOUR:
+        return Refusal("its channels are not of fours")
+    if found.across.taps != _COLUMNS or found.down.taps > _MOST_ROWS:
+        return Refusal(f"its window is not up to {_MOST_ROWS} rows of {_COLUMNS} neighbours")
+    return found
 
 
 def _laid_out(

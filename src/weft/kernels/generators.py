@@ -8,6 +8,7 @@ from weft.errors import UserError, nearest
 from weft.kernels import (
     attention_choice,
     byte_depth,
+    byte_depth_helium,
     byte_dual_choice,
     byte_helium_choice,
     byte_planes,
@@ -49,6 +50,7 @@ GENERATORS: Table[Generator] = Table(
             packed.GENERATOR,
             depthwise.GENERATOR,
             byte_helium_choice.GENERATOR,
+            byte_depth_helium.GENERATOR,
             byte_winograd.GENERATOR,
             byte_planes.GENERATOR,
             byte_depth.GENERATOR,

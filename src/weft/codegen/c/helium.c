@@ -78,3 +78,57 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         "pop {r4, pc}");
 }
 #endif
+
+//@ mve_planes
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Channels that lie side by side, one after the other: eight at a time. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *planes __attribute__((unused)), const int8_t *image __attribute__((unused)),
+        int rows __attribute__((unused)), int channels __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r8, lr}\n\t"
+        "movs r4, #0\n\t"
+        "vidup.u16 q1, r4, #1\n\t"
+        "movw r5, #$plane\n\t"
+        "vmul.i16 q1, q1, r5\n\t"
+        "movs r5, #1\n\t"
+        "vadd.i16 q2, q1, r5\n\t"
+        "vadd.i16 q3, q2, r5\n"
+        "1:\n\t"
+        "mov r6, r0\n\t"
+        "mov r7, r1\n\t"
+        "mov lr, r2\n\t"
+        $group
+        "2:\n\t"
+        "mov r4, r7\n\t"
+        "mov r5, r6\n\t"
+        $row
+        "le lr, 2b\n\t"
+        $next
+        "subs r3, #8\n\t"
+        "bgt 1b\n\t"
+        "pop {r4-r8, pc}");
+}
+#endif
+
+//@ mve_depth
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+/* $doc */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *planes __attribute__((unused)),
+        const int8_t *weights __attribute__((unused)), $constants, int channels
+        __attribute__((unused)))
+{
+    __asm__(
+        $lines
+        "add sp, #24\n\t"
+        "vpop {d8-d15}\n\t"
+        "pop {r3-r11, pc}\n\t"
+        ".p2align 2\n"
+        $data
+        );
+}
+#endif
