@@ -9,7 +9,6 @@ import pytest
 
 from tests.kernels.tasks import computed, found_by, offers, refusal
 from tests.kernels.test_byte_depth import last
-from tests.kernels.test_depthwise import convolution
 from tests.kernels.test_tensorized import Made, extreme, task_of
 from weft.dtypes import DType
 from weft.kernels import byte_depth_helium, nest
@@ -69,5 +68,3 @@ def test_refusals() -> None:
     assert "3 rows" in refusal(propose, task_of(last((5, 5), (5, 3), 4, pad=1), ALL))
     assert "signed" in refusal(propose, task_of(last((4, 4), (3, 3), 4, kind=DType.U8), ALL))
     assert "requantization" in refusal(propose, task_of(last((4, 4), (3, 3), 4), "mve"))
-    apart = convolution((4, 4), (3, 3), 4)
-    assert "side by side" in refusal(propose, task_of(apart, ALL))
