@@ -21,6 +21,7 @@ from weft.codegen.helpers_helium import helium_helper
 from weft.codegen.helpers_integer import integer_helper
 from weft.codegen.helpers_planes import planes_helper
 from weft.codegen.helpers_vector import vector_helper
+from weft.codegen.helpers_winograd import winograd_helper
 from weft.codegen.instruct import PREFIX, guarded, is_helper_of_instruction
 from weft.codegen.library import library_helper
 from weft.codegen.uses import Uses, together, words
@@ -99,4 +100,4 @@ def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
     found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
     found = found or dsp_helper(bare) or bytes_helper(bare) or planes_helper(bare)
-    return found or helium_helper(bare)
+    return found or winograd_helper(bare) or helium_helper(bare)

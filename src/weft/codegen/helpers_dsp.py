@@ -123,7 +123,7 @@ SUMS = {
 }
 
 
-_PLAIN = {"scale_f32", "winograd_in", "winograd_out"}
+_PLAIN = {"scale_f32", "winograd_out"}
 
 
 def _taps(rows: int) -> list[str]:

@@ -21,13 +21,16 @@ NARROW = "scale_i32"
 """The requantization of these families."""
 
 
-def narrowed(rounding: RequantizedRow, weights: np.ndarray, channels: int) -> int | None:
+def narrowed(
+    rounding: RequantizedRow, weights: np.ndarray, channels: int, *, ahead: bool = False
+) -> int | None:
     """Puts constants into one stream, where bytes can be made of the sums in one go.
 
     Args:
         rounding: what follows the sums; its arrays become the stream.
         weights: words by group of channels, in the order in which they are read.
         channels: of a group.
+        ahead: whether weights are read before the sums' starts.
 
     Returns:
         Whether sums below zero take one less, 0 or 1; nothing where rows are requantized
@@ -38,12 +41,9 @@ def narrowed(rounding: RequantizedRow, weights: np.ndarray, channels: int) -> in
         return None
     arrays = rounding.output.arrays
     groups = len(weights)
-    parts = (
-        arrays.pop("start").reshape(groups, channels),
-        weights.reshape(groups, -1),
-        arrays.pop("factors").reshape(groups, 3 * channels),
-    )
-    arrays[STREAM] = np.concatenate(parts, axis=1)
+    first = [arrays.pop("start").reshape(groups, channels), weights.reshape(groups, -1)]
+    last = arrays.pop("factors").reshape(groups, 3 * channels)
+    arrays[STREAM] = np.concatenate([*(first[::-1] if ahead else first), last], axis=1)
     return made.sizes[1]
 
 

@@ -24,7 +24,8 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.byte_band import BAND, Band
 from weft.kernels.byte_dual import word, zero_of
-from weft.kernels.byte_scaling import RequantizedRow
+from weft.kernels.byte_narrow import STREAM, narrowed
+from weft.kernels.byte_scaling import ROW, RequantizedRow
 from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.contraction import SlidingWindow
 from weft.kernels.generator import Generator
@@ -54,10 +55,10 @@ _I8, _I32 = DType.I8, DType.I32
 MOST_CHANNELS = 16
 """Channels of a block: its sums are 128 bytes for each."""
 _TRANSFORM = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-_POINTS, _MIDDLE = 16, 5
+_POINTS, _MIDDLE, _PAIR = 16, 5, 2
 _TILES, _SIDE = 2, 2
 _NAME = "winograd-dual"
-_INPUT, _STEP, _AHEAD, _OUTPUT, _STORE = 50, 10.25, 20, 15, 9
+_INPUT, _STEP, _AHEAD, _OUTPUT, _STORE = 42, 10, 4, 9, 7
 """Instructions: to transform one channel's tile, of four products of each of four sums, of what
 surrounds them, to transform and to requantize one output."""
 
@@ -110,16 +111,26 @@ class _Writer:
         start = self.found.bias - zero * weights.sum((1, 2, 3))
         self.output = IntegerOutput(self.found, start)
         self.rounding = RequantizedRow(self.output, wide=False)
-        self.output.arrays["start"] = self.output.arrays["start"] * np.int32(4)
-        self.output.arrays["nothing"] = np.zeros(self.block, np.int32)
-        self.output.arrays["weights"] = self._packed(self.rounding.weights(weights))
+        arrays = self.output.arrays
+        arrays["start"] = arrays["start"] * np.int32(4)
+        points = self._points(self.rounding.weights(weights))
+        # Whether the sums become bytes in one go, and how those below zero round.
+        self.below = narrowed(self.rounding, points, _PAIR, ahead=True)
+        if self.below is None:
+            arrays["nothing"] = np.zeros(self.block, np.int32)
+            arrays["weights"] = self._blocks(points)
 
-    def _packed(self, weights: np.ndarray) -> np.ndarray:
-        """``[block][point][pair of channels][four][channel][even, odd]``."""
+    def _points(self, weights: np.ndarray) -> np.ndarray:
+        """Words ``[pair of channels][point][four][channel][even, odd]``."""
         made = np.einsum("pi,cijk,qj->pqck", _TRANSFORM, weights, _TRANSFORM)
-        cut = made.reshape(_POINTS, -1, self.block // 2, 2, self.depth // 4, 4)
+        cut = made.reshape(_POINTS, -1, _PAIR, self.depth // 4, 4)
         pairs = np.stack([cut[..., [0, 2]], cut[..., [1, 3]]], axis=-2)
-        return np.ascontiguousarray(word(pairs, 16).transpose(1, 0, 2, 4, 3, 5))
+        return np.ascontiguousarray(word(pairs, 16).transpose(1, 0, 3, 2, 4))
+
+    def _blocks(self, points: np.ndarray) -> np.ndarray:
+        """``[block][point][pair of channels][four][channel][even, odd]``."""
+        cut = points.reshape(-1, self.block // _PAIR, *points.shape[1:])
+        return np.ascontiguousarray(cut.transpose(0, 2, 1, 3, 4, 5))
 
     def kernel(self) -> Kernel:
         """Two rows of outputs at a time."""
@@ -140,16 +151,43 @@ class _Writer:
         """Neighbouring tiles of outputs."""
         zero, fours = integer(0), self.depth // 4
         made = Buffer("tiles", _I32, (_POINTS, fours, _TILES, 2), Access.LOCAL)
-        column = plus(times(Var("tile"), _SIDE * _TILES), times(Var("spot"), _SIDE))
+        column = times(Var("tile"), _SIDE * _TILES)
         transform = Instruct(
             member("winograd_in", fours, (self.across.out.extent + 2) * self.depth, self.depth),
-            (
-                Load(made.name, (zero, zero, Var("spot"), zero), _I32),
-                Load(BAND, (zero, column, zero), _I8),
-            ),
+            (Load(made.name, (zero,) * 4, _I32), Load(BAND, (zero, column, zero), _I8)),
         )
+        if self.below is not None:
+            return with_locals((made,), (transform, *self.bytes()))
         blocks = for_range("wide", self.channels // self.block, self.outputs(made))
-        return with_locals((made,), (*nested([Axis("spot", _TILES)], (transform,)), blocks))
+        return with_locals((made,), (transform, blocks))
+
+    def bytes(self) -> tuple[Stmt, ...]:
+        """All channels of two tiles, requantized."""
+        task, zero = self.found.task, integer(0)
+        row, column = times(Var("chunk"), _SIDE), times(Var("tile"), _SIDE * _TILES)
+        down, across = self.down.out, self.across.out
+        ordered = task.compute.axes[-3:] == (down, across, self.found.channel)
+        whole = self.rounding.whole and ordered and task.output.steps[-1] == 1
+        places = {down: row, across: column, self.found.channel: zero}
+        index = tuple(places.get(axis, Var(axis.var)) for axis in task.compute.axes)
+        out, steps = Load(task.output.name, index, _I8), task.output.steps[-3:-1]
+        shape = (_SIDE, _SIDE * _TILES, self.channels)
+        rows = Buffer(ROW, _I8, shape, Access.LOCAL)
+        if not whole:
+            out, steps = Load(ROW, (zero,) * 3, _I8), rows.steps[:2]
+        pairs, words = self.output.arrays[STREAM].shape
+        sizes = (self.depth // 4, pairs, words, steps[1], steps[0], self.below or 0)
+        made = Instruct(
+            member("winograd_2x4", *sizes),
+            (out, Load("tiles", (zero,) * 4, _I32), Load(STREAM, (zero, zero), _I32)),
+        )
+        if whole:
+            return (made,)
+        ends = {down.var: plus(row, Var("slice")), across.var: plus(column, Var("column"))}
+        stored = self.rounding.finished((Var("slice"), Var("column")))
+        stored = map_stmts(substitute_stmts(stored, ends), self.band.moved)
+        loops = nested([Axis("slice", _SIDE), Axis("column", _SIDE * _TILES)], stored)
+        return with_locals((rows,), (made, *loops))
 
     def outputs(self, made: Buffer) -> tuple[Stmt, ...]:
         """A block of channels: 16 products, and the outputs of the tiles."""

@@ -262,61 +262,6 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *sums __attri
 }
 #endif
 
-//@ winograd_in
-#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
-/* Winograd's transform of a tile of 4x4 bytes of four channels at a time. */
-static
-__attribute__((noinline, unused))
-void weft_winograd_in(int32_t *made, const int8_t *x, int fours, int row, int column)
-{
-    const int step = 4 * fours;
-    int four;
-    for (four = 0; four < fours; ++four) {
-        int32_t even[16], odd[16];
-        const int8_t *at = x + 4 * four;
-        int32_t *to = made + 4 * four;
-        int j;
-        for (j = 0; j < 4; ++j) {
-            int32_t a, b, c, d, p, q, r, s;
-            __builtin_memcpy(&a, at, 4);
-            __builtin_memcpy(&b, at + row, 4);
-            __builtin_memcpy(&c, at + 2 * row, 4);
-            __builtin_memcpy(&d, at + 3 * row, 4);
-            __asm__("sxtb16 %0, %1" : "=r"(p) : "r"(a));
-            __asm__("sxtb16 %0, %1" : "=r"(q) : "r"(b));
-            __asm__("sxtb16 %0, %1" : "=r"(r) : "r"(c));
-            __asm__("sxtb16 %0, %1" : "=r"(s) : "r"(d));
-            __asm__("ssub16 %0, %1, %2" : "=r"(even[j]) : "r"(p), "r"(r));
-            __asm__("sadd16 %0, %1, %2" : "=r"(even[4 + j]) : "r"(q), "r"(r));
-            __asm__("ssub16 %0, %1, %2" : "=r"(even[8 + j]) : "r"(r), "r"(q));
-            __asm__("ssub16 %0, %1, %2" : "=r"(even[12 + j]) : "r"(q), "r"(s));
-            __asm__("sxtb16 %0, %1, ror #8" : "=r"(p) : "r"(a));
-            __asm__("sxtb16 %0, %1, ror #8" : "=r"(q) : "r"(b));
-            __asm__("sxtb16 %0, %1, ror #8" : "=r"(r) : "r"(c));
-            __asm__("sxtb16 %0, %1, ror #8" : "=r"(s) : "r"(d));
-            __asm__("ssub16 %0, %1, %2" : "=r"(odd[j]) : "r"(p), "r"(r));
-            __asm__("sadd16 %0, %1, %2" : "=r"(odd[4 + j]) : "r"(q), "r"(r));
-            __asm__("ssub16 %0, %1, %2" : "=r"(odd[8 + j]) : "r"(r), "r"(q));
-            __asm__("ssub16 %0, %1, %2" : "=r"(odd[12 + j]) : "r"(q), "r"(s));
-            at += column;
-        }
-        for (j = 0; j < 4; ++j) {
-            int32_t p = even[4 * j], q = even[4 * j + 1], r = even[4 * j + 2], s = even[4 * j + 3];
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[0]) : "r"(p), "r"(r));
-            __asm__("sadd16 %0, %1, %2" : "=r"(to[step]) : "r"(q), "r"(r));
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[2 * step]) : "r"(r), "r"(q));
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[3 * step]) : "r"(q), "r"(s));
-            p = odd[4 * j], q = odd[4 * j + 1], r = odd[4 * j + 2], s = odd[4 * j + 3];
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[1]) : "r"(p), "r"(r));
-            __asm__("sadd16 %0, %1, %2" : "=r"(to[step + 1]) : "r"(q), "r"(r));
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[2 * step + 1]) : "r"(r), "r"(q));
-            __asm__("ssub16 %0, %1, %2" : "=r"(to[3 * step + 1]) : "r"(q), "r"(s));
-            to += 4 * step;
-        }
-    }
-}
-#endif
-
 //@ winograd_out
 #if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
 /* Winograd's transform of sums of a tile to those of 2x2 outputs. */
