@@ -7,9 +7,10 @@ from math import sqrt
 import numpy as np
 
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Const, Expr, Unary
+from weft.loops.nodes import Binary, Cast, Const, Expr, Unary
 from weft.loops.walk import dtype_of
 
+_MOST_ZERO = 255
 _ROOT_HALF = (float(np.float32(sqrt(0.5))), sqrt(0.5))
 
 
@@ -36,5 +37,32 @@ def _argument(curve: Expr) -> Expr | None:
             one == 1 and root in _ROOT_HALF
         ):
             return x
+        case _:
+            return None
+
+
+def quantized_of(expr: Cast) -> tuple[Expr, int] | None:
+    """``x`` and the zero point of ``min(max(least, round(x) + zero), most)`` as a byte.
+
+    ``least`` and ``most`` are the limits of the type; on the right of ``max`` a NaN is passed over.
+    """
+    match expr:
+        case Cast(
+            DType.I8 | DType.U8 as dtype,
+            Binary("min", Binary("max", Const(least), whole), Const(most)),
+        ) if (least, most) == dtype.limits and dtype_of(whole) is DType.F32:
+            return _rounded(whole)
+        case _:
+            return None
+
+
+def _rounded(whole: Expr) -> tuple[Expr, int] | None:
+    match whole:
+        case Unary("round", x):
+            return x, 0
+        case Binary("add", Unary("round", x), Const(zero)) if zero == int(zero) and (
+            abs(zero) <= _MOST_ZERO
+        ):
+            return x, int(zero)
         case _:
             return None

@@ -93,6 +93,8 @@ def vector_helper(name: str) -> str | None:
     if vector not in VECTOR_TYPES:
         return None
     lanes, dtype = VECTOR_TYPES[vector]
+    if op.startswith("quantize_") and dtype is DType.F32:
+        return _quantize(op, lanes)
     if op.startswith(("from_", "to_", "saturate_")):
         return _conversion(op, lanes, dtype.value)
     words = {
@@ -181,3 +183,25 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
         return helper_text("vector", "saturate", **words, M=f"v{lanes}i32", most=most, least=least)
     cast = f"({STORAGE[narrow]})" if verb == "saturate" else ""
     return _by_lanes(f"{cast}weft_{element}_to_{other}", 1, vector, words)
+
+
+_QUANTIZED = {
+    16: ("defined(__AVX512F__)", "avx512"),
+    8: ("defined(__AVX2__)", "avx2"),
+    4: ("defined(__SSE2__)", "sse2"),
+}
+"""What a compiler must have for the instructions of so many lanes, and the text of them."""
+
+
+def _quantize(op: str, lanes: int) -> str | None:
+    """``quantize_u8_v16f32`` rounds and saturates."""
+    narrow = DType(op.removeprefix("quantize_"))
+    least, most = narrow.limits
+    vector = f"v{lanes}f32"
+    words = {"V": vector, "R": f"v{lanes}{narrow.value}", "M": f"v{lanes}i32", "op": op}
+    words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
+    if lanes not in _QUANTIZED:
+        return helper_text("vector", "quantize", **words)
+    when, name = _QUANTIZED[lanes]
+    body = helper_text("vector", f"quantize_{name}", **words)
+    return helper_text("vector", "quantize_by", **words, when=when, body=body)

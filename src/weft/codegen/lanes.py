@@ -83,3 +83,16 @@ def shifted_apart(op: str, x: Lanes, counts: Lanes, dtype: DType, lanes: int) ->
     within = c.CBinary("&", many, c.CNumber(str(bits - 1)))
     moved = c.CBinary(SHIFTS[op], c.CCast(held, x.node), c.CCast(held, within))
     return Lanes(c.CBinary("&", c.CCast(result, moved), c.CCast(result, inside)), dtype)
+
+
+def negative(x: Lanes, dtype: DType, lanes: int) -> Lanes:
+    """All lanes with the other sign, integers modulo their width."""
+    if dtype.is_float:
+        return Lanes(c.CUnary("-", x.node), dtype)
+    unsigned = c.CCast(vector_type(unsigned_of(dtype), lanes), x.node)
+    return Lanes(c.CCast(vector_type(dtype, lanes), c.CUnary("-", unsigned)), dtype)
+
+
+def unequal(lhs: c.Node, rhs: c.Node) -> c.Node:
+    """Which lanes differ."""
+    return c.CBinary("!=", lhs, rhs)

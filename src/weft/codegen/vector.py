@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.codegen import tree as c
-from weft.codegen.composite import gelu_of
+from weft.codegen.composite import gelu_of, quantized_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import (
     Lanes,
     held_as,
     helper_call,
+    negative,
     shifted,
     shifted_apart,
     storage,
-    unsigned_of,
+    unequal,
     wrapping,
 )
 from weft.codegen.linear import LANE, LinearAddress, constant
@@ -32,8 +33,7 @@ from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import children, dtype_of, loads
 
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
-# The most nodes of an operand that is written twice.
-_TWICE = 16
+_TWICE = 16  # nodes at the most of an operand that is written twice
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
 
 
@@ -91,7 +91,6 @@ class VectorExpression:
         found = self.temporaries.get(id(expr))
         if found is not None:
             return found
-        result: Lanes | None
         match expr:
             case Load():
                 result = self._load(expr)
@@ -152,7 +151,7 @@ class VectorExpression:
             return self._permuted(expr, slot, name)
         dtype = slot.dtype
         if dtype is DType.BOOL:
-            return Lanes(_unequal(node, c.CNumber("0")), DType.BOOL, 1)
+            return Lanes(unequal(node, c.CNumber("0")), DType.BOOL, 1)
         if dtype in HALVES:
             return self._helper(f"from_{dtype.value}", DType.F32, node)
         return Lanes(node, dtype)
@@ -199,7 +198,7 @@ class VectorExpression:
         for key, each in self.temporaries.items():
             node = c.Index(each.node, c.CNumber(str(lane)))
             if each.mask:
-                temporaries[key] = CValue(_unequal(node, c.CNumber("0")), "int", 0, 1)
+                temporaries[key] = CValue(unequal(node, c.CNumber("0")), "int", 0, 1)
             else:
                 limits = (0, 0) if each.dtype.is_float else each.dtype.limits
                 temporaries[key] = CValue(node, STORAGE[each.dtype], *limits)
@@ -214,7 +213,7 @@ class VectorExpression:
         if dtype is DType.BOOL:
             values = (scalar.value(expr) for scalar in self._each_lane())
             bytes = tuple(c.CCast("int8_t", value.node) for value in values)
-            truth = _unequal(c.Braces(self.type(DType.I8), bytes), c.CNumber("0"))
+            truth = unequal(c.Braces(self.type(DType.I8), bytes), c.CNumber("0"))
             return Lanes(truth, DType.BOOL, 1)
         held = held_as(dtype)
         values = (scalar.value(expr) for scalar in self._each_lane())
@@ -226,12 +225,11 @@ class VectorExpression:
     def _unary(self, expr: Unary) -> Lanes | None:
         dtype, op = dtype_of(expr.x), expr.op
         held = held_as(dtype)
-        if dtype is DType.BOOL:
-            x = self.vector(expr.x)
-            return x._replace(node=c.CUnary("~", x.node))
         x = self.vector(expr.x)
+        if dtype is DType.BOOL:
+            return x._replace(node=c.CUnary("~", x.node))
         if op == "neg":
-            return self._negative(x, held)
+            return negative(x, held, self.lanes)
         if op == "not":
             return Lanes(c.CUnary("~", x.node), held)
         if op == "isnan" and dtype.is_float:
@@ -243,16 +241,9 @@ class VectorExpression:
             return None
         return self._rounded(self._helper(op, held, x.node), dtype, op)
 
-    def _negative(self, x: Lanes, dtype: DType) -> Lanes:
-        if dtype.is_float:
-            return Lanes(c.CUnary("-", x.node), dtype)
-        unsigned = c.CCast(self.type(unsigned_of(dtype)), x.node)
-        return Lanes(c.CCast(self.type(dtype), c.CUnary("-", unsigned)), dtype)
-
     def _isnan(self, expr: Expr, x: Lanes) -> Lanes | None:
-        if sum(1 for _ in c.nodes(x.node)) > _TWICE:
-            return None
-        return Lanes(_unequal(x.node, x.node), DType.BOOL, x.dtype.bytes)
+        twice = sum(1 for _ in c.nodes(x.node)) <= _TWICE
+        return Lanes(unequal(x.node, x.node), DType.BOOL, x.dtype.bytes) if twice else None
 
     def _rounded(self, value: Lanes, dtype: DType, op: str) -> Lanes:
         if dtype not in HALVES or op in _EXACT:
@@ -304,7 +295,7 @@ class VectorExpression:
             case Binary(
                 "div", _, Binary("add", Unary("exp", Unary("neg", x)) as power, Const(1))
             ) if self.varies(x) and dtype_of(x) is DType.F32:
-                if id(power) in self.temporaries or id(expr.rhs) in self.temporaries:
+                if {id(power), id(expr.rhs)} & self.temporaries.keys():
                     return None
                 return self._helper("logistic", DType.F32, self.vector(x).node)
             case _:
@@ -344,9 +335,8 @@ class VectorExpression:
         yes, no = self.vector(expr.then), self.vector(expr.otherwise)
         if dtype is DType.BOOL:
             size = condition.mask
-            mask = condition.node
-            taken = c.CBinary("&", self.resized(yes, size).node, mask)
-            left = c.CBinary("&", self.resized(no, size).node, c.CUnary("~", mask))
+            taken = c.CBinary("&", self.resized(yes, size).node, condition.node)
+            left = c.CBinary("&", self.resized(no, size).node, c.CUnary("~", condition.node))
             return Lanes(c.CBinary("|", taken, left), dtype, size)
         held = held_as(dtype)
         mask = self.resized(condition, held.bytes)
@@ -376,11 +366,14 @@ class VectorExpression:
         source, target = dtype_of(expr.x), expr.dtype
         if source is DType.I64 and any(True for _ in self._index_vars(expr.x)):
             return None
+        if (quantized := quantized_of(expr)) is not None:
+            sides = self.vector(quantized[0]).node, c.CNumber(str(quantized[1]))
+            return self._helper(f"quantize_{target.value}", DType.F32, *sides, gives=target)
         x = self.vector(expr.x)
         if source is target:
             return x
         if target is DType.BOOL:
-            return Lanes(_unequal(x.node, c.CNumber("0")), DType.BOOL, held_as(source).bytes)
+            return Lanes(unequal(x.node, c.CNumber("0")), DType.BOOL, held_as(source).bytes)
         if source is DType.BOOL:
             x = Lanes(c.CUnary("-", x.node), mask_dtype(x.mask))
         held = held_as(target)
@@ -406,7 +399,3 @@ class VectorExpression:
         if isinstance(expr, Load):
             return []
         return [found for each in children(expr) for found in self._index_vars(each)]
-
-
-def _unequal(lhs: c.Node, rhs: c.Node) -> c.Node:
-    return c.CBinary("!=", lhs, rhs)

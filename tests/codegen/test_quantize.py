@@ -1,0 +1,89 @@
+"""Floats rounded to bytes by vectors: C computes what the interpreter does, at every bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.codegen.harness import Case, check
+from weft.codegen.composite import quantized_of
+from weft.dtypes import DType
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    LoopKind,
+    Store,
+    Unary,
+    Var,
+)
+from weft.loops.nodes import Const as Number
+from weft.targets.system import architecture, cpu_flags
+
+X = Load("x", (Var("i"),), DType.F32)
+LEVELS = {"avx2": "-march=x86-64-v3", "avx512vl": "-march=x86-64-v4"}
+
+
+def quantized(dtype: DType, zero: int, x: Expr = X) -> Cast:
+    least, most = (Const(float(end), DType.F32) for end in dtype.limits)
+    whole = Binary("add", Unary("round", x), Const(float(zero), DType.F32))
+    return Cast(dtype, Binary("min", Binary("max", least, whole), most))
+
+
+def kernel(dtype: DType, zero: int, lanes: int, count: int) -> Kernel:
+    index = Binary("add", Binary("mul", Var("o"), Number(lanes, DType.I64)), Var("i"))
+    value = quantized(dtype, zero, Load("x", (index,), DType.F32))
+    store = Store("y", (index,), value)
+    lane = For("i", Number(0, DType.I64), Number(lanes, DType.I64), (store,), LoopKind.VECTOR)
+    outer = For("o", Number(0, DType.I64), Number(count // lanes, DType.I64), (lane,))
+    buffers = (Buffer("x", DType.F32, (count,)), Buffer("y", dtype, (count,), Access.WRITE))
+    return Kernel("k", buffers, (outer,))
+
+
+def numbers() -> np.ndarray:
+    """Ties, neighbours of ties, the ends of all types, numbers beyond integers, and no numbers."""
+    ties = np.arange(-300, 300, dtype=np.float32) + np.float32(0.5)
+    wild = [0.0, -0.0, 1e10, -1e10, 2.0**31, -(2.0**31), 3e38, -3e38, np.inf, -np.inf, np.nan]
+    found = [ties, np.nextafter(ties, np.float32(-400)), np.nextafter(ties, np.float32(400))]
+    found.append(np.array(wild, np.float32))
+    every = np.concatenate(found)
+    return np.pad(every, (0, -len(every) % 32))
+
+
+@pytest.mark.parametrize("level", ["", *LEVELS])
+def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
+    if level and (architecture() != "x86_64" or level not in cpu_flags()):
+        pytest.skip(f"this machine has no {level}")
+    x = numbers()
+    cases = [
+        Case(kernel(dtype, zero, lanes, len(x)), {"x": x})
+        for dtype in (DType.I8, DType.U8)
+        for zero in (0, dtype.limits[0], 7, dtype.limits[1])
+        for lanes in (2, 4, 8, 16, 32)
+    ]
+    check(cases, "gnu", tmp_path, [LEVELS[level]] if level else [])
+
+
+def test_the_formula_is_known_with_and_without_a_zero_point() -> None:
+    assert quantized_of(quantized(DType.U8, 3)) == (X, 3)
+    least, most = (Const(float(end), DType.F32) for end in DType.I8.limits)
+    plain = Binary("min", Binary("max", least, Unary("round", X)), most)
+    assert quantized_of(Cast(DType.I8, plain)) == (X, 0)
+
+
+def test_other_formulas_are_not_quantization() -> None:
+    least, most = (Const(float(end), DType.F32) for end in DType.I8.limits)
+    # A NaN on the left of `max` stays, and is 0 as a byte.
+    left = Binary("min", Binary("max", Unary("round", X), least), most)
+    assert quantized_of(Cast(DType.I8, left)) is None
+    assert quantized_of(quantized(DType.U8, 1000)) is None
+    within = Binary("min", Binary("max", least, Unary("round", X)), Const(6.0, DType.F32))
+    assert quantized_of(Cast(DType.I8, within)) is None
