@@ -16,16 +16,16 @@ All output channels then read it from there::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
-from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits
 from weft.kernels.tiling import blocks_of, even_tiles
+from weft.kernels.wide_rows import WIDE, WideRows
 from weft.kernels.writer import (
     LANE,
     for_lanes,
@@ -37,16 +37,13 @@ from weft.kernels.writer import (
     times,
     with_locals,
 )
-from weft.loops.guards import conjunction
 from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
-    Binary,
     Buffer,
     Const,
     Expr,
-    If,
     Instruct,
     Kernel,
     Load,
@@ -60,7 +57,7 @@ from weft.loops.walk import rename_buffers, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
-WIDE, WEIGHTS = "wide", "weights"
+WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
@@ -97,51 +94,6 @@ class Shape:
         return f"{self.row.name}-rows-{self.tile}x{self.vectors}"
 
 
-@dataclass(frozen=True)
-class Side:
-    """One dimension of the widened input, along rows or columns.
-
-    Attributes:
-        window: how outputs move along it; ``None``: it has one place.
-    """
-
-    window: SlidingWindow | None
-
-    @property
-    def packed(self) -> bool:
-        """Whether places that no output reads are left out: each output has one of its own."""
-        return self.window is None or self.window.taps == 1
-
-    def extent(self, outs: int) -> int:
-        """Places that so many outputs read."""
-        return outs if self.window is None or self.packed else self.window.reach(outs)
-
-    def place(self, out: Expr, tap: Expr | int) -> Expr:
-        """Where an output reads a tap."""
-        if self.window is None or self.packed:
-            return out
-        tap = integer(tap) if isinstance(tap, int) else tap
-        moved = Binary("mul", tap, integer(self.window.dilation))
-        return Binary("add", times(out, self.window.stride), moved)
-
-    def source(self, first: Expr, place: Expr) -> Expr:
-        """The input's index of a place, counted from what output ``first`` reads at tap 0."""
-        assert self.window is not None
-        step, before = self.window.stride, self.window.before
-        if self.packed:
-            return plus(times(Binary("add", first, place), step), -before)
-        return plus(Binary("add", times(first, step), place), -before)
-
-    def inside(self, outs: int) -> tuple[int, int]:
-        """Of the places that all outputs read, the first of the input and the end."""
-        if self.window is None:
-            return 0, 1
-        step = self.window.stride if self.packed else 1
-        low = -(-self.window.before // step)
-        high = -(-(self.window.size + self.window.before) // step)
-        return low, min(high, self.extent(outs))
-
-
 def write(window: ByteWindow, shape: Shape) -> Implementation:
     """The kernel of a contraction for an instruction."""
     made = _Writer(window, shape)
@@ -156,17 +108,18 @@ class _Writer:
         shift = fits(self.found, shape.row)
         assert shift is not None
         self.shift = shift
-        self.down = Side(window.rows[1] if window.rows else None)
-        self.across = Side(window.columns[1] if window.columns else None)
         self.channels = self.found.channel.extent
-        self.width = window.columns[1].out.extent if window.columns else 1
-        self.height = window.rows[1].out.extent if window.rows else 1
-        self.places = self.across.extent(self.width)
+        wide = WideRows(window, self.lhs.dtype, shift)
+        self.down, self.across = wide.down, wide.across
+        self.width, self.height = wide.width, wide.height
         weights = window.ordered(self.found.weights.astype(np.int64))
         self.output = IntegerOutput(
             self.found, self._padded(self.found.bias - shift * weights.sum((1, 2, 3)))
         )
-        self.output.arrays[WEIGHTS] = self._packed(weights)
+        self.output.arrays[WEIGHTS] = packed = self._packed(weights)
+        taps = self.across.window.taps if self.across.window and self._long_runs else 1
+        over = packed.shape[3] * shape.depth - taps * window.depth
+        self.wide = replace(wide, over=over)
 
     # --- constants ------------------------------------------------------------------------------
 
@@ -218,11 +171,8 @@ class _Writer:
 
     def band(self, first: Expr, rows: int) -> tuple[Stmt, ...]:
         """Outputs of so many rows from one on."""
-        extent = self.down.extent(rows)
-        over = self.output.arrays[WEIGHTS].shape[3] * self.shape.depth - self._run
-        length = self.places * self.window.depth + over
-        wide = Buffer(WIDE, self.lhs.dtype, (extent, length), Access.LOCAL)
-        fill = for_range("row", extent, self.filled(first, rows, over))
+        extent = self.wide.down.extent(rows)
+        wide, fill = self.wide.buffer(extent), self.wide.fill(first, rows, extent)
         groups = self.groups(first, rows)
         if self.shape.shares == 1:
             return with_locals((wide,), (fill, *groups))
@@ -230,105 +180,6 @@ class _Writer:
             for_range("part", 1, with_locals((wide,), (fill, group)), LoopKind.PARALLEL)
             for group in groups
         )
-
-    @property
-    def _run(self) -> int:
-        """Elements of a row that are read one after the other."""
-        window = self.across.window
-        taps = window.taps if window and self._long_runs else 1
-        return taps * self.window.depth
-
-    # --- the widened input ----------------------------------------------------------------------
-
-    def filled(self, first: Expr, rows: int, over: int) -> tuple[Stmt, ...]:
-        """A row of the widened input."""
-        low, high = self.across.inside(self.width)
-        depth, places = self.window.depth, self.places
-        inside = (
-            *self.zeros(0, low * depth),
-            *self.copied(first, low, high),
-            *self.zeros(high * depth, (places - high) * depth + over),
-        )
-        conditions = self._leaving(first, rows)
-        if not conditions:
-            return inside
-        return (If(conjunction(conditions), inside, tuple(self.zeros(0, places * depth + over))),)
-
-    def _leaving(self, first: Expr, rows: int) -> list[Expr]:
-        """What must hold for a row of the input to exist, unless it always does."""
-        window = self.down.window
-        if window is None:
-            return []
-        at, found = self.down.source(first, Var("row")), list[Expr]()
-        if window.before > 0:
-            found.append(Binary("ge", at, integer(0)))
-        last = (self.height - 1) * window.stride + (window.taps - 1) * window.dilation
-        if last - window.before >= window.size:
-            found.append(Binary("lt", at, integer(window.size)))
-        return found
-
-    def zeros(self, start: int, count: int) -> Iterator[Stmt]:
-        """Stores what padding counts as."""
-        zero = Const(self.shift, self.lhs.dtype)
-
-        def store(_: int, width: int, first: Expr) -> Sequence[Stmt]:
-            index = (Var("row"), plus(plus(first, Var(LANE)), start))
-            return (for_lanes(width, Store(WIDE, index, zero)),)
-
-        return spans(blocks_of(count, self._wide_lanes, 1), store, var="slice")
-
-    @property
-    def _wide_lanes(self) -> int:
-        """Elements of the widened input that are computed at a time, in 16 bits."""
-        return self.task.target.lanes(DType.I16)
-
-    def copied(self, first: Expr, low: int, high: int) -> tuple[Stmt, ...]:
-        """Stores the places that exist, vectors of channels or, of one channel, of places."""
-        if self.window.depth == 1 and self._contiguous:
-            return tuple(
-                spans(
-                    blocks_of(high - low, self._wide_lanes, 1),
-                    lambda _, width, start: (
-                        for_lanes(width, self._copy(first, plus(plus(start, Var(LANE)), low), {})),
-                    ),
-                    var="slice",
-                )
-            )
-        *slower, (place, fastest) = self.window.channels or ((-1, Axis("slice", 1)),)
-        column = plus(Var("column"), low)
-
-        def piece(_: int, width: int, start: Expr) -> Sequence[Stmt]:
-            channel = {place: plus(start, Var(LANE))}
-            return (for_lanes(width, self._copy(first, column, channel)),)
-
-        lanes = self._wide_lanes if self.window.contiguous else 1
-        body = tuple(spans(blocks_of(fastest.extent, lanes, 1), piece, var="slice"))
-        body = nested([axis for _, axis in slower], body)
-        return (for_range("column", high - low, body),)
-
-    @property
-    def _contiguous(self) -> bool:
-        window = self.across.window
-        return (
-            window is not None
-            and window.step == 1
-            and not (self.across.packed and window.stride > 1)
-        )
-
-    def _copy(self, first: Expr, column: Expr, channel: dict[int, Expr]) -> Store:
-        """Stores one element: of a place, and of a channel."""
-        at = dict(channel)
-        if self.window.rows:
-            at[self.window.rows[0]] = self.down.source(first, Var("row"))
-        if self.window.columns:
-            at[self.window.columns[0]] = self.across.source(integer(0), column)
-        offset: Expr = times(column, self.window.depth)
-        step = self.window.depth
-        for place, axis in self.window.channels:
-            step //= axis.extent
-            offset = plus(offset, times(at.get(place, Var(axis.var)), step))
-        value = self.window.value(at, self.lhs.dtype, self.shift)
-        return Store(WIDE, (Var("row"), offset), value)
 
     # --- sums -----------------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ from functools import partial
 from math import prod
 
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.byte_rows import Shape, Side, write
+from weft.kernels.byte_rows import Shape, write
 from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.generator import Generator
 from weft.kernels.integer_output import fits
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import even_tiles
+from weft.kernels.wide_rows import Side
 from weft.loops.instruction import Instruction, instructions
 from weft.targets.target import Target
 

@@ -62,6 +62,13 @@ class ByteWindow:
         moved = [each[1].out for each in (self.rows, self.columns) if each]
         return tuple(axis for axis in self.found.positions if axis not in moved)
 
+    def moves(self, dtype: DType, shift: int) -> bool:
+        """Whether shifted activations are the input's bytes, but for their highest bit."""
+        added = shift + _added(self.found.inside)
+        if self.image.dtype is dtype:
+            return added == 0
+        return (self.image.dtype, dtype, added) == (DType.I8, DType.U8, 1 << 7)
+
     def value(self, place: dict[int, Expr], dtype: DType, shift: int) -> Expr:
         """An activation as a type that holds all of them.
 
@@ -71,10 +78,14 @@ class ByteWindow:
             shift: what is added.
         """
         index = tuple(place.get(at, part) for at, part in enumerate(self.image.index))
+        load = replace(self.image, index=index)
+        if self.moves(dtype, shift):
+            # Another sign is another highest bit.
+            same, high = Cast(dtype, load), Const(1 << 7, dtype)
+            return load if load.dtype is dtype else Binary("xor", same, high)
         # Bytes less a zero point, shifted, are computed in 16 bits: twice as many at a time.
         value = _in_words(self.found.inside)
         total = Binary("add", value, Const(shift, DType.I16)) if shift else value
-        load = replace(self.image, index=index)
         moved = map_expr(total, lambda node: load if node == self.image else node)
         return moved if dtype is DType.I16 else Cast(dtype, moved)
 
@@ -82,7 +93,8 @@ class ByteWindow:
         """Weights by output, tap of rows, tap of columns and channel (in memory's order)."""
         axes = self.found.reduce.axes
         wanted = [each[1].tap for each in (self.rows, self.columns) if each and each[1].tap]
-        order = [axes.index(axis) for axis in (*wanted, *(axis for _, axis in self.channels))]
+        summed = [axis for _, axis in self.channels if axis != self.found.channel]
+        order = [axes.index(axis) for axis in (*wanted, *summed)]
         cut = weights.reshape(-1, *(axis.extent for axis in axes))
         moved = cut.transpose(0, *(1 + place for place in order))
         taps = [each[1].taps if each else 1 for each in (self.rows, self.columns)]
@@ -102,6 +114,17 @@ def _in_words(value: Expr) -> Expr:
             raise ValueError(value)
 
 
+def _added(value: Expr) -> int:
+    """What is added to the byte that an activation is."""
+    match value:
+        case Binary("sub", _, Const(number)):
+            return -int(number)
+        case Binary("add", _, Const(number)):
+            return int(number)
+        case _:
+            return 0
+
+
 def _is_byte(value: Expr) -> bool:
     """Whether ``_in_words`` takes an activation."""
     match value:
@@ -114,16 +137,37 @@ def _is_byte(value: Expr) -> bool:
 
 
 def byte_window(task: Task) -> ByteWindow | Refusal:
-    """The convolution of bytes that a task is, or why it is none."""
-    return task.fact(_recognized)
+    """The convolution of bytes over all channels that a task is, or why it is none."""
+    return task.fact(_over_channels)
 
 
-def _recognized(task: Task) -> ByteWindow | Refusal:
+def depthwise_window(task: Task) -> ByteWindow | Refusal:
+    """The depthwise convolution of bytes that a task is, or why it is none.
+
+    Its one channel is that of the output.
+    """
+    return task.fact(_by_channel)
+
+
+def _over_channels(task: Task) -> ByteWindow | Refusal:
     found = integer_contraction(task)
     if isinstance(found, Refusal):
         return found
     if found.depthwise:
         return Refusal("every channel of the output reads one of the input")
+    return _recognized(task, found)
+
+
+def _by_channel(task: Task) -> ByteWindow | Refusal:
+    found = integer_contraction(task)
+    if isinstance(found, Refusal):
+        return found
+    if not found.depthwise:
+        return Refusal("an output channel reads several of the input")
+    return _recognized(task, found)
+
+
+def _recognized(task: Task, found: IntegerContraction) -> ByteWindow | Refusal:
     parts = contraction_of(task)
     if isinstance(parts, Refusal):
         return parts
@@ -141,6 +185,8 @@ def _window(
     found: IntegerContraction, parts: Contraction, image: Load, source: Buffer
 ) -> ByteWindow | Refusal:
     taps = {axis.var: axis for axis in found.reduce.axes}
+    if found.depthwise:
+        taps[found.channel.var] = found.channel
     channels: list[tuple[int, Axis]] = []
     moving: list[tuple[int, SlidingWindow]] = []
     for place, (part, window) in enumerate(zip(image.index, parts.windows_of(image), strict=True)):
@@ -152,7 +198,8 @@ def _window(
             return NO_WINDOW
     channels.sort(key=lambda each: source.steps[each[0]], reverse=True)
     summed = [*(axis for _, axis in channels), *(w.tap for _, w in moving if w.tap)]
-    if sorted(map(str, summed)) != sorted(map(str, found.reduce.axes)):
+    wanted = [*found.reduce.axes, *([found.channel] if found.depthwise else [])]
+    if sorted(map(str, summed)) != sorted(map(str, wanted)):
         return NO_WINDOW
     if not parts.guarded_by_borders([window for _, window in moving if window.tap]):
         return Refusal("its conditions are not those of an image's borders")

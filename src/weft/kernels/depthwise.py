@@ -66,6 +66,8 @@ MOST_TILE = {False: 8, True: 5}
 _STEP, _COPIED, _RESULT = 1.3, 4, 5
 """Cycles that an instruction takes with its loads, that an element takes to be copied and an output
 to be requantized, one by one (Cortex-M4; whole networks under QEMU)."""
+_WIDENED, _REQUANTIZED = 4, 10
+"""Operations on vectors that widen a place and that make an output of a sum."""
 _EXACT = 1 << 24  # Whole numbers up to this are all f32.
 
 
@@ -288,7 +290,7 @@ def cost(loops: Depthwise) -> float:
     steps = prod(loops.extents) / loops.depth * max(each, 1 / target.loads)
     if loops.row:
         return outputs * (_STEP * steps + _COPIED * copied + _RESULT)
-    return outputs * (steps + copied + 2)
+    return outputs * (steps + (_WIDENED * copied + _REQUANTIZED) / target.issue.operations)
 
 
 GENERATOR = Generator(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.errors import UserError, nearest
 from weft.kernels import (
     attention_choice,
+    byte_columns,
     byte_depth,
     byte_depth_helium,
     byte_dual_choice,
@@ -55,6 +56,7 @@ GENERATORS: Table[Generator] = Table(
             byte_planes.GENERATOR,
             byte_depth.GENERATOR,
             byte_dual_choice.GENERATOR,
+            byte_columns.GENERATOR,
             byte_rows_choice.GENERATOR,
             tensorized_choice.GENERATOR,
             tiled_choice.GENERATOR,
