@@ -76,7 +76,7 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
         "winograd": True, "attention": True, "map": True, "separable": True, "packed": True,
         "tensorized": True, "byte-rows": True, "byte-dual": True,
         "byte-depth": True, "byte-planes": True, "byte-winograd": True, "byte-helium": True,
-        "byte-depth-helium": True, "depthwise": True,
+        "byte-depth-helium": True, "depthwise": True, "byte-columns": True,
         "tiled": False, "rows": False, "nest": False,
     }  # fmt: skip
 

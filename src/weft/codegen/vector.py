@@ -332,9 +332,8 @@ class VectorExpression:
             return self._choice(condition, expr, dtype)
         if not (self._harmless(expr.then) and self._harmless(expr.otherwise)):
             return None
-        yes, no = self.vector(expr.then), self.vector(expr.otherwise)
+        yes, no, size = self.vector(expr.then), self.vector(expr.otherwise), condition.mask
         if dtype is DType.BOOL:
-            size = condition.mask
             taken = c.CBinary("&", self.resized(yes, size).node, condition.node)
             left = c.CBinary("&", self.resized(no, size).node, c.CUnary("~", condition.node))
             return Lanes(c.CBinary("|", taken, left), dtype, size)
