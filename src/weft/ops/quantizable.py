@@ -34,6 +34,21 @@ _KINDS: Mapping[str, Scales] = MappingProxyType(
 )
 SATURATIONS = ("Relu", "Clip")
 """Ops that are the saturation of the layer before them."""
+_HOMOGENEOUS = frozenset(
+    {
+        *("Relu", "LeakyRelu"),
+        *("MaxPool", "MaxPoolChannelsLast", "AveragePool", "AveragePoolChannelsLast"),
+        *("GlobalMaxPool", "GlobalMaxPoolChannelsLast"),
+        *("GlobalAveragePool", "GlobalAveragePoolChannelsLast"),
+    }
+)
+
+
+def is_homogeneous(op: str) -> bool:
+    """Whether an op hands a positive factor of a channel on to that channel."""
+    return op in _HOMOGENEOUS
+
+
 _FUNCTION_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"Softmax": (0.0, 1.0), "Sigmoid": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
 )

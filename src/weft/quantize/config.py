@@ -31,7 +31,8 @@ class QuantizationConfig:
         bias_correction: whether biases make up for the mean error of rounded weights.
         adaptive_rounding: whether weights are rounded up or down as the output is best.
         keep_float: names of nodes that stay in floating point; ``*`` and ``?`` stand for anything.
-        weight_bits: by name of a node, bits of its weight that differ from the scheme's.
+        weight_bits: by name of nodes, likewise, bits of their weights that differ from the
+            scheme's.
     """
 
     activations: QuantizationScheme = ACTIVATIONS
@@ -55,6 +56,13 @@ class QuantizationConfig:
             raise UserError(
                 "quantize: weight_calibration is min-max or mse", got=str(self.weight_calibration)
             )
+        if self.activations.bits not in (8, 16):
+            got = f"{self.activations.bits} bits"
+            raise UserError("quantize: activations have 8 or 16 bits", got=got)
+        if self.weights.bits > 8 or any(not 2 <= n <= 8 for n in self.weight_bits.values()):
+            given = {self.weights.bits, *self.weight_bits.values()}
+            got = ", ".join(map(str, sorted(given)))
+            raise UserError("quantize: weights have 2 to 8 bits", got=got)
         if not 50 < self.percentile <= 100:
             raise UserError(
                 "quantize: percentile must be above 50 and at most 100", got=f"{self.percentile:g}"
@@ -62,14 +70,13 @@ class QuantizationConfig:
         if not 0 <= self.momentum < 1:
             raise UserError("quantize: momentum must be within [0, 1)", got=f"{self.momentum:g}")
 
-    def weight_scheme(self, name: str, axis: int | None) -> QuantizationScheme:
+    def weight_scheme(self, bits: int, axis: int | None) -> QuantizationScheme:
         """The scheme of a layer's weight.
 
         Args:
-            name: of the node.
+            bits: of its integers.
             axis: of the weight along which its outputs lie.
         """
-        bits = self.weight_bits.get(name, self.weights.bits)
         return changed(self.weights, bits=bits, axis=axis if self.per_channel else None)
 
 

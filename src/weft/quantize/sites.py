@@ -52,6 +52,7 @@ class QuantizationSites:
         groups: for each of them the one that stands for all those with its scale.
         fixed: the ranges that are known without data, at 8 bits.
         integer: names of the nodes between quantized values.
+        ends: for each of them but those that are part of another, the value that is quantized.
         floats: by name of the other nodes, why they compute in floating point.
     """
 
@@ -60,6 +61,7 @@ class QuantizationSites:
     groups: Mapping[str, str]
     fixed: Mapping[str, tuple[float, float]]
     integer: frozenset[str]
+    ends: Mapping[str, str]
     floats: Mapping[str, str]
 
     @cached_property
@@ -123,6 +125,7 @@ class _Search:
             {value: self._root(value) for value in values},
             fixed,
             frozenset((*self.chosen, *self.fused)),
+            self.ends,
             {name: why for name, why in self.reasons.items() if name not in self.fused},
         )
 
