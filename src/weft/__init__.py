@@ -21,6 +21,7 @@ except KeyboardInterrupt:
 
 if TYPE_CHECKING:
     from weft import layers, ops, torch
+    from weft.api.quantized import quantize
     from weft.campaigns import campaign
     from weft.layers import parallel, residual, sequential
     from weft.ops.values import Value, constant
@@ -52,6 +53,7 @@ __all__ = [
     "optimize",
     "parallel",
     "progress",
+    "quantize",
     "residual",
     "sequential",
     "torch",
@@ -76,7 +78,7 @@ _later = deferred(
     },
 )
 
-_PACKAGES = ("layers", "ops", "torch")
+_PACKAGES = ("layers", "ops", "quantize", "torch")
 
 
 def __getattr__(name: str) -> object:

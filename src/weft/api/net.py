@@ -45,8 +45,9 @@ from weft.runtime.record import MadeFor, remember
 from weft.screen import Screen, Shown, several, some
 
 if TYPE_CHECKING:
-    from weft.api import looked, network, packaged, planned
+    from weft.api import looked, network, packaged, planned, quantized
     from weft.ops.resolve import resolved
+    from weft.quantize.report import QuantizationReport
     from weft.rewrite.engine import Log
     from weft.rewrite.recipes import simplify
     from weft.runtime.choices import Choices
@@ -56,6 +57,7 @@ else:
     # A start from the cache needs none of these.
     looked, network = later("weft.api.looked"), later("weft.api.network")
     packaged, planned = later("weft.api.packaged"), later("weft.api.planned")
+    quantized = later("weft.api.quantized")
     edits = later("weft.surgery.edits")
     resolved = later("weft.ops.resolve").resolved
     simplify = later("weft.rewrite.recipes").simplify
@@ -73,11 +75,13 @@ class Net(Shown):
             before reads the file only when it must.
         loaded: the graph, if it was read already.
         states: inputs and the outputs that are their values for the next run.
+        quantization: what ``quantize`` did to each layer, where it made the net.
     """
 
     origin: Graph | Source
     loaded: Graph | None = field(default=None, repr=False, compare=False)
     states: tuple[tuple[str, str], ...] = ()
+    quantization: QuantizationReport | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Nodes that were made by hand may lack attributes.
@@ -209,6 +213,7 @@ class Net(Shown):
     apply = network.apply
     expanded = network.expanded
     reference = network.reference
+    quantize = quantized.quantize
     diff = network.diff
     save = network.save
 

@@ -15,7 +15,8 @@ from weft.quantize.scheme import QuantizationScheme
 
 Bounds: TypeAlias = tuple[float, float]
 _FRACTIONS = np.linspace(1.0, 0.02, 50)
-_REFINED = np.linspace(1.15, 0.7, 19)
+_REFINED = np.linspace(1.02, 0.98, 9)
+_ROUNDS = 3
 
 
 def calibrated(
@@ -67,7 +68,8 @@ def smallest_error(
 ) -> Bounds:
     """The range with the smallest squared error for numbers.
 
-    Both ends are moved together first, then each on its own.
+    Both ends are moved together first, then each on its own: over the whole range, and near the
+    best.
 
     Args:
         x: numbers.
@@ -83,9 +85,11 @@ def smallest_error(
     low, high = min(most[0], 0.0), max(most[1], 0.0)
     best = min(((low * f, high * f) for f in _FRACTIONS), key=error)
     if not scheme.symmetric:
-        best = min(((max(low, best[0] * f), best[1]) for f in _REFINED), key=error)
-        best = min(((best[0], min(high, best[1] * f)) for f in _REFINED), key=error)
-    return best
+        for _ in range(_ROUNDS):
+            best = min((best, *((low * f, best[1]) for f in _FRACTIONS)), key=error)
+            best = min((best, *((best[0], high * f) for f in _FRACTIONS)), key=error)
+    best = min(((max(low, best[0] * f), best[1]) for f in _REFINED), key=error)
+    return min(((best[0], min(high, best[1] * f)) for f in _REFINED), key=error)
 
 
 def _kl(found: RunningHistogram, scheme: QuantizationScheme, _: QuantizationConfig) -> Bounds:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from weft.errors import UserError, nearest_or_all
 from weft.quantize.scheme import ACTIVATIONS, WEIGHTS, QuantizationScheme
@@ -30,6 +30,7 @@ class QuantizationConfig:
         equalize: whether cross-layer equalization comes first.
         bias_correction: whether biases make up for the mean error of rounded weights.
         adaptive_rounding: whether weights are rounded up or down as the output is best.
+        integer_io: whether inputs and outputs of the network are integers, too.
         keep_float: names of nodes that stay in floating point; ``*`` and ``?`` stand for anything.
         weight_bits: by name of nodes, likewise, bits of their weights that differ from the
             scheme's.
@@ -45,6 +46,7 @@ class QuantizationConfig:
     equalize: bool = False
     bias_correction: bool = False
     adaptive_rounding: bool = False
+    integer_io: bool = False
     keep_float: tuple[str, ...] = ()
     weight_bits: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -78,6 +80,53 @@ class QuantizationConfig:
             axis: of the weight along which its outputs lie.
         """
         return changed(self.weights, bits=bits, axis=axis if self.per_channel else None)
+
+
+class QuantizeKeywords(TypedDict, total=False):
+    """Keywords of ``quantize``, as ``QuantizationConfig`` documents them, schemes by their bits.
+
+    ``weights`` is the number of bits of weights, 2 to 8; ``activations`` that of activations, 8 or
+    16 (which are symmetric, as LiteRT's are). ``symmetric`` makes 8-bit activations symmetric, too,
+    and ``signed=False`` unsigned.
+    """
+
+    weights: int
+    activations: int
+    symmetric: bool
+    signed: bool
+    per_channel: bool
+    calibration: CalibrationMethod
+    weight_calibration: Literal["min-max", "mse"]
+    percentile: float
+    momentum: float
+    equalize: bool
+    bias_correction: bool
+    adaptive_rounding: bool
+    integer_io: bool
+    keep_float: Collection[str]
+    weight_bits: Mapping[str, int]
+
+
+def config_of(keywords: QuantizeKeywords) -> QuantizationConfig:
+    """The record that keywords stand for.
+
+    Raises:
+        UserError: there is no such keyword, or a value is not possible.
+    """
+    known = QuantizeKeywords.__annotations__
+    for name in keywords:
+        if name not in known:
+            raise UserError(f"quantize: there is no option {name}", fix=nearest_or_all(name, known))
+    given: dict[str, Any] = dict(keywords)
+    bits = given.pop("activations", 8)
+    symmetric, signed = given.pop("symmetric", False), given.pop("signed", True)
+    activations = changed(
+        ACTIVATIONS, bits=bits, signed=signed, symmetric=bool(symmetric) or bits == 16
+    )
+    weights = changed(WEIGHTS, bits=given.pop("weights", WEIGHTS.bits))
+    patterns = given.pop("keep_float", ())
+    names: tuple[str, ...] = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    return QuantizationConfig(activations, weights, keep_float=names, **given)
 
 
 def chosen_nodes(patterns: Collection[str], names: Collection[str], what: str) -> frozenset[str]:

@@ -230,3 +230,39 @@ def with_room(
     if (need <= weight.scale).all():
         return weight
     return changed(weight, scale=np.maximum(weight.scale, need))
+
+
+def integer_interface(graph: Graph) -> Graph:
+    """The graph that takes and gives integers where it begins and ends with their conversion.
+
+    An input that is only quantized is an integer input of the same name; so is an output that is
+    only dequantized. Scales and zero points are those of the conversions that are left out.
+    """
+    types = dict(graph.types)
+    renamed: dict[str, str] = {}
+    dropped: set[str] = set()
+    for value in graph.inputs:
+        users = graph.users[value]
+        if len(users) == 1 and users[0].op == "QuantizeLinear" and value not in graph.outputs:
+            made = users[0].outputs[0]
+            renamed[made] = value
+            types[value] = types[made]
+            dropped.add(users[0].name)
+    outputs: dict[str, str] = {}
+    for value in graph.outputs:
+        maker = graph.producers.get(value)
+        if maker is None or maker.op != "DequantizeLinear" or graph.users[value]:
+            continue
+        if maker.inputs[0] in graph.producers:
+            outputs[maker.inputs[0]] = value
+            types[value] = types[maker.inputs[0]]
+            dropped.add(maker.name)
+    names = {**renamed, **outputs}
+    nodes = [node for node in graph.nodes if node.name not in dropped]
+    edited = changed(
+        graph,
+        nodes=tuple(making(reading(node, names), outputs) for node in nodes),
+        types={name: type for name, type in types.items() if name not in names},
+    )
+    whole = changed(prune(edited), history=graph.history)
+    return noted(whole, RULE, f"{len(names)} inputs and outputs in integers") if names else graph

@@ -23,7 +23,7 @@ from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
-from weft.quantize.samples import Sample
+from weft.quantize.samples import RunInputs
 from weft.quantize.scheme import QuantizationParameters, QuantizationScheme
 from weft.quantize.sites import QuantizationSites
 
@@ -95,7 +95,7 @@ class Laboratory:
 
     def run(
         self,
-        sample: Sample,
+        sample: RunInputs,
         variant: QuantizedVariant = FLOAT,
         wanted: Collection[str] | None = None,
     ) -> Mapping[str, np.ndarray]:

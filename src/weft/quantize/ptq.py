@@ -23,11 +23,11 @@ from weft.quantize.collecting import (
 from weft.quantize.config import QuantizationConfig, chosen_nodes
 from weft.quantize.equalize import Equalized, equalized
 from weft.quantize.histogram import RunningHistogram
-from weft.quantize.insert import insert_qdq
+from weft.quantize.insert import insert_qdq, integer_interface
 from weft.quantize.laboratory import Build, Laboratory, QuantizedVariant, Run
 from weft.quantize.precision import Bits, PrecisionChoice, choose_precision
 from weft.quantize.prepare import prepared
-from weft.quantize.report import QuantizationReport, layer_report
+from weft.quantize.report import FloatNode, QuantizationReport, layer_report
 from weft.quantize.samples import CalibrationSamples, SampleSource, collect_samples
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sensitivity import (
@@ -43,6 +43,7 @@ from weft.quantize.weights import QuantizedWeight, WeightQuantizer
 
 AccuracyMetric: TypeAlias = Callable[[Run], float]
 """``metric(run)``: how good a network is; more is better."""
+_FOR_ACCURACY = "kept in floating point for accuracy"
 _SENSITIVITY_SAMPLES, _REPORT_SAMPLES = 4, 32
 
 
@@ -121,14 +122,14 @@ class _Quantization:
         base = prepared(graph)
         names = _names_of(base)
         keep_float = _nodes_named(config.keep_float, names, "keep_float")
-        sites = find_sites(base, keep_float, bits=config.activations.bits)
+        sites = _sites(base, keep_float, config)
         require_layers(sites, graph.name)
         equalization = equalized(base, sites.layers) if config.equalize else None
         if equalization is not None:
             base = equalization.graph
         bound = bind_symbols(base, dict.fromkeys(symbols(base), 1)) if symbols(base) else base
         samples = collect_samples(source, {n: bound.types[n] for n in bound.inputs}, most)
-        bound_sites = find_sites(bound, keep_float, bits=config.activations.bits)
+        bound_sites = _sites(bound, keep_float, config)
         lab = Laboratory(bound, bound_sites, config.activations, build)
         return _Quantization(config, base, names, keep_float, lab, samples, equalization)
 
@@ -208,9 +209,7 @@ class _Quantization:
     def sites(self, bits: Mapping[str, Bits]) -> QuantizationSites:
         """What is quantized with these bits."""
         floats = {name for name, count in bits.items() if count is None}
-        return find_sites(
-            self.lab.graph, self.keep_float | floats, bits=self.config.activations.bits
-        )
+        return _sites(self.lab.graph, self.keep_float | floats, self.config)
 
     def _measure_layers(self, bits: Mapping[str, Bits]) -> None:
         missing = [unit for unit in self.units if unit.node.name not in self.measured]
@@ -245,6 +244,8 @@ class _Quantization:
             {name: weight.parameters for name, weight in weights.items()},
             {name: weight.integers for name, weight in weights.items()},
         )
+        if self.config.integer_io:
+            made = integer_interface(made)
         return QuantizedGraph(made, self._report(bits, sites, parameters, weights, choice))
 
     def _report(
@@ -255,7 +256,12 @@ class _Quantization:
         weights: Mapping[str, QuantizedWeight],
         choice: PrecisionChoice | None,
     ) -> QuantizationReport:
+        # Layers that have other bits than those that they were measured with are measured again.
+        first = self.first_bits()
+        for name in (name for name, count in bits.items() if count != first[name]):
+            self.measured.pop(name, None)
         self._measure_layers(bits)
+        by_name = self.lab.graph.by_name
         units = tuple(units_of(self.lab.graph, sites))
         outputs = observed_outputs(self.lab.graph)
         values = tuple(dict.fromkeys([*(unit.end for unit in units), *outputs]))
@@ -273,13 +279,11 @@ class _Quantization:
             )
             for unit in units
         )
-        given = set(self.keep_float)
-        floats = {
-            name: "kept in floating point for accuracy"
-            if name in bits and name not in given
-            else why
+        raised = {name for name, count in bits.items() if count is None} - self.keep_float
+        floats = tuple(
+            FloatNode(name, by_name[name].op, _FOR_ACCURACY if name in raised else why)
             for name, why in sites.floats.items()
-        }
+        )
         whole = ErrorSums()
         for value in outputs:
             whole = _added(whole, sums[value])
@@ -293,6 +297,13 @@ class _Quantization:
             choice.reference if choice else None,
             len(self.equalization.pairs) if self.equalization else 0,
         )
+
+
+def _sites(
+    graph: Graph, keep_float: frozenset[str], config: QuantizationConfig
+) -> QuantizationSites:
+    bits = config.activations.bits
+    return find_sites(graph, keep_float, bits=bits, integer_io=config.integer_io)
 
 
 def _added(one: ErrorSums, other: ErrorSums) -> ErrorSums:

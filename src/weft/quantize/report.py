@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
+from functools import cached_property
 from math import isinf
 
 import numpy as np
 
+from weft.ir.short_names import short_names
 from weft.quantize.histogram import RunningHistogram
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sensitivity import ErrorSums, QuantizedUnit
 from weft.quantize.weights import QuantizedWeight
-from weft.screen import Screen, Shown, several
+from weft.screen import Screen, Shown, several, some
 
 _BARS = 64
 _FEW_CLIPPED, _MANY_TIMES, _LOST = 1e-3, 4.0, 6.0
@@ -72,6 +75,20 @@ class QuantizedLayerReport:
         return {name: None if _infinite(value) else value for name, value in found.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class FloatNode:
+    """A node that computes in floating point.
+
+    Attributes:
+        name: of the node; op: what it computes.
+        reason: why.
+    """
+
+    name: str
+    op: str
+    reason: str
+
+
 @dataclass(frozen=True, repr=False)
 class QuantizationReport(Shown):
     """What quantization did to a network.
@@ -81,7 +98,7 @@ class QuantizationReport(Shown):
         samples: how many it was calibrated with.
         layers: figures of each, in graph order.
         output: signal to noise of the network's output, in dB.
-        floats: why nodes compute in floating point, by name.
+        floats: the nodes that compute in floating point.
         accuracy: of the quantized network, where a metric was given; reference: of the original.
         equalized: how many pairs of layers were equalized.
     """
@@ -90,14 +107,20 @@ class QuantizationReport(Shown):
     samples: int
     layers: tuple[QuantizedLayerReport, ...]
     output: float
-    floats: Mapping[str, str]
+    floats: tuple[FloatNode, ...]
     accuracy: float | None = None
     reference: float | None = None
     equalized: int = 0
 
-    def with_floats(self, floats: Mapping[str, str]) -> QuantizationReport:
-        """The same with other reasons."""
-        return changed(self, floats=floats)
+    def with_floats(self, floats: Iterable[FloatNode]) -> QuantizationReport:
+        """The same with more nodes that compute in floating point, each told once."""
+        known = {each.name: each for each in (*floats, *self.floats)}
+        return changed(self, floats=tuple(known.values()))
+
+    @cached_property
+    def short_names(self) -> Mapping[str, str]:
+        """What tells the layers apart in their names."""
+        return short_names(layer.name for layer in self.layers)
 
     @property
     def worst(self) -> QuantizedLayerReport:
@@ -110,9 +133,10 @@ class QuantizationReport(Shown):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Of the table, one for each layer; signal to noise ratios in dB."""
+        names = self.short_names
         return [
             (
-                layer.name,
+                names[layer.name],
                 layer.op,
                 f"int{layer.bits}" if layer.bits else "",
                 decibels(layer.sqnr),
@@ -130,9 +154,21 @@ class QuantizationReport(Shown):
         found = [("output", f"{decibels(self.output)} dB signal to quantization noise")]
         if self.accuracy is not None and self.reference is not None:
             found.append(("accuracy", f"{self.accuracy:.4g}, {self.reference:.4g} in float"))
+        found.append(("in float", some(f"{op} ({why})" for op, why in self._float_ops()) or "none"))
         worst = self.worst
-        found.append(("hurts most", f"{worst.name}: {decibels(worst.own)} dB alone, {worst.why}"))
+        found.append(
+            (
+                "hurts most",
+                f"{self.short_names[worst.name]}: {decibels(worst.own)} dB alone, {worst.why}",
+            )
+        )
         return found
+
+    def _float_ops(self) -> Iterator[tuple[str, str]]:
+        """Ops that compute in floating point and why, those with most nodes first."""
+        counted = Counter((each.op, each.reason) for each in self.floats)
+        for (op, why), count in counted.most_common():
+            yield op if count == 1 else f"{count} {op}", why
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
@@ -151,7 +187,7 @@ class QuantizationReport(Shown):
             "reference_accuracy": self.reference,
             "equalized_pairs": self.equalized,
             "layers": [layer.record() for layer in self.layers],
-            "floats": dict(self.floats),
+            "floats": [asdict(each) for each in self.floats],
         }
 
 
@@ -183,7 +219,7 @@ def layer_report(
         histograms: of values.
         sums: of its output in the quantized network; of the network's with it alone quantized.
     """
-    data = min((_rounding_noise(histograms[v], activations[v]) for v in unit.reads))
+    data = min(_rounding_noise(histograms[v], activations[v]) for v in unit.reads)
     own_weight = None if weight is None else _weight_noise(*weight)
     shown = histogram_of(histograms[unit.end], activations[unit.end])
     name = max(unit.reads, key=lambda v: -_rounding_noise(histograms[v], activations[v]))

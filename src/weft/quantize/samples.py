@@ -12,7 +12,7 @@ import numpy as np
 from weft.errors import UserError, nearest_or_all
 from weft.ir.types import TensorType
 
-Sample: TypeAlias = Mapping[str, np.ndarray]
+RunInputs: TypeAlias = Mapping[str, np.ndarray]
 """One run's inputs, by name."""
 SampleSource: TypeAlias = (
     np.ndarray | Mapping[str, np.ndarray] | Iterable[np.ndarray | Mapping[str, np.ndarray] | Any]
@@ -28,13 +28,13 @@ class CalibrationSamples:
         labels: class of each, if they are known.
     """
 
-    inputs: Sequence[Sample]
+    inputs: Sequence[RunInputs]
     labels: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[RunInputs]:
         return iter(self.inputs)
 
     def first(self, count: int) -> CalibrationSamples:
@@ -43,7 +43,7 @@ class CalibrationSamples:
             return self
         places = np.linspace(0, len(self.inputs) - 1, count).astype(int)
         labels = None if self.labels is None else self.labels[places]
-        kept: list[Sample] = [self.inputs[place] for place in places.tolist()]
+        kept: list[RunInputs] = [self.inputs[place] for place in places.tolist()]
         return CalibrationSamples(kept, labels)
 
 
@@ -65,7 +65,7 @@ def collect_samples(
     Raises:
         UserError: there are none, or they do not fit the inputs.
     """
-    runs: Iterable[Sample]
+    runs: Iterable[RunInputs]
     if isinstance(source, np.ndarray | Mapping):
         runs = _runs(cast("np.ndarray | Mapping[str, np.ndarray]", source), types)
     elif isinstance(source, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -74,7 +74,7 @@ def collect_samples(
         raise UserError(
             "quantize: samples are arrays, or what gives them one by one", got=type(source).__name__
         )
-    found: list[Sample] = list(islice(runs, most))
+    found: list[RunInputs] = list(islice(runs, most))
     if not found:
         raise UserError("quantize: at least one sample is needed", got="none")
     if labels is not None:
@@ -89,7 +89,7 @@ def collect_samples(
     return CalibrationSamples(found, labels)
 
 
-def _runs(given: Any, types: Mapping[str, TensorType]) -> Iterator[Sample]:
+def _runs(given: Any, types: Mapping[str, TensorType]) -> Iterator[RunInputs]:
     """The runs that an array, a tuple or a mapping of them is."""
     named = _named(given, types)
     parts = {name: _parts(name, np.asarray(array), types[name]) for name, array in named.items()}

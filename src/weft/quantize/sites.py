@@ -74,7 +74,7 @@ class QuantizationSites:
 
 
 def find_sites(
-    graph: Graph, keep_float: Collection[str] = (), *, bits: int = 8
+    graph: Graph, keep_float: Collection[str] = (), *, bits: int = 8, integer_io: bool = False
 ) -> QuantizationSites:
     """Where a graph is quantized.
 
@@ -86,8 +86,9 @@ def find_sites(
         graph: simplified.
         keep_float: names of nodes that stay in floating point.
         bits: of activations, for the ranges of functions.
+        integer_io: whether functions that compute outputs of the network are quantized, too.
     """
-    return _Search(graph, frozenset(keep_float), bits).sites()
+    return _Search(graph, frozenset(keep_float), bits, integer_io).sites()
 
 
 @dataclass
@@ -95,6 +96,7 @@ class _Search:
     graph: Graph
     keep_float: frozenset[str]
     bits: int
+    integer_io: bool
     reasons: dict[str, str] = field(default_factory=dict[str, str])
     chosen: dict[str, Node] = field(default_factory=dict[str, Node])
     ends: dict[str, str] = field(default_factory=dict[str, str])
@@ -163,7 +165,8 @@ class _Search:
             return _layer_problem(self.graph, node)
         if not any(value in integers for value in self._data(node)):
             return "what it reads is not quantized"
-        if kind == "function" and any(value in self.graph.outputs for value in node.outputs):
+        outputs = not self.integer_io and any(v in self.graph.outputs for v in node.outputs)
+        if kind == "function" and outputs:
             return "it computes an output of the network"
         return None
 
