@@ -99,6 +99,7 @@ MEMBERS = (
         for n, w, b in ((4, 4, 0), (5, 3, 1))
     ),
     *(member("depth_s2", n, w, 3, 2 * n + 1, 8, 60, b) for n, w, b in ((4, 2, 1), (6, 1, 0))),
+    *(member("add_i8", n, s, e, b) for n, s, e, b in ((1, 20, 17, 0), (11, 21, 18, 1))),
     member("copy", 5, 12),
     *(mve("i32", *sizes) for sizes in WINDOWS),
     *(mve(end, *WINDOWS[at]) for end in ("sums", "f32") for at in (1, 6)),

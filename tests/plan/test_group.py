@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.plan.nets import Net
+from weft.dtypes import DType
 from weft.loops.nodes import Const, Load, Reduce
 from weft.loops.walk import walk
 from weft.ops.expand import expand
@@ -54,6 +56,22 @@ def test_an_addition_of_two_convolutions_rides_on_one():
     assert [len(group.nodes) for group in groups.values()] == [1, 2]
     last = [*groups.values()][-1]
     assert len([node for node in set(walk(last.compute.value)) if isinstance(node, Reduce)]) == 1
+
+
+def test_sums_of_bytes_are_narrowed_where_they_are_made():
+    net = Net()
+    x = net.input(1, 4, 5, 5, dtype=DType.I8)
+
+    def layer() -> str:
+        w = net.builder.constant(np.ones((4, 4, 1, 1), np.int8), "w")
+        factors = [net.builder.constant(np.array(e, np.int32), "f") for e in (1 << 30, -3)]
+        zero = net.builder.constant(np.array(0, np.int8), "z")
+        return net.op("Requantize", net.op("ConvInteger", x, w), *factors, zero)
+
+    sizes = {"zeros": (0, 0, 0), "multipliers": (1 << 30,) * 3, "shifts": (0, 0, -19)}
+    made = net.op("FixedPointAdd", layer(), layer(), **sizes)
+    layers = ["ConvInteger+Requantize", "ConvInteger+Requantize+FixedPointAdd"]
+    assert ops_of(net, made) == layers
 
 
 def test_what_could_ride_on_a_convolution_does_not_join_a_pool():

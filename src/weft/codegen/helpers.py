@@ -14,7 +14,7 @@ from weft.codegen.flavours import FLAVOURS, Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
 from weft.codegen.helper_text import called, helper_text
-from weft.codegen.helpers_bytes import bytes_helper
+from weft.codegen.helpers_bytes import add_helper, bytes_helper
 from weft.codegen.helpers_dsp import dsp_helper
 from weft.codegen.helpers_float import float_helper
 from weft.codegen.helpers_helium import helium_helper
@@ -99,5 +99,5 @@ def is_helper(name: str) -> bool:
 def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
     found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
-    found = found or dsp_helper(bare) or bytes_helper(bare) or planes_helper(bare)
-    return found or winograd_helper(bare) or helium_helper(bare)
+    found = found or dsp_helper(bare) or bytes_helper(bare) or add_helper(bare)
+    return found or planes_helper(bare) or winograd_helper(bare) or helium_helper(bare)

@@ -148,3 +148,43 @@ def bytes_helper(name: str) -> str | None:
         again=assembly(made.again),
         end=assembly([*end, *made.store]),
     )
+
+
+def _added(shift: int, right: int, below: bool) -> list[str]:
+    """The sum of a byte at r1 by the table at r3 and one in r7, requantized and stored at r0."""
+    return [
+        "ldrsb r6, [r1], #1",
+        "ldr r6, [r3, r6, lsl #2]",
+        f"add r6, r6, r7, lsl #{shift}",
+        *["add r8, r5, r6, asr #31"] * below,
+        f"smmlar r6, r6, r4, r{8 if below else 5}",
+        f"ssat r6, #8, r6, asr #{right}",
+        "strb r6, [r0], #1",
+    ]
+
+
+def add_helper(name: str) -> str | None:
+    """The helper of this name (``add_i8_20_17_0``), if there is one.
+
+    Numbers are the shifts of what no table scales and of the sum, and whether sums below zero
+    take one less.
+    """
+    family, *sizes = name.rsplit("_", 3)
+    if family != "add_i8" or not all(map(str.isdigit, sizes)) or len(sizes) < 3:
+        return None
+    shift, right, below = map(int, sizes)
+    one = _added(shift, right, below > 0)
+    four = [
+        each
+        for place in range(4)
+        for each in (f"sxtb r7, lr{f', ror #{8 * place}' if place else ''}", *one)
+    ]
+    return helper_text(
+        "dsp",
+        "add_i8",
+        name=name,
+        shift=shift,
+        right=right,
+        four=assembly(four),
+        one=assembly(one),
+    )

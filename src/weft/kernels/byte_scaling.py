@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.dtypes import DType
+from weft.kernels.byte_add import ByteAdd, byte_add
+from weft.kernels.fixed_point import LARGEST_SHIFT, LARGEST_SUM, fixed_point, saturated
 from weft.kernels.folding import interval
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
 from weft.kernels.writer import integer, nested, plus
@@ -36,12 +38,9 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import loads, map_expr, map_stmts, substitute_stmts, walk
-from weft.ops.expr import const
 
 _I8, _I32, _I64 = DType.I8, DType.I32, DType.I64
 _SUM = Load(ACCUMULATOR, (), _I32)
-_LARGEST_SUM, _LARGEST_SHIFT = 1 << 30, 22
-"""Sums that may be doubled, and shifts by which a zero point still fits 31 bits."""
 _CONSTANT_SHIFT = 8
 ROW = "row"
 
@@ -64,17 +63,9 @@ class Scaling:
 
 def scaling(value: Expr, output: IntegerOutput) -> Scaling | None:
     """The requantization of the sum that a value is, if the target has instructions for it."""
-    match value:
-        case Cast(
-            DType.I8, Binary("min", Binary("max", Const(value=low), inner), Const(value=high))
-        ) if (low, high) == DType.I8.limits:
-            pass
-        case Cast(
-            DType.I8, Binary("min", Binary("max", inner, Const(value=low)), Const(value=high))
-        ) if (low, high) == DType.I8.limits:
-            pass
-        case _:
-            return None
+    inner = saturated(value)
+    if inner is None:
+        return None
     made = _by_scales(inner, output) or _by_multipliers(inner, output)
     needs = families()[made.family][0] if made else ""
     return made if needs in output.found.task.target.features else None
@@ -97,7 +88,7 @@ class RequantizedRow:
     def __init__(self, output: IntegerOutput, wide: bool) -> None:
         self.output = output
         self.factor = 1
-        self.made = self.inner = None
+        self.made = self.inner = self.add = None
         for node in walk(output.value):
             made = scaling(node, output)
             if made is not None:
@@ -108,9 +99,12 @@ class RequantizedRow:
         channel = Var(output.found.channel.var)
         row = Load(ROW, (channel,), _I8)
         output.value = map_expr(output.value, lambda node: row if node == self.inner else node)
+        self.add = None if self.whole else self._sum_of_bytes()
         read = {load.buffer for load in loads(output.value)} | {"start"}
         kept = {name: array for name, array in output.arrays.items() if name in read}
         output.arrays = {**kept, **self.made.arrays}
+        if self.add is not None:
+            output.arrays |= self.add.arrays
         start = output.arrays["start"]
         if self.made.constant is not None:
             start = np.where(self.made.constant, np.int32(0), start)
@@ -173,10 +167,53 @@ class RequantizedRow:
         """
         channel = self.output.found.channel
         axis = Axis("lane", count or channel.extent)
+        if self.add is not None:
+            return (self._added(self.add, at, first, axis.extent),)
         made = replace_loads(self.output.store(()), ROW, (*at, Var(axis.var)))
         first = integer(first) if isinstance(first, int) else first
         place = {channel.var: plus(first, Var(axis.var))}
         return nested([axis], substitute_stmts((made,), place))
+
+    def _sum_of_bytes(self) -> ByteAdd | None:
+        """The sum of the row and other bytes, whose channels become the last dimension."""
+        output, task = self.output, self.output.found.task
+        channel = output.found.channel
+        add = byte_add(output.value, task.target)
+        if add is None or task.compute.axes[-1] != channel or task.output.steps[-1] != 1:
+            return None
+        images = {load.buffer for load in loads(output.found.activation)}
+        others = [load for load in (add.x, add.y) if load.buffer != ROW]
+        if len(others) != 1 or others[0].buffer in images:
+            return None
+        (other,) = others
+        buffer = next(each for each in output.inputs if each.name == other.buffer)
+        places = [at for at, part in enumerate(other.index) if part == Var(channel.var)]
+        if len(places) != 1 or buffer.steps[places[0]] != 1:
+            return None
+        order = [*(at for at in range(len(buffer.shape)) if at not in places), *places]
+        last = replace(
+            buffer,
+            shape=tuple(buffer.shape[at] for at in order),
+            strides=tuple(buffer.steps[at] for at in order),
+        )
+        load = replace(other, index=tuple(other.index[at] for at in order))
+        output.inputs = tuple(last if each == buffer else each for each in output.inputs)
+        output.value = map_expr(output.value, lambda node: load if node == other else node)
+        return replace(add, **{"x" if add.x == other else "y": load})
+
+    def _added(self, add: ByteAdd, at: tuple[Expr, ...], first: Expr | int, count: int) -> Stmt:
+        """Sums of bytes and another's, of neighbouring channels."""
+        task = self.output.found.task
+        first = integer(first) if isinstance(first, int) else first
+
+        def place(load: Load) -> Load:
+            if load.buffer == ROW:
+                return Load(ROW, (*at, integer(0)), _I8)
+            return replace(load, index=(*load.index[:-1], first))
+
+        index = tuple(Var(axis.var) for axis in task.compute.axes)
+        out = place(Load(task.output.name, index, _I8))
+        return add.instruct(count, out, place(add.x), place(add.y))
 
 
 def replace_loads(stmt: Stmt, name: str, index: tuple[Expr, ...]) -> Stmt:
@@ -211,21 +248,15 @@ def _by_scales(inner: Expr, output: IntegerOutput) -> Scaling | None:
 
 
 def _by_multipliers(inner: Expr, output: IntegerOutput) -> Scaling | None:
-    zero = 0
-    match inner:
-        case Binary("add", scaled, Const(value, DType.I64)):
-            zero = int(value)
-        case Binary("sub", scaled, Const(value, DType.I64)):
-            zero = -int(value)
-        case scaled:
-            pass
-    found = _fixed_point(scaled)
-    if found is None:
+    found = fixed_point(inner)
+    if found is None or found.sum != _SUM:
         return None
-    multiplier, left, right = (_values(each, output) for each in found)
+    parts = (found.multiplier, found.left, found.right)
+    multiplier, left, right = (_values(each, output) for each in parts)
     if multiplier is None or left is None or right is None or left.any():
         return None
-    return _with_terms(multiplier.astype(np.int64), right.astype(np.int64), zero, _ends(output))
+    wide = np.int64
+    return _with_terms(multiplier.astype(wide), right.astype(wide), found.zero, _ends(output))
 
 
 def _with_terms(
@@ -236,7 +267,7 @@ def _with_terms(
     first, last = (np.clip(_scaled(end, multiplier, right) + zero, *limits) for end in ends)
     most = np.maximum(*map(np.abs, ends))
     constant = (first == last) & (most < 1 << 31)
-    exact = (right >= 1) & (right <= _LARGEST_SHIFT) & (most < _LARGEST_SUM)
+    exact = (right >= 1) & (right <= LARGEST_SHIFT) & (most < LARGEST_SUM)
     if not (constant | exact).all() or not limits[0] <= zero <= limits[1]:
         return None
     shift = np.where(constant, _CONSTANT_SHIFT, right)
@@ -262,36 +293,6 @@ def _ends(output: IntegerOutput) -> tuple[np.ndarray, np.ndarray]:
     sides = [weights * end for end in interval(found.activation)]
     bias = found.bias.astype(np.int64)
     return np.minimum(*sides).sum(1) + bias, np.maximum(*sides).sum(1) + bias
-
-
-def _fixed_point(scaled: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """Multiplier, left and right shift of ``weft.ops.requantization.requantization``."""
-    match scaled:
-        case Binary("shr", Binary("sub", Binary("add", high, half), below), right):
-            one = const(1, _I64)
-            if half != Binary("shr", Binary("shl", one, right), one):
-                return None
-            negative = Cast(_I64, Binary("lt", high, const(0, _I64)))
-            always = isinstance(right, Const) and int(right.value) >= 1
-            if below != Binary("min", half, negative) and not (always and below == negative):
-                return None
-        case Binary("shr", high, Const(0) as right):
-            pass
-        case _:
-            return None
-    match high:
-        case Binary(
-            "shr",
-            Binary(
-                "add",
-                Binary("mul", Cast(DType.I64, Binary("shl", sum, left)), multiplier),
-                Const(value=nudge),
-            ),
-            Const(31),
-        ) if (sum, nudge) == (_SUM, 1 << 30):
-            return multiplier, left, right
-        case _:
-            return None
 
 
 def _values(expr: Expr, output: IntegerOutput) -> np.ndarray | None:

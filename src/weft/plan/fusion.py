@@ -10,6 +10,7 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
   it elementwise rides on its epilogue, and nothing joins its operands but a product with one
   factor for each step of the sum: that is as well multiplied into the weights of a step;
+- but what narrows the sums of another contraction, as of bytes, rides on that one;
 - but for attention: the softmax of a contraction that weighs another one, and both;
 - and for separable transforms, products with small constant matrices along two axes, as of a
   filter for Winograd's convolution: both and all that moves or maps elements before and after
@@ -254,7 +255,9 @@ class _Grouping:
             return True
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
-            return self.scales(item, draft) if inside else not reducing
+            if inside:
+                return self.scales(item, draft)
+            return not reducing and not (self.narrows(item) and self.rides(item))
         if contraction(item.compute.value) is not None:
             return self.is_epilogue(uses, draft)
         if reducing:
@@ -342,6 +345,14 @@ class _Grouping:
         size = self.program.types[factors[0].buffer].size
         often = self.program.types[item.value].size >= MANY_SUMS * size
         return often and bool(used) and all(free_vars(part) <= steps for part in used)
+
+    def narrows(self, item: Defined) -> bool:
+        """Whether the value takes fewer bytes an element than what it is computed from."""
+        types = self.program.types
+        read = max(
+            (types[each].dtype.bytes for each in item.reads if each in self.makers), default=0
+        )
+        return types[item.value].dtype.bytes < read
 
     def rides(self, item: Defined) -> bool:
         """Whether the value could ride on a contraction, point by point."""

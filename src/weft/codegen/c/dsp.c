@@ -508,3 +508,37 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *planes __att
         "pop {r4-r11, pc}");
 }
 #endif
+
+//@ add_i8
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* Sums of bytes by a table and a shift by $shift, requantized with a shift by $right. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        const int8_t *y __attribute__((unused)), const int32_t *table __attribute__((unused)),
+        const int32_t *factors __attribute__((unused)), int count __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r10, lr}\n\t"
+        "ldrd r4, r12, [sp, #32]\n\t"
+        "ldrd r4, r5, [r4]\n\t"
+        "add r3, #512\n\t"
+        "subs r12, #4\n\t"
+        "blt 2f\n"
+        "1:\n\t"
+        "ldr lr, [r2], #4\n\t"
+        $four
+        "subs r12, #4\n\t"
+        "bge 1b\n"
+        "2:\n\t"
+        "adds r12, #4\n\t"
+        "beq 4f\n"
+        "3:\n\t"
+        "ldrsb r7, [r2], #1\n\t"
+        $one
+        "subs r12, #1\n\t"
+        "bne 3b\n"
+        "4:\n\t"
+        "pop {r4-r10, pc}");
+}
+#endif
