@@ -112,7 +112,10 @@ class Options:
         parts: number of C sources; 0 is one for each function.
         inputs: arrays for the self-test; seeded random ones if not given.
         model: what was compiled, for people; the graph's name if not given.
-        also: names of exports of plugins, whose files are written, too.
+        also: names of exports, whose files are written, too: ``cmsis``, ``zephyr`` and ``arduino``
+            for these build systems, and those of plugins.
+        templates: a folder of templates in place of Weft's own of the same file names.
+        count: whether the report has the instructions of each layer, counted by QEMU.
 
     Raises:
         UserError: an option has no possible value.
@@ -144,6 +147,8 @@ class Options:
     inputs: Inputs | None = field(default=None, compare=False)
     model: str = ""
     also: Sequence[str] = ()
+    templates: str | Path = ""
+    count: bool = False
 
     def __post_init__(self) -> None:
         if self.threads is not None:
@@ -369,6 +374,8 @@ class ToolkitKeywords(SourceKeywords, total=False):
     inputs: Inputs | None
     model: str
     also: Sequence[str]
+    templates: str | Path
+    count: bool
     compiler: Compiler | str | None
 
 

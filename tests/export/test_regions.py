@@ -136,7 +136,7 @@ def test_an_emulated_cortex_m7_has_each_region_in_its_own_memory(tmp_path: Path)
         [
             *("arm-none-eabi-gcc", "-std=c99", "-O2", *made.flags, "--specs=rdimon.specs"),
             *(f"-DNET_ARENA_{name}_SECTION={section('.' + name.lower())}" for name in REGIONS),
-            *map(str, sorted((tmp_path / "out").glob("*.c"))),
+            *(str(tmp_path / "out" / name) for name in ("net.c", "net_test.c")),
             *(str(BOARD / "startup.c"), "-T", str(tmp_path / "board.ld"), "-lm", "-o"),
             str(program),
         ],

@@ -160,17 +160,21 @@ def test_files(tmp_path: Path) -> None:
     names = write(toolkit(weights="blob"), tmp_path / "out")
     assert names == sorted(each.name for each in (tmp_path / "out").iterdir())
     assert names == [
+        "CMakeLists.txt",
         "Makefile",
         "NOTICE",
         "README.md",
+        "REPORT.html",
         "adder.bin",
         "adder.c",
         "adder.h",
         "adder_golden.h",
         "adder_stack.awk",
         "adder_test.c",
+        "manifest.json",
         "memory.svg",
         "report.md",
+        "sbom.spdx.json",
         "toolkit.json",
     ]
     record = json.loads((tmp_path / "out" / MARKER).read_text())
@@ -230,7 +234,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("weft.export.toolkit.memory_map", fail)
+    monkeypatch.setattr("weft.export.facts.memory_map", fail)
     with pytest.raises(UserError) as error:
         write(toolkit(flavour="c89"), tmp_path / "out")
     out = tmp_path / "out"

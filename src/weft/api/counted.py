@@ -9,12 +9,9 @@ import numpy as np
 
 from weft.api.network import Network, bound
 from weft.api.planned import lowered, made_plan, plan_source
-from weft.ops.table import OPS
+from weft.api.stepped import macs_of
 from weft.options import Options
-from weft.plan.plan import Plan
 from weft.plan.report import report
-from weft.plan.stats import stats
-from weft.plan.traffic import traffic
 from weft.runtime.emulators import Emulated, emulated
 from weft.targets.target import Target
 
@@ -58,11 +55,6 @@ class CountedRun:
 
     emulated: Emulated
     steps: tuple[CountedStep, ...]
-
-
-def macs_of(plan: Plan) -> list[int]:
-    """Multiply-accumulates of each step of a plan."""
-    return [each.work.macs for each in traffic(plan, stats(plan.graph, OPS))]
 
 
 def counted(net: Network, inputs: Sequence[np.ndarray], options: Options) -> CountedRun:

@@ -39,10 +39,11 @@ def with_encoded(net: N, plan: Plan) -> N:
     if plan.target is None or all(each.encoding.exact for _, each in encoded_operands(plan)):
         return net
     graph = expanded(net, plan.target).graph
-    return net.with_graph(_rounded(graph, plan))
+    return net.with_graph(rounded(graph, plan))
 
 
-def _rounded(graph: Graph, plan: Plan) -> Graph:
+def rounded(graph: Graph, plan: Plan) -> Graph:
+    """The graph with the weights that encodings of its plan make of its own."""
     arrays: dict[str, np.ndarray] = {}
     bodies: dict[str, Graph] = {}
     for step in plan.steps:
@@ -52,7 +53,7 @@ def _rounded(graph: Graph, plan: Plan) -> Graph:
         if step.nested is not None:
             (node,) = step.nodes
             attributes: ScanAttributes = node.attributes
-            bodies[node.name] = _rounded(attributes.body, step.nested)
+            bodies[node.name] = rounded(attributes.body, step.nested)
     nodes = tuple(
         replace(node, attributes=replace(node.attributes, body=bodies[node.name]))
         if node.name in bodies

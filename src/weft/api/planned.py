@@ -22,6 +22,7 @@ from weft.api.network import (
 )
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import tiles_that_fit
+from weft.api.stepped import figures, golden_steps, provenance, with_counts
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
@@ -269,18 +270,19 @@ def toolkit(
 
 def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
     """The toolkit that the options give."""
-    for each in options.also:
-        toolkits.export_named(each)
+    toolkits.chosen_templates(options.templates, options.also)  # before anything takes time
     net = bound(net)
     plan = made_plan(net, options, "generic")
     machine = cast(Target, plan.target)
     program = lowered(plan, options.name or net.graph.name)
     first = program.preparation
+    files, rows = plan_source(plan, program, options, stepped=True), report(plan)
+    data = golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs))
     made = toolkits.Toolkit(
-        files=plan_source(plan, program, options, stepped=True),
-        report=report(plan),
+        files=files,
+        report=rows,
         spans=spans(plan),
-        golden=golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs)),
+        golden=data,
         model=options.model or net.graph.name,
         target=machine.name,
         flags=machine.flags,
@@ -288,8 +290,13 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
         parameters=tuple(
             net.graph.constants[each.name] for each in (first.parameters if first else ())
         ),
+        steps=golden_steps(plan, data.first_inputs) if toolkits.tested(files) else (),
+        figures=figures(plan, rows.rows),
+        machine=machine,
+        origin=provenance(net, plan.graph),
+        templates=toolkits.chosen_templates(options.templates, options.also),
     )
-    return toolkits.built(made, options.compiler)
+    return toolkits.built(with_counts(made) if options.count else made, options.compiler)
 
 
 def single_file(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from weft.cli.boards import bench_board, serial_options
 from weft.cli.draw import svg_option
 from weft.cli.emulated import bench_emulated, is_emulated
 from weft.cli.files import random_inputs
@@ -93,6 +94,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     callback=show_limits,
     help="Measure and print the limits of this machine; needs no MODEL.",
 )
+@serial_options
 @wide_option
 @json_option
 @click.pass_obj
@@ -107,6 +109,8 @@ def bench(
     layers: bool,
     top: int | None,
     svg: Path | None,
+    serial: str | None,
+    baud: int,
 ) -> None:
     """Compiles MODEL for this machine and measures the latency of single runs.
 
@@ -120,6 +124,9 @@ def bench(
     machine's limit: its multiply-adds, or the bandwidth of the memory level that holds the
     operands.
     """
+    if serial:
+        bench_board(state, model.net, random_inputs(model.net.inputs, seed), (serial, baud))
+        return
     if is_emulated(options) and not runs_here(options.machine()):
         inputs = random_inputs(model.net.inputs, seed)
         bench_emulated(state, model.net, inputs, options)

@@ -14,6 +14,7 @@ from weft.cli.options import data_argument, json_option, options, output_option
 from weft.cli.output import CommandState, working, write_json
 from weft.errors import UserError
 from weft.export import Toolkit
+from weft.export.exports import LAYOUTS
 from weft.options import Options
 from weft.plan.report import size
 from weft.targets.boards import board as find_board
@@ -48,6 +49,8 @@ from weft.targets.boards import flash_bytes, ram_bytes
     "ram",
     "flash",
     "also",
+    "templates",
+    "count",
     "exact",
     "plain",
     aliases=True,
@@ -61,6 +64,14 @@ from weft.targets.boards import flash_bytes, ram_bytes
     default="",
     help="A target with memories of known sizes, such as stm32l4r5, in place of --target: --ram "
     "and --flash are what it has unless given.",
+)
+@click.option(
+    "--layout",
+    "layouts",
+    type=click.Choice(["make", *LAYOUTS, "all"]),
+    multiple=True,
+    help="Beside Makefile and CMakeLists.txt, which are always written: a CMSIS-Pack, a Zephyr "
+    "module, an Arduino library, or all of them. May be repeated.",
 )
 @data_argument
 @output_option(
@@ -82,6 +93,7 @@ def export(
     style: str,
     header: bool,
     board: str,
+    layouts: tuple[str, ...],
 ) -> None:
     """Writes MODEL as a Software Toolkit: plain C with a Makefile, a self-test and a report.
 
@@ -90,6 +102,8 @@ def export(
     """
     net = with_states(model.net, states)
     options = _on_board(options, board) if board else options
+    packages = [name for name in LAYOUTS if name in layouts or "all" in layouts]
+    options = replace(options, also=(*packages, *options.also))
     if style == "single":
         _single(state, net, replace(options, model=model.path.name), output, data, header)
         return
@@ -102,7 +116,9 @@ def export(
             output,
             options=replace(options, inputs=inputs, model=model.path.name),
         )
-    names = sorted(each.name for each in output.iterdir())
+    names = sorted(
+        each.relative_to(output).as_posix() for each in output.rglob("*") if each.is_file()
+    )
     figures = {
         "arena_bytes": made.report.arena_bytes,
         "lower_bound": made.report.lower_bound,

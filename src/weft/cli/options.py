@@ -257,6 +257,11 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             convert=_names,
         ),
         "parts": Flag("Write one source file for each function.", "--split", on=0),
+        "templates": Flag(
+            "Folder of templates in place of Weft's own of the same file names (README.md.jinja).",
+            type=click.Path(file_okay=False, path_type=Path),
+        ),
+        "count": Flag("Have QEMU count the instructions of each layer, for REPORT.html.", on=True),
         "also": Flag(
             "Also write the files of this export (`weft exports`). May be repeated.",
             metavar="NAME",

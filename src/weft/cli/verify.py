@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ import numpy as np
 from weft.api import Net, Oracle
 from weft.api.repeated import Repeated, repeated, sanitized
 from weft.api.rounded import Rounded, compare_rounded, in_steps, rounds
+from weft.cli.boards import serial_options, verify_board
 from weft.cli.emulated import verify_emulated
 from weft.cli.files import gather_inputs, random_inputs
 from weft.cli.model import Model, model_options
@@ -258,6 +260,7 @@ def _passed(
     "with --expect or the reference [default: host].",
     plan="Verify this plan (`weft plan MODEL -o FILE`).",
 )
+@serial_options
 @wide_option
 @json_option
 @click.pass_context
@@ -274,6 +277,8 @@ def verify(
     callers: int,
     sanitize: bool,
     options: Options,
+    serial: str | None,
+    baud: int,
 ) -> None:
     """Runs MODEL's compiled code and compares the result of every step.
 
@@ -284,17 +289,11 @@ def verify(
     with 3 if a difference exceeds the tolerance, if a run gives other bits than the first one, or
     if a sanitizer finds a fault.
     """
-    types = model.net.inputs
-    inputs = (
-        gather_inputs(data, types)
-        if data
-        else random_inputs(types, seed, quantized=rounds(model.net))
-    )
-    # The framework's variables begin as zeros.
-    inputs |= {name: np.zeros_like(inputs[name]) for name, _ in model.net.states if not data}
+    inputs = _given(model.net, data, seed)
     allowed = Allowed(TOLERANCE if tolerance is None else tolerance)
-    if options.target not in ("", "host"):
-        if not verify_emulated(ctx.obj, model.net, inputs, expect, allowed.relative, options):
+    elsewhere = _elsewhere(options, serial, baud)
+    if elsewhere is not None:
+        if not elsewhere(ctx.obj, model.net, inputs, expect, allowed.relative):
             ctx.exit(Exit.CHECK)
         return
     framework = _framework(model, against) if expect is None else None
@@ -328,6 +327,25 @@ def verify(
     _report(ctx.obj, chosen, allowed, found, rounded, again, faults)
     if not _passed(found, allowed, rounded, again, faults):
         ctx.exit(Exit.CHECK)
+
+
+def _given(net: Net, data: tuple[str, ...], seed: int) -> dict[str, np.ndarray]:
+    """The inputs by name: of files, or random ones."""
+    types = net.inputs
+    if data:
+        return gather_inputs(data, types)
+    inputs = random_inputs(types, seed, quantized=rounds(net))
+    # The framework's variables begin as zeros.
+    return inputs | {name: np.zeros_like(inputs[name]) for name, _ in net.states}
+
+
+def _elsewhere(options: Options, serial: str | None, baud: int) -> Callable[..., bool] | None:
+    """What compares a run that is not on this machine, if one is asked for."""
+    if serial:
+        return partial(verify_board, line=(serial, baud))
+    if options.target not in ("", "host"):
+        return partial(verify_emulated, options=options)
+    return None
 
 
 def _recorded(model: Model, path: Path) -> Oracle:

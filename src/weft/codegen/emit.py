@@ -231,11 +231,16 @@ class _Emission:
     def _arrays(self, linkage: str) -> list[str]:
         if self._blob is not None:
             return []
+        section = f"{self._interface.prefix}_WEIGHTS_SECTION"
         lines: list[str] = []
+        if self._weights:
+            example = f"-D{section}='__attribute__((section(\"NAME\")))'"
+            lines += comment([f"Where the linker puts the weights: {example}."])
+            lines += [f"#ifndef {section}", f"#define {section}", "#endif", ""]
         for name, array in self._weights.items():
             shape = ",".join(map(str, array.shape))
             lines += comment([f"{name} [{shape}]"])
-            lines.append(f"{linkage}{self._declared(name, array)} = {{")
+            lines.append(f"{linkage}{self._declared(name, array)} {section} = {{")
             lines += array_lines(array, self._flavour)
             lines += ["};", ""]
         return lines

@@ -41,6 +41,11 @@ class Golden:
     outputs: tuple[TestVector, ...]
     runs: int = 1
 
+    @property
+    def first_inputs(self) -> tuple[np.ndarray, ...]:
+        """The inputs of the first run."""
+        return tuple(each.array if self.runs == 1 else each.array[0] for each in self.inputs)
+
 
 def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golden:
     """Golden data with the tolerances that the outputs' types deserve."""
