@@ -15,7 +15,7 @@ from tests.plugins.installed import Install, install
 from weft.cli import main
 from weft.datasets import DATASETS, DataSet, data_set, gather
 from weft.errors import UserError
-from weft.export.exports import EXPORTS, written
+from weft.export.exports import EXPORTS, LAYOUTS, Templates, written
 from weft.export.toolkit import facts
 
 __all__ = ["install"]
@@ -48,7 +48,7 @@ def test_an_export_adds_files(install: Install, digits, tmp_path) -> None:
     text = (tmp_path / "out" / "digits.cmake").read_text()
     assert "add_library(digits STATIC digits.c)" in text
     listed = CliRunner().invoke(main, ["exports", "--json"])
-    assert [each["name"] for each in json.loads(listed.stdout)] == ["toolkit", "cmake"]
+    assert [each["name"] for each in json.loads(listed.stdout)] == ["toolkit", *LAYOUTS, "cmake"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,8 @@ def test_an_export_adds_files(install: Install, digits, tmp_path) -> None:
     [
         ("{{ nothing }}", "", "'nothing' is undefined"),
         ("x", "MODULE = Export('', {'../out': HERE / 'module.cmake.jinja'})", "must lie in its"),
-        ("x", "MODULE = Export('', {'Makefile': HERE / 'module.cmake.jinja'})", "Makefile twice"),
+        ("x", "MODULE = Export('', {'main.c': HERE / 'module.cmake.jinja'})", "main.c twice"),
+        ("x", "MODULE = Export('', overrides={'a': HERE / 'b'})", "it overrides a, which is none"),
         ("{% for", "", "template module.cmake.jinja, line 1"),
         ("x", "MODULE = Export('')", "it must have templates, or a function that writes"),
         ("x", "MODULE = Export('', {'a': HERE / 'b'})", "b does not exist"),
@@ -73,10 +74,23 @@ def test_an_export_that_is_wrong(
     weft.load(digits).export(tmp_path / "out", "generic")
 
 
+def test_templates_and_files_of_an_export_come_before_weft_s(
+    install: Install, digits, tmp_path
+) -> None:
+    more = """
+MODULE = Export('Ours.', {'Makefile': HERE / 'module.cmake.jinja'},
+                overrides={'NOTICE.jinja': HERE / 'module.cmake.jinja'})
+"""
+    installed(install, "{{ name }} of ours", more)
+    weft.load(digits).export(tmp_path / "out", "generic", also=["cmake"])
+    for name in ("Makefile", "NOTICE"):
+        assert (tmp_path / "out" / name).read_text() == "digits of ours"
+
+
 def test_an_export_that_does_not_exist(digits, tmp_path) -> None:
     with pytest.raises(UserError, match=r"got toolkits\. Did you mean toolkit"):
         weft.load(digits).export(tmp_path, "generic", also=["toolkits"])
-    assert list(EXPORTS) == ["toolkit"]
+    assert list(EXPORTS) == ["toolkit", *LAYOUTS]
 
 
 SAMPLES = """
@@ -153,7 +167,7 @@ def test_faults_of_samples_are_theirs() -> None:
 def test_faults_of_a_function_that_writes_are_its_own(install: Install) -> None:
     installed(install, more="\nMODULE = Export('Wrong.', write=lambda toolkit: [('a', 1 / 0)])\n")
     with pytest.raises(UserError) as caught:
-        list(written("cmake", None, {}))
+        list(written("cmake", None, {}, Templates()))
     assert caught.value.rule == "export cmake: `write` failed"
     assert caught.value.got == "ZeroDivisionError: division by zero"
     assert caught.value.where.endswith("module/__init__.py, line 9")

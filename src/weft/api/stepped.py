@@ -66,7 +66,7 @@ def golden_steps(plan: Plan, inputs: Sequence[np.ndarray]) -> tuple[StepGolden, 
         for value in step.writes
         if plan.types[value].size and plan.types[value].dtype not in _HALVES
     ]
-    for _, step, _ in written:
+    for step in plan.steps:
         _evaluate_added(plan, step, values)
     whole = sum(plan.types[value].bytes for _, _, value in written)
     every = -(-whole // MOST_BYTES)
@@ -80,6 +80,9 @@ def _evaluate_added(plan: Plan, step: PlannedStep, values: dict[str, np.ndarray]
             values[node.outputs[0]] = values[node.inputs[0]]
         elif not all(value in values for value in node.outputs if value):
             values.update(evaluate_node(node, OPS[node.op], plan.types, values))
+    for value in step.writes:
+        if value not in values:  # a result of the last node under another name
+            values[value] = values[step.nodes[-1].outputs[0]]
 
 
 def _golden(

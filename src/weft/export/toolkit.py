@@ -128,11 +128,15 @@ def _texts(toolkit: Toolkit) -> Iterator[tuple[str, str]]:
         yield f"{files.name}_steps.c", templates.rendered("steps.c.jinja", made)
     if made["standalone"]:
         yield "main.c", templates.rendered("main.c.jinja", made)
-    yield from written(TOOLKIT, toolkit, made, templates)
     yield "memory.svg", made["memory_svg"]
     yield MARKER, json.dumps(_record(toolkit), indent=2) + "\n"
-    for name in toolkit.also:
-        yield from written(name, toolkit, made, templates)
+    named = [(name, list(written(name, toolkit, made, templates))) for name in toolkit.also]
+    replaced = {path for _, texts in named for path, _ in texts}
+    # What an export writes comes in place of Weft's own file of the same name.
+    own = written(TOOLKIT, toolkit, made, templates)
+    yield from (each for each in own if each[0] not in replaced)
+    for _, texts in named:
+        yield from texts
 
 
 def _record(toolkit: Toolkit) -> Mapping[str, Any]:
