@@ -185,3 +185,11 @@ def _loads(value: Expr) -> list[Load]:
             return [*_loads(lhs), *_loads(rhs)]
         case _:
             return []
+
+
+def test_a_target_says_what_stays() -> None:
+    made = kernel(through("held", SMALL, 0))
+    assert hoist(made, 64, 4 * SMALL + 1) == Hoisted(made, (), 0)
+    hoisted = hoist(made, 64, 4 * SMALL)
+    assert (hoisted.offsets, hoisted.bytes) == ((0,), LEAST_BYTES)
+    np.testing.assert_array_equal(results(made, hoisted), results(made))

@@ -126,6 +126,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         fuse=fuse,
         states=places(net),
         regions=regions,
+        stack_limit=machine.stack_limit,
     )
     if options.encoding and not any(True for _ in encoded_operands(made)):
         raise UserError(
@@ -171,6 +172,7 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
         ),
         named_fuser(machine, threads=threads, exact=asked.exact),
         machine.regions(sizes(asked.regions)),
+        machine.stack_limit,
     )
     announce("planning")
     spread = bool(machine.caches)

@@ -149,6 +149,7 @@ def _show_target(state: CommandState, machine: Target) -> None:
         ("integers", str(machine.integers or "")),
         ("floats", str(machine.floats or "")),
         ("clock", f"{machine.clock} MHz" if machine.clock else ""),
+        ("stack_limit", str(machine.stack_limit)),
     ]
     for part in ("vectors", "issue", "costs"):
         record = getattr(machine, part)

@@ -13,7 +13,7 @@ from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt
 from weft.loops.walk import FreshNames, names_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
-"""Locals of fewer bytes stay on the stack."""
+"""Locals of fewer bytes stay on the stack, if a target does not say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Hoisted:
 class _Hoist:
     names: FreshNames
     alignment: int
+    least: int
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     offsets: list[int] = field(default_factory=list[int])
     most: int = 0
@@ -59,7 +60,7 @@ class _Hoist:
 
     def local(self, stmt: Local, offset: int) -> tuple[Stmt, ...]:
         size = _bytes(stmt.buffer)
-        if size < LEAST_BYTES:
+        if size < self.least:
             return (replace(stmt, body=self.block(stmt.body, offset)),)
         name = self.names(stmt.buffer.name)
         self.buffers.append(replace(stmt.buffer, name=name, access=Access.SCRATCH))
@@ -74,22 +75,25 @@ def _bytes(buffer: Buffer) -> int:
     return prod(buffer.shape) * buffer.dtype.bytes
 
 
-def _large_only(stmts: Sequence[Stmt]) -> frozenset[str]:
+def _large_only(stmts: Sequence[Stmt], least: int) -> frozenset[str]:
     """Names that only large locals have."""
     locals = [stmt.buffer for stmt in walk_stmts(stmts) if isinstance(stmt, Local)]
-    small = {buffer.name for buffer in locals if _bytes(buffer) < LEAST_BYTES}
+    small = {buffer.name for buffer in locals if _bytes(buffer) < least}
     return frozenset(buffer.name for buffer in locals if buffer.name not in small)
 
 
-def hoist(kernel: Kernel, alignment: int) -> Hoisted:
+def hoist(kernel: Kernel, alignment: int, least: int = LEAST_BYTES) -> Hoisted:
     """The kernel with its large locals as parameters; those not live at once share memory.
 
     Args:
         kernel: its last parameter stays the last.
         alignment: of every buffer, in bytes.
+        least: locals of fewer bytes stay.
     """
     taken = {buffer.name for buffer in kernel.params} | names_in(kernel.body)
-    hoisting = _Hoist(FreshNames(frozenset(taken - _large_only(kernel.body))), alignment)
+    hoisting = _Hoist(
+        FreshNames(frozenset(taken - _large_only(kernel.body, least))), alignment, least
+    )
     body = hoisting.block(kernel.body, 0)
     if not hoisting.buffers:
         return Hoisted(kernel, (), 0)

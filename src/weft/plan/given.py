@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from weft.ir.graph import Graph
 from weft.ir.printer import architecture
 from weft.ir.types import TensorType
+from weft.loops.hoist import LEAST_BYTES
 from weft.plan import liveness
 from weft.plan.chain import Fuse
 from weft.plan.fusion import Group
@@ -83,12 +84,14 @@ class GivenDecisions:
         kernels: makes them.
         fuse: of a body, makes the kernels of chains.
         regions: memories that the arena is in; of any size if there are none.
+        stack_limit: locals of kernels of so many bytes lie in the arena.
     """
 
     body: BodyText
     kernels: Kernels
     fuser: Callable[[BodyText], Fuse]
     regions: Sequence[Memory] = ()
+    stack_limit: int = LEAST_BYTES
 
     @cached_property
     def steps(self) -> Mapping[tuple[str, ...], StepText]:

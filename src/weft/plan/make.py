@@ -13,7 +13,7 @@ from typing import Protocol
 
 from weft.errors import UserError
 from weft.ir.graph import Graph
-from weft.loops.hoist import Hoisted, hoist
+from weft.loops.hoist import LEAST_BYTES, Hoisted, hoist
 from weft.loops.nodes import Kernel
 from weft.ops.control import ScanAttributes
 from weft.ops.evaluate import call_of
@@ -41,6 +41,11 @@ class Decide(Protocol):
     @property
     def kernel(self) -> Implement:
         """Makes the kernel of a group."""
+        ...
+
+    @property
+    def stack_limit(self) -> int:
+        """Locals of kernels of so many bytes lie in the arena."""
         ...
 
     @property
@@ -83,6 +88,7 @@ class SearchedDecisions:
     kernel: Implement
     fuse: Fuse | None = None
     regions: Sequence[Memory] = ()
+    stack_limit: int = LEAST_BYTES
 
     def inside(self, work: Opaque) -> SearchedDecisions:
         """The same for the body of a loop, whose arena is scratch memory of a step."""
@@ -132,6 +138,7 @@ def make(
     fuse: Fuse | None = None,
     states: Mapping[str, int] | None = None,
     regions: Sequence[Memory] = (),
+    stack_limit: int = LEAST_BYTES,
 ) -> Plan:
     """The plan of a static graph without composite ops.
 
@@ -145,11 +152,12 @@ def make(
         states: by input, the place among the outputs of the one that takes its memory.
         regions: memories that the arena is in, with their sizes, the nearest first; by default
             one of any size.
+        stack_limit: locals of kernels of so many bytes lie in the arena.
 
     Raises:
         UserError: the graph has a symbolic dimension, or the regions are too small.
     """
-    decide = SearchedDecisions(implement, fuse, regions)
+    decide = SearchedDecisions(implement, fuse, regions, stack_limit)
     return planned(graph, ops, decide, threads, spread=spread, states=states)
 
 
@@ -296,7 +304,10 @@ class _Planner:
         """The kernel with its large locals as parameters; equal layers share the loops."""
         found = self.bodies.get(id(kernel.body))
         if found is None or found[0].params != kernel.params:
-            found = self.bodies[id(kernel.body)] = (kernel, hoist(kernel, ALIGNMENT))
+            found = self.bodies[id(kernel.body)] = (
+                kernel,
+                hoist(kernel, ALIGNMENT, self.decide.stack_limit),
+            )
         return replace(found[1], kernel=replace(found[1].kernel, name=kernel.name))
 
     def implementation(self, place: int, group: Group) -> Implementation:

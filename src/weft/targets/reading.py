@@ -238,6 +238,7 @@ def _of_vectors(made: Target) -> Iterator[str]:
         ("integers", made.integers),
         ("floats", made.floats),
         ("clock", made.clock),
+        ("stack_limit", made.stack_limit),
     ):
         if value < 0:
             yield f"{key} must not be negative, but is {value}"

@@ -168,6 +168,8 @@ class Target:
         issue: instructions per cycle.
         memories: nearest first; none where memory is short and near.
         clock: megahertz at most; 0 where that is a matter of the chip.
+        stack_limit: a buffer of a kernel that takes so many bytes lies in the arena, not on the
+            stack.
         costs: in cycles.
         core: of ``host``: what the system says the processor is.
     """
@@ -184,6 +186,7 @@ class Target:
     issue: Issue = field(default_factory=Issue)
     memories: tuple[Memory, ...] = ()
     clock: int = 0
+    stack_limit: int = 8192
     costs: Costs = DESKTOP
     core: str = ""
 
