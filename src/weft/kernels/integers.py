@@ -106,13 +106,17 @@ def _outside(value: Expr) -> Expr:
 
 
 def _with_bias(task: Task, reduce: Reduce, channel: Axis) -> tuple[Expr, np.ndarray | None]:
-    """The sum with the constant that is added to it everywhere, if one is."""
+    """The sum with the constants that are added to it everywhere, if there are any."""
     constants = constants_of(task)
-    match [node for node in walk(task.compute.value) if reduce in children(node)]:
-        case [Binary("add", lhs, rhs) as whole]:
-            other = rhs if lhs == reduce else lhs
-            if foldable(other, constants) and free_vars(other) <= {channel.var}:
-                return whole, folded(other, (channel,), constants).astype(np.int32)
-        case _:
-            pass
-    return reduce, None
+    whole: Expr = reduce
+    total: np.ndarray | None = None
+    while True:
+        match [node for node in walk(task.compute.value) if whole in children(node)]:
+            case [Binary("add", lhs, rhs) as outer]:
+                other = rhs if lhs == whole else lhs
+                if not foldable(other, constants) or not free_vars(other) <= {channel.var}:
+                    return whole, total
+                added = folded(other, (channel,), constants).astype(np.int32)
+                whole, total = outer, added if total is None else total + added
+            case _:
+                return whole, total
