@@ -105,6 +105,8 @@ MEMBERS = (
     *(mve(end, *WINDOWS[at]) for end in ("sums", "f32") for at in (1, 6)),
     member("mve_planes", 16, 3, 7, 40, 8, 130, 18, 0),
     member("mve_planes", 11, 2, 4, 40, 8, 640, 150, 3),
+    *(member("mve_add", 2, n, n, n, n, 0) for n in (4, 7)),
+    member("mve_add", 2, 7, 9, 20, 11, 1),
     *(member("mve_depth_i32", 3, *sizes, at % 2) for at, sizes in enumerate(PLANES)),
     *(member("mve_depth_f32", 3, *sizes) for sizes in PLANES[1::2]),
     *(member("mve_copy", count) for count in (5, 40)),

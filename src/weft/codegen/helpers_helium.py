@@ -79,6 +79,23 @@ def _patch(family: str, name: str, sizes: Sizes) -> str | None:
     return helper_text("helium", family, name=name, run=run, rows=_quoted(found))
 
 
+def _add(family: str, name: str, sizes: Sizes) -> str | None:
+    count, out, first, second, below = sizes
+    if out == first == second == count:
+        # Positions lie side by side: all are one.
+        begin = [f"movw r12, #{count}", "mul r12, r12, r8", "movs r8, #1"]
+        following: list[str] = []
+    else:
+        begin = [f"movw r12, #{count}"]
+        done = -(-count // 4) * 4
+        steps = zip(("r0", "r1", "r2"), (out, first, second), strict=True)
+        following = [line for each, step in steps for line in moved(each, step - done)]
+    lower = ["vshr.s32 q0, q2, #31", "vadd.i32 q2, q2, q0"] if below else []
+    words = {"count": begin, "below": lower, "next": following}
+    texts = {key: _quoted(lines) or "/* */\n" for key, lines in words.items()}
+    return helper_text("helium", family, name=name, **texts)
+
+
 def _parameters(types: Sequence[str]) -> str:
     letters = ("a", "b", "c")
     return ", ".join(
@@ -92,4 +109,5 @@ _FAMILIES: Mapping[str, Callable[[str, str, Sizes], str | None]] = {
     **dict.fromkeys(DOCS, _depth),
     "mve_planes": _planes,
     "mve_patch": _patch,
+    "mve_add": _add,
 }

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from weft.dtypes import DType
+from weft.kernels.byte_addend import Addend, addend
 from weft.kernels.byte_dual import zero_of
 from weft.kernels.byte_helium_shape import VECTOR, HeliumOutput, Shape
 from weft.kernels.byte_scaling import replace_loads
@@ -76,6 +77,7 @@ class _Writer:
         self.channels = len(cut)
         self.out = self._out_buffer()
         self.image = self._image()
+        self.addend = self._addend()
 
     def _packed(self, weights: np.ndarray) -> np.ndarray:
         """Weights ``[channel][row][run]`` in vectors of a group's channels."""
@@ -136,6 +138,15 @@ class _Writer:
             index.insert(-1, integer(0))
         return replace(load, index=tuple(index))
 
+    def _addend(self) -> Addend | None:
+        """What is added to the bytes of a line, by an instruction."""
+        shape = self.shape
+        if self.end.whole or self.end.rounding.made is None or self.goes_on or not shape.across:
+            return None
+        windows = (shape.down, shape.across)
+        axes = [each.out for each in windows if each]
+        return addend(self.output, [*axes, self.found.channel], self.image.name)
+
     # --- loops ----------------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
@@ -148,7 +159,10 @@ class _Writer:
             body = self.strips()
         loops = nested(self.window.outer, body)
         source = self.lines.buffer.name
-        inputs = (self.image if each.name == source else each for each in self.output.inputs)
+        views = {source: self.image}
+        if self.addend:
+            views[self.addend.buffer.name] = self.addend.buffer
+        inputs = (views.get(each.name, each) for each in self.output.inputs)
         params = (*inputs, *self.output.buffers(), self.out)
         return simplify_kernel(Kernel(self.task.name, params, loops))
 
@@ -253,6 +267,10 @@ class _Writer:
         buffer = Buffer(name, kind, (positions, self.channels), Access.LOCAL)
         target = Load(name, (integer(0), integer(0)), kind)
         sums = self.sums(target, self.channels, read, step, positions)
+        if self.addend:
+            to, row = Load(self.out.name, place, _I8), first if self.shape.down else None
+            added = self.addend.add(to, self.out.steps[-2], target, row, positions)
+            return with_locals((buffer,), (sums, added))
         axes = [Axis("point", positions), Axis("lane", self.channels)]
         stores = nested(axes, (self.stored(first, place, name),))
         return with_locals((buffer,), (sums, *stores))

@@ -132,3 +132,39 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *planes __attr
         );
 }
 #endif
+
+//@ mve_add
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Sums of bytes of different scales, requantized in integers. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attribute__((unused)),
+        const int8_t *second __attribute__((unused)), const int32_t *table __attribute__((unused)),
+        const int32_t *numbers __attribute__((unused)), int positions __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r8, lr}\n\t"
+        "add r3, r3, #512\n\t"
+        "ldrd r7, r8, [sp, #24]\n\t"
+        "ldm r7, {r4-r7}\n\t"
+        $count
+        "1:\n\t"
+        "dlstp.32 lr, r12\n"
+        "2:\n\t"
+        "vldrb.s32 q0, [r1], #4\n\t"
+        "vldrb.s32 q1, [r2], #4\n\t"
+        "vldrw.u32 q2, [r3, q1, uxtw #2]\n\t"
+        "vmla.s32 q2, q0, r4\n\t"
+        "vqrdmulh.s32 q2, q2, r5\n\t"
+        $below
+        "vadd.i32 q2, q2, r6\n\t"
+        "vqshl.s32 q2, r7\n\t"
+        "vrev32.8 q2, q2\n\t"
+        "vstrb.32 q2, [r0], #4\n\t"
+        "letp lr, 2b\n\t"
+        $next
+        "subs r8, #1\n\t"
+        "bne 1b\n\t"
+        "pop {r4-r8, pc}");
+}
+#endif
