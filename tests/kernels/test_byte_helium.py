@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.tasks import computed, offers, refusal
+from tests.kernels.test_byte_add import CASES as ADD_CASES
 from tests.kernels.test_byte_dual import CASES as DUAL_CASES
 from tests.kernels.test_byte_dual import last, rounded
 from tests.kernels.test_tensorized import Made, convolution, extreme, task_of
@@ -60,6 +61,22 @@ def test_requantizes_by_the_instruction_where_that_is_exact(case: str, family: s
         if isinstance(each, Instruct)
     }
     assert names & {"mve_f32", "mve_i32", "mve_sums"} == {family}
+
+
+@pytest.mark.parametrize("case", ADD_CASES)
+def test_adds_bytes_by_lines(case: str) -> None:
+    make, lines = ADD_CASES[case]
+    task = task_of(make(), ALL)
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    used: set[str] = set()
+    for each in offers(propose, task):
+        made = each.make()
+        assert made is not None
+        names = [x.name for x in walk_stmts(made.kernel.body) if isinstance(x, Instruct)]
+        used |= {each.name} if any(name.startswith("mve_add") for name in names) else set()
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+    assert used == ({"helium"} if lines else set())
 
 
 @pytest.mark.parametrize("kernel", [1, 3])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from weft.dtypes import DType
+from weft.kernels.byte_add import ByteAdd
 from weft.kernels.byte_scaling import ROW
-from weft.kernels.byte_sum import ByteSum, byte_sum
 from weft.kernels.integer_output import IntegerOutput
 from weft.kernels.writer import integer
 from weft.loops.instruction import member
@@ -15,6 +17,7 @@ from weft.loops.nodes import Axis, Buffer, Const, Expr, Instruct, Load, Var
 
 _I8, _I32 = DType.I8, DType.I32
 TABLE, NUMBERS = "table", "numbers"
+_BYTE_SHIFT = 24
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,18 @@ class Addend:
         kept: where they are along the other dimensions.
     """
 
-    sum: ByteSum
+    sum: ByteAdd
     buffer: Buffer
     kept: tuple[Expr, ...]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The table, and the factor, the multiplier, the term and the last shift."""
+        shift, right, _ = self.sum.sizes
+        multiplier, term = self.sum.arrays["adds"].tolist()
+        # The sums of the table are doubled, which the instruction does itself.
+        numbers = [1 << (shift - 1), multiplier, term, _BYTE_SHIFT - right]
+        return {TABLE: self.sum.arrays["table"] // 2, NUMBERS: np.array(numbers, np.int32)}
 
     def add(self, out: Load, step: int, row: Load, place: Expr | None, positions: int) -> Instruct:
         """Adds to a row of bytes, and stores the sum.
@@ -46,40 +58,38 @@ class Addend:
         pair = [other if each.buffer == other.buffer else row for each in self.loads]
         channels = self.buffer.shape[-1]
         steps = [self.buffer.steps[-2] if each is other else channels for each in pair]
-        ((*_, below),) = (self.sum.scaling.sizes,)
-        name = member("mve_add", positions, channels, step, *steps, below)
+        name = member("mve_add", positions, channels, step, *steps, self.sum.sizes[-1])
         table, numbers = (Load(each, (zero,), _I32) for each in (TABLE, NUMBERS))
         return Instruct(name, (out, *pair, table, numbers))
 
     @property
     def loads(self) -> tuple[Load, Load]:
         """Both bytes of a sum."""
-        return self.sum.first, self.sum.second
+        return self.sum.y, self.sum.x
 
 
-def addend(output: IntegerOutput, axes: Sequence[Axis], image: str) -> Addend | None:
-    """What is added to requantized bytes, if that is all that is done with them.
+def addend(sum: ByteAdd, output: IntegerOutput, axes: Sequence[Axis], image: str) -> Addend | None:
+    """What is added to requantized bytes.
 
     Args:
+        sum: of both.
         output: its definition reads the bytes; it gets the constants of the sum.
         axes: of the output that an addend has: rows (if there are any), positions, channels.
         image: a buffer that the addend must not be.
     """
-    sum = byte_sum(output.value)
-    if sum is None or ROW not in (sum.first.buffer, sum.second.buffer):
-        return None
-    (other,) = [each for each in (sum.first, sum.second) if each.buffer != ROW]
-    found = [each for each in output.inputs if each.name == other.buffer]
-    if not found or other.buffer == image:
+    (other,) = [each for each in (sum.x, sum.y) if each.buffer != ROW]
+    (source,) = [each for each in output.inputs if each.name == other.buffer]
+    if other.buffer == image:
         return None
     wanted = [Var(axis.var) for axis in axes]
     places = [other.index.index(each) for each in wanted if each in other.index]
     rest = [at for at in range(len(other.index)) if at not in places]
     plain = all(isinstance(other.index[at], Var | Const) for at in rest)
-    if len(places) < len(wanted) or not plain or found[0].steps[places[-1]] != 1:
+    if len(places) < len(wanted) or not plain or source.steps[places[-1]] != 1:
         return None
     order = (*rest, *places)
-    shape, steps = (tuple(each[at] for at in order) for each in (found[0].shape, found[0].steps))
-    buffer = Buffer(other.buffer, _I8, shape, found[0].access, steps)
-    output.arrays = {TABLE: sum.table, NUMBERS: sum.numbers, **output.arrays}
-    return Addend(sum, buffer, tuple(other.index[at] for at in rest))
+    shape, steps = (tuple(each[at] for at in order) for each in (source.shape, source.steps))
+    buffer = Buffer(other.buffer, _I8, shape, source.access, steps)
+    found = Addend(sum, buffer, tuple(other.index[at] for at in rest))
+    output.arrays = {**found.arrays, **output.arrays}
+    return found

@@ -140,12 +140,12 @@ class _Writer:
 
     def _addend(self) -> Addend | None:
         """What is added to the bytes of a line, by an instruction."""
-        shape = self.shape
-        if self.end.whole or self.end.rounding.made is None or self.goes_on or not shape.across:
+        shape, sum = self.shape, self.end.rounding.add
+        if sum is None or not shape.added or not shape.across:
             return None
         windows = (shape.down, shape.across)
         axes = [each.out for each in windows if each]
-        return addend(self.output, [*axes, self.found.channel], self.image.name)
+        return addend(sum, self.output, [*axes, self.found.channel], self.image.name)
 
     # --- loops ----------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ _TILE, _GROUP, _LINE = 23, 16, 40
 """Instructions of a tile besides, of a group of channels and of a line."""
 _COPY, _RUN = 0.2, 4
 """Instructions to copy a byte to the band, and a run to the patch."""
-_PLAIN = 20
-"""Instructions of an output that is computed of what the instruction makes."""
+_ADD, _PLAIN = 3.5, 20
+"""Instructions of an output that bytes are added to, or that is computed in other ways."""
 
 
 def shapes(window: ByteWindow) -> Iterator[Shape]:
@@ -69,7 +69,7 @@ def cost(shape: Shape) -> float:
     if shape.patched:
         total += outputs * (_RUN * shape.taps + 3)
     if not shape.whole:
-        total += outputs * channels * _PLAIN
+        total += outputs * channels * (_ADD if shape.added else _PLAIN)
     # As other generators count: two instructions a cycle.
     return total / 2
 

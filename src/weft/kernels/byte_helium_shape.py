@@ -78,11 +78,20 @@ class Shape:
         return self.down.out.extent if self.down else 1
 
     @cached_property
+    def rounding(self) -> RequantizedRow:
+        """What becomes of sums."""
+        found = self.window.found
+        return RequantizedRow(IntegerOutput(found, found.bias), wide=False)
+
+    @property
     def whole(self) -> bool:
         """Whether an instruction makes outputs, not only what they are computed from."""
-        found = self.window.found
-        rounding = RequantizedRow(IntegerOutput(found, found.bias), wide=False)
-        return rounding.made is not None and rounding.whole
+        return self.rounding.made is not None and self.rounding.whole
+
+    @property
+    def added(self) -> bool:
+        """Whether an instruction makes outputs of other bytes, too."""
+        return self.rounding.add is not None and not self.patched and self.across is not None
 
     @cached_property
     def flat(self) -> bool:
@@ -151,7 +160,8 @@ class HeliumOutput:
         self.family, self.sizes = "mve_sums", ()
         arrays = {"start": self.grouped(start)}
         if made is not None:
-            for name in made.arrays:
+            added = self.rounding.add.arrays if self.rounding.add else ()
+            for name in (*made.arrays, *added):
                 del output.arrays[name]
             self.family, self.sizes, arrays = self._of(made, start)
         output.arrays.update(arrays)
