@@ -38,9 +38,11 @@ def quantized(dtype: DType, zero: int, x: Expr = X) -> Cast:
     return Cast(dtype, Binary("min", Binary("max", least, whole), most))
 
 
-def kernel(dtype: DType, zero: int, lanes: int, count: int) -> Kernel:
+def kernel(dtype: DType, zero: int, lanes: int, count: int, wide: bool) -> Kernel:
     index = Binary("add", Binary("mul", Var("o"), Number(lanes, DType.I64)), Var("i"))
     value = quantized(dtype, zero, Load("x", (index,), DType.F32))
+    if wide:
+        value, dtype = Cast(DType.I32, value), DType.I32
     store = Store("y", (index,), value)
     lane = For("i", Number(0, DType.I64), Number(lanes, DType.I64), (store,), LoopKind.VECTOR)
     outer = For("o", Number(0, DType.I64), Number(count // lanes, DType.I64), (lane,))
@@ -64,19 +66,23 @@ def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
         pytest.skip(f"this machine has no {level}")
     x = numbers()
     cases = [
-        Case(kernel(dtype, zero, lanes, len(x)), {"x": x})
+        Case(kernel(dtype, zero, lanes, len(x), wide), {"x": x})
         for dtype in (DType.I8, DType.U8)
         for zero in (0, dtype.limits[0], 7, dtype.limits[1])
         for lanes in (2, 4, 8, 16, 32)
+        for wide in (False, True)
+        if lanes <= 16 or not wide  # no wider than a register
     ]
     check(cases, "gnu", tmp_path, [LEVELS[level]] if level else [])
 
 
 def test_the_formula_is_known_with_and_without_a_zero_point() -> None:
-    assert quantized_of(quantized(DType.U8, 3)) == (X, 3)
+    assert quantized_of(quantized(DType.U8, 3)) == (X, 3, "quantize_u8")
+    wide = Cast(DType.I32, quantized(DType.U8, 3))
+    assert quantized_of(wide) == (X, 3, "quantize_u8_wide")
     least, most = (Const(float(end), DType.F32) for end in DType.I8.limits)
     plain = Binary("min", Binary("max", least, Unary("round", X)), most)
-    assert quantized_of(Cast(DType.I8, plain)) == (X, 0)
+    assert quantized_of(Cast(DType.I8, plain)) == (X, 0, "quantize_i8")
 
 
 def test_other_formulas_are_not_quantization() -> None:

@@ -16,7 +16,7 @@ from weft.kernels.task import Task
 from weft.loops.nodes import Instruct
 from weft.loops.walk import reduces, walk_stmts
 
-MACHINES = {"x86-sse2": 1, "x86-avx2": 1, "ice-lake": 2}
+MACHINES = {"x86-sse2": 1, "x86-avx2": 1, "ice-lake": 3}
 """Alternatives of 16 channels, by machine."""
 
 

@@ -41,17 +41,25 @@ def _argument(curve: Expr) -> Expr | None:
             return None
 
 
-def quantized_of(expr: Cast) -> tuple[Expr, int] | None:
-    """``x`` and the zero point of ``min(max(least, round(x) + zero), most)`` as a byte.
+def quantized_of(expr: Cast) -> tuple[Expr, int, str] | None:
+    """``x`` and the zero point of ``min(max(least, round(x) + zero), most)``, made a byte.
 
     ``least`` and ``most`` are the limits of the type; on the right of ``max`` a NaN is passed over.
+
+    Returns:
+        Both, and the helper's name: ``quantize_u8``, or ``quantize_u8_wide`` where the byte is made
+        an ``i32`` again.
     """
     match expr:
         case Cast(
             DType.I8 | DType.U8 as dtype,
             Binary("min", Binary("max", Const(least), whole), Const(most)),
         ) if (least, most) == dtype.limits and dtype_of(whole) is DType.F32:
-            return _rounded(whole)
+            rounded = _rounded(whole)
+            return None if rounded is None else (*rounded, f"quantize_{dtype.value}")
+        case Cast(DType.I32, Cast(DType.I8 | DType.U8) as byte):
+            found = quantized_of(byte)
+            return None if found is None else (*found[:2], f"{found[2]}_wide")
         case _:
             return None
 

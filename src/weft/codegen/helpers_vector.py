@@ -194,14 +194,18 @@ _QUANTIZED = {
 
 
 def _quantize(op: str, lanes: int) -> str | None:
-    """``quantize_u8_v16f32`` rounds and saturates."""
-    narrow = DType(op.removeprefix("quantize_"))
+    """``quantize_u8_v16f32`` rounds and saturates; ``quantize_u8_wide_v16f32`` gives ``i32``."""
+    narrow = DType(op.split("_")[1])
+    wide = op.endswith("_wide")
     least, most = narrow.limits
-    vector = f"v{lanes}f32"
-    words = {"V": vector, "R": f"v{lanes}{narrow.value}", "M": f"v{lanes}i32", "op": op}
+    words = {"V": f"v{lanes}f32", "M": f"v{lanes}i32", "op": op}
     words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
+    words["R"] = words["M"] if wide else f"v{lanes}{narrow.value}"
+    words["result"] = "whole" if wide else f"__builtin_convertvector(whole, {words['R']})"
+    plain = helper_text("vector", "quantize_plain", **words)
     if lanes not in _QUANTIZED:
-        return helper_text("vector", "quantize", **words)
+        return helper_text("vector", "quantize", **words, plain=plain)
     when, name = _QUANTIZED[lanes]
-    body = helper_text("vector", f"quantize_{name}", **words)
-    return helper_text("vector", "quantize_by", **words, when=when, body=body)
+    last = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
+    body = helper_text("vector", f"quantize_{name}", **words, pack_it=last)
+    return helper_text("vector", "quantize_by", **words, when=when, body=body, plain=plain)

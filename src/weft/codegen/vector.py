@@ -88,8 +88,7 @@ class VectorExpression:
         """Any expression: a scalar if all lanes agree."""
         if not self.varies(expr):
             return self.scalar.value(expr)
-        found = self.temporaries.get(id(expr))
-        if found is not None:
+        if (found := self.temporaries.get(id(expr))) is not None:
             return found
         match expr:
             case Load():
@@ -366,8 +365,9 @@ class VectorExpression:
         if source is DType.I64 and any(True for _ in self._index_vars(expr.x)):
             return None
         if (quantized := quantized_of(expr)) is not None:
-            sides = self.vector(quantized[0]).node, c.CNumber(str(quantized[1]))
-            return self._helper(f"quantize_{target.value}", DType.F32, *sides, gives=target)
+            value, zero, op = quantized
+            sides = self.vector(value).node, c.CNumber(str(zero))
+            return self._helper(op, DType.F32, *sides, gives=target)
         x = self.vector(expr.x)
         if source is target:
             return x

@@ -43,7 +43,7 @@ from weft.kernels.writer import (
     times,
     with_locals,
 )
-from weft.loops.instruction import Instruction, instructions
+from weft.loops.instruction import Instruction, instructions, weaves
 from weft.loops.nodes import (
     Access,
     Buffer,
@@ -189,7 +189,7 @@ class _Writer:
                 body += self._band(integer(start + whole * rows), left)
             else:
                 body += self._shared(first, rows, tile.count)
-        params = (*self.output.inputs, *self.output.buffers(), task.output)
+        params = (*self.wide.inputs(self.output.inputs), *self.output.buffers(), task.output)
         found = nested(self.window.outer, tuple(body), LoopKind.PARALLEL)
         return simplify_kernel(Kernel(task.name, params, found))
 
@@ -308,7 +308,7 @@ def columns_of(window: ByteWindow) -> Iterator[Columns]:
         if [len(each.shape) for each in row.meaning.params] != [1, 2, 2]:
             continue
         sum, lhs, rhs = row.meaning.params
-        weave = next((each for each in known if _weaves(each, lhs)), None)
+        weave = next((each for each in known if weaves(each, lhs.shape, lhs.dtype)), None)
         if (
             weave is not None
             and (sum.dtype, lhs.shape) == (_I32, rhs.shape)
@@ -316,15 +316,6 @@ def columns_of(window: ByteWindow) -> Iterator[Columns]:
             and fits(window.found, row) is not None
         ):
             yield Columns(window, row, weave)
-
-
-def _weaves(row: Instruction, made: Buffer) -> bool:
-    """Whether an instruction lays rows out so that another can read them."""
-    out, *rows = row.meaning.params
-    lanes, depth = made.shape
-    parts = [(lanes,)] * depth
-    same = {each.dtype for each in row.meaning.params} == {made.dtype}
-    return same and out.shape == made.shape and [each.shape for each in rows] == parts
 
 
 def cost(loops: Columns) -> float:

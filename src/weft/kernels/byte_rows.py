@@ -166,7 +166,7 @@ class _Writer:
             body += inner
         outer = tuple(self.window.outer)
         found = nested(outer, tuple(body), LoopKind.PARALLEL)
-        params = (*self.output.inputs, *self.output.buffers(), self.task.output)
+        params = (*self.wide.inputs(self.output.inputs), *self.output.buffers(), self.task.output)
         return simplify_kernel(Kernel(self.task.name, params, found))
 
     def band(self, first: Expr, rows: int) -> tuple[Stmt, ...]:

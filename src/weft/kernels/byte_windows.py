@@ -78,7 +78,10 @@ class ByteWindow:
             shift: what is added.
         """
         index = tuple(place.get(at, part) for at, part in enumerate(self.image.index))
-        load = replace(self.image, index=index)
+        return self.shifted(replace(self.image, index=index), dtype, shift)
+
+    def shifted(self, load: Load, dtype: DType, shift: int) -> Expr:
+        """The activation of an element of the input as a type that holds all of them."""
         if self.moves(dtype, shift):
             # Another sign is another highest bit.
             same, high = Cast(dtype, load), Const(1 << 7, dtype)
@@ -88,6 +91,34 @@ class ByteWindow:
         total = Binary("add", value, Const(shift, DType.I16)) if shift else value
         moved = map_expr(total, lambda node: load if node == self.image else node)
         return moved if dtype is DType.I16 else Cast(dtype, moved)
+
+    @property
+    def runs(self) -> bool:
+        """Whether all channels of all columns of a row lie side by side."""
+        if self.columns is None or not self.channels:
+            return False
+        step, places = 1, [place for place, _ in reversed(self.channels)]
+        for place, (_, axis) in zip(places, reversed(self.channels), strict=True):
+            if self.source.steps[place] != step or self.source.shape[place] != axis.extent:
+                return False
+            step *= axis.extent
+        return self.source.steps[self.columns[0]] == step
+
+    def joined(self) -> tuple[Buffer, tuple[int, ...]]:
+        """The input with columns and channels as one dimension, the last, where rows are runs.
+
+        Returns:
+            The input, and its other dimensions as they are numbered in ``source``.
+        """
+        assert self.columns is not None
+        inner = {self.columns[0], *(place for place, _ in self.channels)}
+        outer = tuple(at for at in range(len(self.source.shape)) if at not in inner)
+        shape = (
+            *(self.source.shape[at] for at in outer),
+            prod(self.source.shape[at] for at in inner),
+        )
+        steps = (*(self.source.steps[at] for at in outer), 1)
+        return replace(self.source, shape=shape, strides=steps), outer
 
     def ordered(self, weights: np.ndarray) -> np.ndarray:
         """Weights by output, tap of rows, tap of columns and channel (in memory's order)."""

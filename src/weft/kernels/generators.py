@@ -17,6 +17,7 @@ from weft.kernels import (
     byte_winograd,
     depthwise,
     elementwise,
+    interleaved,
     nest,
     packed,
     rows,
@@ -46,6 +47,7 @@ GENERATORS: Table[Generator] = Table(
         for each in (
             winograd_choice.GENERATOR,
             attention_choice.GENERATOR,
+            interleaved.GENERATOR,
             elementwise.GENERATOR,
             separable.GENERATOR,
             packed.GENERATOR,

@@ -24,7 +24,20 @@ from weft.kernels.writer import (
     times,
 )
 from weft.loops.guards import conjunction
-from weft.loops.nodes import Access, Axis, Binary, Buffer, Const, Expr, If, Stmt, Store, Var
+from weft.loops.nodes import (
+    Access,
+    Axis,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.walk import loads, map_expr
 
 WIDE = "wide"
 
@@ -189,6 +202,8 @@ class WideRows:
                     var="slice",
                 )
             )
+        if self.joined is not None:
+            return self._copied_runs(first, low, high)
         *slower, (place, fastest) = self.window.channels or ((-1, Axis("slice", 1)),)
         column = plus(Var("column"), low)
 
@@ -200,6 +215,44 @@ class WideRows:
         body = tuple(spans(blocks_of(fastest.extent, lanes, 1), piece, var="slice"))
         body = nested([axis for _, axis in slower], body)
         return (for_range("column", high - low, body),)
+
+    @property
+    def joined(self) -> Buffer | None:
+        """The input with columns and channels as one dimension, if it is read so."""
+        window, found = self.window, self.window.found
+        strided = self.across.packed and window.columns and window.columns[1].stride > 1
+        zero = Const(0, DType.I32)
+        whole = found.task.compute.value
+        value = map_expr(whole, lambda node: zero if node == found.whole else node)
+        elsewhere = window.source.name in {load.buffer for load in loads(value)}
+        if strided or elsewhere or not window.runs:
+            return None
+        return window.joined()[0]
+
+    def inputs(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+        """Parameters of a kernel, the image as it is read."""
+        joined = self.joined
+        return tuple(joined if joined and each.name == joined.name else each for each in buffers)
+
+    def _copied_runs(self, first: Expr, low: int, high: int) -> tuple[Stmt, ...]:
+        """Stores all places that exist as one run."""
+        window, depth = self.window, self.window.depth
+        source, outer = window.joined()
+
+        def piece(_: int, width: int, start: Expr) -> Sequence[Stmt]:
+            lane = plus(start, Var(LANE))
+            index: list[Expr] = [
+                self.down.source(first, Var("row"))
+                if window.rows and at == window.rows[0]
+                else window.image.index[at]
+                for at in outer
+            ]
+            # The first place that exists is the image's first.
+            load = Load(source.name, (*index, lane), source.dtype)
+            value = window.shifted(load, self.dtype, self.shift)
+            return (for_lanes(width, Store(WIDE, (Var("row"), plus(lane, low * depth)), value)),)
+
+        return tuple(spans(blocks_of((high - low) * depth, self._lanes, 1), piece, var="slice"))
 
     @property
     def _contiguous(self) -> bool:

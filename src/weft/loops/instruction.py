@@ -15,10 +15,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import (
     Binary,
     Buffer,
+    Const,
     Expr,
     For,
     Instruct,
@@ -204,6 +206,32 @@ def plain(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
         else:
             found.append(with_blocks(stmt, [plain(block) for block in blocks(stmt)]))
     return tuple(found)
+
+
+def weaves(row: Instruction, shape: tuple[int, ...], dtype: DType) -> bool:
+    """Whether an instruction lays rows out in turn: ``out[n, k]`` is what row ``k`` has at ``n``.
+
+    Args:
+        row: the instruction.
+        shape: of what it makes: lanes, and rows.
+        dtype: of all its operands.
+    """
+    out, *rows = row.meaning.params
+    if {each.dtype for each in row.meaning.params} != {dtype} or out.shape != shape:
+        return False
+    if [each.shape for each in rows] != [shape[:1]] * shape[-1]:
+        return False
+    match row.meaning.body:
+        case (For(lane, body=stores),):
+            wanted = [
+                Store(
+                    out.name, (Var(lane), Const(k, DType.I64)), Load(each.name, (Var(lane),), dtype)
+                )
+                for k, each in enumerate(rows)
+            ]
+            return list(stores) == wanted
+        case _:
+            return False
 
 
 def misfit(stmt: Instruct, buffers: Mapping[str, Buffer]) -> str:

@@ -118,14 +118,10 @@ static $R weft_${op}_$V($arguments)
 }
 
 //@ quantize
-// Between the bounds, adding 1.5 * 2^23 rounds to whole numbers, which are the sum's low bits.
 /* Rounds to the nearest, ties to even, adds a zero point and saturates; a NaN is the least. */
-static $R weft_${op}_$V($V x, int zero)
+static __attribute__((always_inline)) $R weft_${op}_$V($V x, int zero)
 {
-    const $V above = weft_max_$V((float)($least - zero) - ($V){0}, x);
-    const $V inside = weft_min_$V(above, (float)($most - zero) - ($V){0});
-    const $M whole = ($M)(inside + 12582912.0f) + (zero - 0x4b400000);
-    return __builtin_convertvector(whole, $R);
+    $plain
 }
 
 //@ quantize_by
@@ -133,37 +129,53 @@ static $R weft_${op}_$V($V x, int zero)
 #if defined(__GNUC__) && $when
 #include <immintrin.h>
 #endif
-static $R weft_${op}_$V($V x, int zero)
+static __attribute__((always_inline)) $R weft_${op}_$V($V x, int zero)
 {
 #if defined(__GNUC__) && $when
     $body
 #else
-    const $V above = weft_max_$V((float)($least - zero) - ($V){0}, x);
-    const $V inside = weft_min_$V(above, (float)($most - zero) - ($V){0});
-    const $M whole = ($M)(inside + 12582912.0f) + (zero - 0x4b400000);
-    return __builtin_convertvector(whole, $R);
+    $plain
 #endif
 }
 
-// Operations on the right operand's NaN give that on the left here: the bound stands there.
+// Between the bounds, adding 1.5 * 2^23 rounds to whole numbers, which are the sum's low bits.
+//@ quantize_plain
+const $V above = weft_max_$V((float)($least - zero) - ($V){0}, x);
+const $V inside = weft_min_$V(above, (float)($most - zero) - ($V){0});
+const $M whole = ($M)(inside + 12582912.0f) + (zero - 0x4b400000);
+return $result;
+
+// Where an operand is a NaN the result is the right one: the bound stands there.
 //@ quantize_avx512
 const __m512 above = _mm512_max_ps((__m512)x, _mm512_set1_ps((float)($least - zero)));
 const __m512 inside = _mm512_min_ps(above, _mm512_set1_ps((float)($most - zero)));
 const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(inside), _mm512_set1_epi32(zero));
-return ($R)_mm512_cvtepi32_epi8(whole);
+$pack_it
 
 //@ quantize_avx2
 const __m256 above = _mm256_max_ps((__m256)x, _mm256_set1_ps((float)($least - zero)));
 const __m256 inside = _mm256_min_ps(above, _mm256_set1_ps((float)($most - zero)));
 const __m256i whole = _mm256_add_epi32(_mm256_cvtps_epi32(inside), _mm256_set1_epi32(zero));
-const __m128i words = _mm_packs_epi32(
-        _mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-const int64_t bytes = _mm_cvtsi128_si64(_mm_${pack}_epi16(words, words));
-return ($R)bytes;
+$pack_it
 
 //@ quantize_sse2
 const __m128 above = _mm_max_ps((__m128)x, _mm_set1_ps((float)($least - zero)));
 const __m128 inside = _mm_min_ps(above, _mm_set1_ps((float)($most - zero)));
 const __m128i whole = _mm_add_epi32(_mm_cvtps_epi32(inside), _mm_set1_epi32(zero));
+$pack_it
+
+//@ quantize_wide
+return ($R)whole;
+
+//@ quantize_avx512_pack
+return ($R)_mm512_cvtepi32_epi8(whole);
+
+//@ quantize_avx2_pack
+const __m128i words = _mm_packs_epi32(
+        _mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+const int64_t bytes = _mm_cvtsi128_si64(_mm_${pack}_epi16(words, words));
+return ($R)bytes;
+
+//@ quantize_sse2_pack
 const __m128i words = _mm_packs_epi32(whole, whole);
 return ($R)_mm_cvtsi128_si32(_mm_${pack}_epi16(words, words));
