@@ -163,9 +163,12 @@ def test_a_remedy_was_tried(digits, tmp_path):
     tiled.export(tmp_path / "fits", ram=needed)
     with pytest.raises(UserError) as caught:
         net.export(tmp_path / "out", ram=needed - 1, model="digits.onnx")
+    board = net.toolkit("nrf52840")
+    room = board.report.arena_bytes + board.files.stack_bytes + ports
     assert caught.value.fix == (
-        f"{command} is not enough: {figures}. Smaller inputs or fewer channels there would fit, "
-        "or a machine with more RAM. The stack is an estimate; --compiler measures it"
+        f"{command} is not enough: {figures}. --board nrf52840 has room: {room:,} of 262,144 bytes "
+        f"of RAM, {board.flash_bytes:,} of 1,048,576 bytes of flash. The stack is an estimate; "
+        "--compiler measures it"
     )
     assert not (tmp_path / "out").exists()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +14,8 @@ import pytest
 from tests.cli.commands import weft
 from tests.models import tiny
 from weft.targets.boards import board, flash_bytes, ram_bytes
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
 @tiny.needed
@@ -32,13 +37,48 @@ def test_vww_fits_the_board_but_not_less_ram(tmp_path: Path) -> None:
     assert "ok" in done.stdout
 
 
+def refusal(*arguments: str) -> dict[str, str]:
+    done = weft("export", *arguments, "--json")
+    assert done.exit_code == 1
+    return json.loads(done.stderr)["error"]
+
+
+def test_a_remedy_by_patches_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DIGITS, "digits.onnx")
+    small = ("--board", "stm32l4r5", "--ram", "7000", "-o", "out")
+    told = refusal("digits.onnx", *small)
+    assert told["rule"] == "arena, stack, inputs and outputs must fit into 7,000 bytes of RAM"
+    assert "arena 5,120" in told["got"]
+    (command,) = re.findall("`weft (.+?)`", told["fix"])
+    assert weft(*shlex.split(command)).exit_code == 0
+    done = weft("export", "tiled.onnx", *small)
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "rule"),
+    [
+        (("--ram", "1K"), "arena, stack, inputs and outputs must fit into 1,024 bytes of RAM"),
+        (("--flash", "16K"), "code and constants must fit into 16,384 bytes of flash"),
+    ],
+)
+def test_a_remedy_by_a_board_works(limit: tuple[str, str], rule: str, tmp_path: Path) -> None:
+    told = refusal(str(DIGITS), "--target", "cortex-m4", *limit, "-o", str(tmp_path / "out"))
+    assert told["rule"] == rule
+    (name,) = re.findall(r"--board (\S+) has room: [\d,]+ of 262,144 bytes of RAM", told["fix"])
+    assert name == "nrf52840"
+    done = weft("export", str(DIGITS), "--board", name, "-o", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.stderr
+
+
 def test_boards_have_sizes() -> None:
     record = board("stm32l4r5")
     assert (ram_bytes(record), flash_bytes(record)) == (640 * 1024, 2048 * 1024)
 
 
 def test_a_processor_is_no_board(tmp_path: Path) -> None:
-    model = str(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx")
+    model = str(DIGITS)
     done = weft("export", model, "--board", "cortex-m4", "-o", str(tmp_path / "out"))
     assert done.exit_code == 1
     assert "states the bytes of its memories" in done.stderr

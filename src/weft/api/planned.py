@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack, cast
 
@@ -21,7 +22,7 @@ from weft.api.network import (
     reference,
 )
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
-from weft.api.remedy import tiles_that_fit
+from weft.api.remedy import board_that_fits, tiles_that_fit
 from weft.api.stepped import figures, golden_steps, provenance, with_counts
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
@@ -401,6 +402,13 @@ def export(
     afresh = replace(asked, plan=None)
     toolkits.check_folder(Path(folder))  # before anything takes time
     made = made_toolkit(net, asked)
+    larger = partial(
+        board_that_fits,
+        made,
+        lambda name: made_toolkit(
+            net, replace(afresh, target=name, ram=None, flash=None, regions=None, count=False)
+        ),
+    )
     toolkits.check_room(
         made,
         asked.ram,
@@ -410,8 +418,10 @@ def export(
             made,
             room,
             lambda each: made_plan(bound(each), afresh, "generic"),
-            lambda each: made_toolkit(each, afresh),
+            lambda each: made_toolkit(each, replace(afresh, count=False)),
+            larger,
         ),
+        larger,
     )
     toolkits.write(made, Path(folder))
     return made

@@ -13,11 +13,15 @@ from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.plan.plan import Plan
 from weft.plan.report import Row, report
+from weft.targets.boards import boards, flash_bytes, processor, ram_bytes
+from weft.targets.find import target
 
 _REACH = 2
 """Steps before and after the one that needs most, at which chains begin and end."""
 _PARTS = (2, 4, 8)
 _ROUNDS, _TRIES = 2, 12
+_BOARDS = 3
+"""Boards that are tried."""
 _OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
 
 
@@ -36,12 +40,44 @@ class _Tiled(Generic[N]):
     plan: Plan
 
 
+def board_that_fits(made: toolkits.Toolkit, make: Callable[[str], toolkits.Toolkit]) -> str:
+    """A board that has room for a network, really planned for it; nothing if none is found.
+
+    Args:
+        made: the network's toolkit.
+        make: makes one for a board.
+    """
+    ram, _ = toolkits.ram_needed(made)
+    own = processor(made.machine) if made.machine is not None else ""
+    records = [
+        each
+        for each in map(target, boards())
+        if ram_bytes(each) >= ram and (flash_bytes(each) or made.flash_bytes) >= made.flash_bytes
+    ]
+    # The smallest first, those with the same processor before others.
+    records.sort(key=lambda each: (processor(each) != own, ram_bytes(each), each.name))
+    for record in records[:_BOARDS]:
+        try:
+            found = make(record.name)
+            toolkits.check_room(found, ram_bytes(record), flash_bytes(record) or None)
+        except UserError:
+            continue
+        needed, flash = toolkits.ram_needed(found)[0], found.flash_bytes
+        whole = f" of {flash_bytes(record):,}" if flash_bytes(record) else ""
+        return (
+            f"--board {record.name} has room: {needed:,} of {ram_bytes(record):,} bytes of RAM, "
+            f"{flash:,}{whole} bytes of flash"
+        )
+    return ""
+
+
 def tiles_that_fit(
     net: N,
     made: toolkits.Toolkit,
     ram: int,
     plan: Callable[[N], Plan],
     make: Callable[[N], toolkits.Toolkit],
+    larger: Callable[[], str] = str,
 ) -> str:
     """What to do about a network that needs too much RAM; ``tile-chain`` is tried.
 
@@ -51,6 +87,7 @@ def tiles_that_fit(
         ram: bytes that there are.
         plan: plans a network as the toolkit was.
         make: makes its toolkit.
+        larger: names a board with room for it.
     """
     needed, _ = toolkits.ram_needed(made)
     beside = needed - made.report.arena_bytes
@@ -68,7 +105,7 @@ def tiles_that_fit(
         if best is start:
             break
     found = make(best.net) if best.steps else made
-    texts = [_OTHERWISE]
+    texts = list(filter(None, [larger()])) or [_OTHERWISE]
     if best.steps:
         texts = [f"{_told(best, made)} is not enough: {_figures(found)}", *texts]
     if (

@@ -19,7 +19,8 @@ def check_room(
     toolkit: Toolkit,
     ram: int | None,
     flash: int | None,
-    remedy: Callable[[int], str],
+    remedy: Callable[[int], str] = lambda _: "",
+    larger: Callable[[], str] = str,
 ) -> None:
     """Refuses what does not fit.
 
@@ -28,6 +29,7 @@ def check_room(
         ram: bytes for the arena, the stack, and inputs and outputs.
         flash: bytes for code and constants.
         remedy: what to do where there is only so much RAM.
+        larger: names a board with room for it, where flash is short; nothing if none has.
     """
     if ram is not None:
         _check_ram(toolkit, ram, remedy)
@@ -39,8 +41,13 @@ def check_room(
                 f"{toolkit.flash_bytes:,} bytes, {said(toolkit.build.measured)}, "
                 f"of which weights {weights:,}, the largest {_largest(toolkit.report)}"
             ),
-            fix=_NAME_COMPILER if weights <= flash and toolkit.build.flash is None else _SMALLER,
+            fix=". ".join(filter(None, [_for_flash(toolkit, flash), larger()])),
         )
+
+
+def _for_flash(toolkit: Toolkit, flash: int) -> str:
+    estimated = toolkit.report.weight_bytes <= flash and toolkit.build.flash is None
+    return _NAME_COMPILER if estimated else _SMALLER
 
 
 def said(compiler: str) -> str:
