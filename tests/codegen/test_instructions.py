@@ -86,7 +86,10 @@ MEMBERS = (
     *(member("dual_1x4", quads, 3) for quads in (1, 8, 19)),
     *(member("dual_4x1", quads, 2) for quads in (1, 11)),
     *(member("dual_4x1b", quads, 2) for quads in (1, 6)),
-    *(member("bytes_2x2", q, 3, 4 * q + 8, 8, b) for q, b in ((1, 0), (16, 1), (21, 0))),
+    *(
+        member("bytes_2x2", q, 3, 4 * q + 10, 8, int(q > 16), b)
+        for q, b in ((1, 0), (16, 1), (21, 0))
+    ),
     *(member("bytes_1x4", q, 3, q + 4, 6, b) for q, b in ((1, 0), (8, 1), (19, 0))),
     *(member("bytes_4x1", q, 2, 8 * q + 16, b) for q, b in ((1, 0), (11, 1))),
     *(member("bytes_4x1b", q, 2, 4 * q + 16, b) for q, b in ((4, 0), (6, 1))),

@@ -55,7 +55,7 @@ _TILES = {
     "bytes_2x2": _Tile(
         sums="dual_2x2",
         unroll=16,
-        begin=("ldrd r2, r3, [r1], #8", "mov r4, r2", "mov r5, r3"),
+        begin=("ldm r1!, {r2-r5}",),
         loads=(("{r6-r11}", ((_FIRST, ("r2", "r4")), (_SECOND, ("r3", "r5")))),),
         store=(
             "ldrd r6, r7, [sp, #12]",
@@ -120,12 +120,14 @@ def requantized(
 
 
 def bytes_helper(name: str) -> str | None:
-    """The helper of this name (``bytes_2x2_0``), if there is one.
+    """The helper of this name (``bytes_1x4_0``, ``bytes_2x2_1_0``), if there is one.
 
-    Its number says whether sums below zero take one less.
+    The last number says whether sums below zero take one less; 0 before it that there are no more
+    steps than are written out.
     """
     family, _, below = name.rpartition("_")
-    made = _TILES.get(family)
+    once = family.removesuffix("_0")
+    made = _TILES.get(once.removesuffix("_1") if once == family else once)
     if made is None or below not in ("0", "1"):
         return None
     sums = SUMS[made.sums]
@@ -145,7 +147,7 @@ def bytes_helper(name: str) -> str | None:
         shift=sums.shift,
         begin=assembly(made.begin),
         step=assembly(sums.step),
-        again=assembly(made.again),
+        again=assembly([] if once != family else [*made.again, "bne 3b"]),
         end=assembly([*end, *made.store]),
     )
 

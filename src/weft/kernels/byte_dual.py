@@ -64,6 +64,8 @@ class Form:
         positions, channels: of sums in registers.
         bits: of a weight.
         instructions: for four products of each sum; ahead: for all that surrounds them.
+        starts: how often a stream has where sums start, for so many positions at once.
+        written: steps beyond which loops are needed, where that is a member's size.
     """
 
     family: str
@@ -72,10 +74,12 @@ class Form:
     bits: int
     instructions: float
     ahead: float
+    starts: int = 1
+    written: int = 0
 
 
 FORMS = (
-    Form("dual_2x2", 2, 2, 16, 10.25, 16),
+    Form("dual_2x2", 2, 2, 16, 10.25, 16, starts=2, written=16),
     Form("dual_4x1", 1, 4, 16, 11.4, 14),
     Form("dual_1x4", 4, 1, 8, 13.25, 18),
     Form("dual_4x1b", 1, 4, 8, 18.75, 14),
@@ -120,7 +124,7 @@ class _Writer:
         self.steps = cut.shape[1] * cut.shape[2] * self.fours
         weights = _packed(cut.reshape(len(cut), -1, 4), form)
         # Whether the sums become bytes in one go, where they lie, and how those below zero round.
-        self.below = narrowed(self.rounding, weights, form.channels)
+        self.below = narrowed(self.rounding, weights, form.channels, starts=form.starts)
         self.placed = None
         if self.below is None:
             self.output.arrays[WEIGHTS] = weights
@@ -202,6 +206,8 @@ class _Writer:
         if form.positions > 1:
             stored = self.placed.buffer.steps[-2] if self.placed else self.channels
             sizes.append(stored)
+        if form.written:
+            sizes.append(int(self.steps > form.written))
         name = member(form.family.replace("dual", "bytes"), *sizes, self.below or 0)
         patch = Load(PATCH, (zero,) * 3, _I32)
         return Instruct(name, (target, patch, Load(STREAM, (zero, zero), _I32)))

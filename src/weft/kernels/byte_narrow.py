@@ -22,7 +22,12 @@ NARROW = "scale_i32"
 
 
 def narrowed(
-    rounding: RequantizedRow, weights: np.ndarray, channels: int, *, ahead: bool = False
+    rounding: RequantizedRow,
+    weights: np.ndarray,
+    channels: int,
+    *,
+    starts: int = 1,
+    ahead: bool = False,
 ) -> int | None:
     """Puts constants into one stream, where bytes can be made of the sums in one go.
 
@@ -30,6 +35,7 @@ def narrowed(
         rounding: what follows the sums; its arrays become the stream.
         weights: words by group of channels, in the order in which they are read.
         channels: of a group.
+        starts: how often the stream has where sums start.
         ahead: whether weights are read before the sums' starts.
 
     Returns:
@@ -41,7 +47,8 @@ def narrowed(
         return None
     arrays = rounding.output.arrays
     groups = len(weights)
-    first = [arrays.pop("start").reshape(groups, channels), weights.reshape(groups, -1)]
+    start = np.tile(arrays.pop("start").reshape(groups, channels), starts)
+    first = [start, weights.reshape(groups, -1)]
     last = arrays.pop("factors").reshape(groups, 3 * channels)
     arrays[STREAM] = np.concatenate([*(first[::-1] if ahead else first), last], axis=1)
     return made.sizes[1]

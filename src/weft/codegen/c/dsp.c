@@ -330,7 +330,6 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attr
         $step
         ".endr\n\t"
         $again
-        "bne 3b\n\t"
         $end
         "ldr r7, [sp, #20]\n\t"
         "str r6, [sp, #12]\n\t"
