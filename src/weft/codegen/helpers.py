@@ -19,6 +19,7 @@ from weft.codegen.helpers_dsp import dsp_helper
 from weft.codegen.helpers_float import float_helper
 from weft.codegen.helpers_helium import helium_helper
 from weft.codegen.helpers_integer import integer_helper
+from weft.codegen.helpers_patch import patch_helper
 from weft.codegen.helpers_planes import planes_helper
 from weft.codegen.helpers_vector import vector_helper
 from weft.codegen.helpers_winograd import winograd_helper
@@ -100,4 +101,5 @@ def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
     found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
     found = found or dsp_helper(bare) or bytes_helper(bare) or add_helper(bare)
+    found = found or patch_helper(bare)
     return found or planes_helper(bare) or winograd_helper(bare) or helium_helper(bare)

@@ -23,6 +23,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.byte_lines import Lines
 from weft.kernels.byte_narrow import STREAM, narrowed, placed
+from weft.kernels.byte_patch import Patch
 from weft.kernels.byte_scaling import ROW, RequantizedRow
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.contraction import SlidingWindow
@@ -119,10 +120,13 @@ class _Writer:
         if self.lines.long:
             cut = weights.reshape(*weights.shape[:2], 1, -1)
         self.run = cut.shape[-1]
+        patch = Patch(window, self.lines, form.positions, self.run, self.zero)
+        self.patch = patch if not self.flat and patch.applies else None
         self.fours = -(-self.run // 4)
-        cut = np.pad(cut, [*[(0, 0)] * 3, (0, 4 * self.fours - self.run)])
-        self.steps = cut.shape[1] * cut.shape[2] * self.fours
-        weights = _packed(cut.reshape(len(cut), -1, 4), form)
+        padded = np.pad(cut, [*[(0, 0)] * 3, (0, 4 * self.fours - self.run)])
+        joined = self.patch.ordered(cut[:, :, 0]) if self.patch else padded.reshape(len(cut), -1, 4)
+        self.steps = joined.shape[1]
+        weights = _packed(joined, form)
         # Whether the sums become bytes in one go, where they lie, and how those below zero round.
         self.below = narrowed(self.rounding, weights, form.channels, starts=form.starts)
         self.placed = None
@@ -147,8 +151,11 @@ class _Writer:
             positions, rows = positions * rows[0].extent, []
         whole, rest = divmod(positions, count)
         body: list[Stmt] = []
-        body.append(for_range("tile", whole, self.tile(times(Var("tile"), count), 0)))
-        if rest:
+        for at, tiles, inside in self.patch.tiles if self.patch else ((0, whole, True),):
+            first = plus(times(Var("tile"), count), at) if tiles > 1 else integer(at)
+            done = at % count and count - rest
+            body.append(for_range("tile", tiles, self.tile(first, done, inside)))
+        if rest and not self.patch:
             # The last positions again; only those that are new are stored.
             body += self.tile(integer(positions - count), count - rest)
         source = self.lines.buffer
@@ -158,8 +165,14 @@ class _Writer:
         loops = nested([*window.outer, *rows], tuple(body))
         return simplify_kernel(Kernel(self.task.name, params, loops))
 
-    def tile(self, first: Expr, done: int) -> tuple[Stmt, ...]:
-        """Outputs of a tile of positions, of which some are done."""
+    def tile(self, first: Expr, done: int, inside: bool = True) -> tuple[Stmt, ...]:
+        """Outputs of a tile of positions.
+
+        Args:
+            first: of these.
+            done: how many are done.
+            inside: whether it reads only the image's columns, if that is known.
+        """
         form = self.form
         spot = Axis("spot", form.positions)
         patch = Buffer(PATCH, _I32, (self.steps, form.positions, 2), Access.LOCAL)
@@ -169,7 +182,10 @@ class _Writer:
             width = integer(self.lines.width)
             row = {self.window.rows[1].out.var: Binary("floordiv", position, width)}
             position = Binary("mod", position, width)
-        filled = nested([spot], substitute_stmts(self.filled(position), row))
+        if self.patch:
+            filled = self.patch.filled(patch, first, inside)
+        else:
+            filled = nested([spot], substitute_stmts(self.filled(position), row))
         if self.placed:
             made = self.bytes(self.placed.window(self.window, first))
             return with_locals((patch,), (*filled, made))

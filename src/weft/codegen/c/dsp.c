@@ -541,3 +541,18 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         "pop {r4-r10, pc}");
 }
 #endif
+
+//@ patch
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* What $positions positions read of $rows rows, as pairs of 16 bits. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int32_t *patch __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        int row __attribute__((unused)), int position __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r10, lr}\n\t"
+        $steps
+        "pop {r4-r10, pc}");
+}
+#endif
