@@ -84,7 +84,11 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 TOOLS = {"tutorial-chip.md": ("arm-none-eabi-gcc", "qemu-system-arm")}
-PACKAGES = {"tutorial-chip.md": ("sklearn", "onnxruntime"), "keras.md": ("keras", "h5py", "torch")}
+PACKAGES = {
+    "tutorial-chip.md": ("sklearn", "onnxruntime"),
+    "keras.md": ("keras", "h5py", "torch"),
+    "qat.md": ("torch",),
+}
 """What a page needs beyond Weft: commands, and Python packages."""
 
 
@@ -96,6 +100,7 @@ PACKAGES = {"tutorial-chip.md": ("sklearn", "onnxruntime"), "keras.md": ("keras"
         ("tutorial-chip.md", 13),
         ("graphs.md", 10),
         ("keras.md", 3),
+        ("qat.md", 3),
         ("compression.md", 7),
         ("architecture.md", 6),
     ],

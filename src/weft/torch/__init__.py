@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.torch.qat.conversion import convert
     from weft.torch.qat.prepare import prepare_qat
     from weft.torch.qat.training import bit_penalty, freeze_bits, qat_parameters, qat_summary
+    from weft.torch.tracing import trace
 
 __all__ = [
     "Budget",
@@ -27,6 +28,7 @@ __all__ = [
     "prepare_qat",
     "qat_parameters",
     "qat_summary",
+    "trace",
 ]
 
 # The modules import torch, which takes seconds.
@@ -43,5 +45,6 @@ __getattr__ = deferred(
         "prepare_qat": "weft.torch.qat.prepare",
         "qat_parameters": "weft.torch.qat.training",
         "qat_summary": "weft.torch.qat.training",
+        "trace": "weft.torch.tracing",
     },
 )

@@ -7,17 +7,14 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import torch
 from torch import nn
 
 from weft.api.net import Net
 from weft.errors import UserError
-from weft.torch.aten.importer import import_all
-from weft.torch.decomposition import capture_for
-from weft.torch.deploy import named_ports
 from weft.torch.qat.activations import ActivationQuantizer
 from weft.torch.qat.layers import QuantizedLayer
 from weft.torch.qat.prepare import state_of
+from weft.torch.tracing import trace
 
 
 def convert(module: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | None = None) -> Net:
@@ -57,10 +54,4 @@ def convert(module: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | None
         elif isinstance(each, ActivationQuantizer):
             each.settle()
             each.exporting = True
-    args = example if isinstance(example, tuple) else (example,)
-    with torch.no_grad():
-        captured, imported = capture_for(import_all, copy, args, kwargs)
-    if imported.refused:
-        told = "; ".join(f"{node.name}: {why}" for node, why in imported.refused.items())
-        raise UserError("a network needs every op of the module imported", got=told)
-    return named_ports(captured, imported).apply("quantized-form")
+    return trace(copy, example, kwargs=kwargs).apply("quantized-form")
