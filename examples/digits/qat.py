@@ -59,19 +59,6 @@ def fit(network: Any, images: np.ndarray, labels: np.ndarray, seed: int, epochs:
     network.eval()
 
 
-def after_training(
-    network: nn.Module, images: np.ndarray, labels: np.ndarray, bits: int, **given: Any
-) -> Any:
-    """The network with all layers at so many bits, trained on."""
-    seed, epochs = given.pop("seed"), given.pop("epochs")
-    sample = torch.from_numpy(images[:256])
-    prepared = weft.torch.prepare_qat(
-        network, sample, weights=bits, activations=bits, ends=None, between=bits, **given
-    )
-    fit(prepared, images, labels, seed, epochs)
-    return weft.torch.convert(prepared, sample[:1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
@@ -97,29 +84,32 @@ def main() -> None:
 
     row("floats", lambda _, network: network)
     for bits in (4, 3, 2):
-        for name, given in {
-            "min-max": {},
-            "least squares, biases corrected": {
-                "calibration": "mse",
-                "weight_calibration": "mse",
-                "bias_correction": True,
-            },
-        }.items():
 
-            def quantized(_: int, network: nn.Module, bits: int = bits, given: Any = given) -> Any:
-                net = weft.torch.trace(network.eval(), torch.from_numpy(test_images[:1]))
-                return weft.quantize(net, images[:200], weights=bits, activations=bits, **given)
+        def quantized(_: int, network: nn.Module, bits: int = bits) -> Any:
+            net = weft.torch.trace(network.eval(), torch.from_numpy(test_images[:1]))
+            return weft.quantize(net, images[:256], weights=bits)
 
-            row(f"{bits} bits, post-training, {name}", quantized)
-        for method in ("lsq", "sat"):
+        row(f"{bits}-bit weights, 8-bit activations, rounded", quantized)
+        for method in ("", "lsq", "sat"):
 
             def trained(
-                seed: int, network: nn.Module, bits: int = bits, method: str = method
+                seed: int, network: nn.Module, bits: int = bits, method: Any = method
             ) -> Any:
-                options = {"method": method, "seed": seed, "epochs": chosen.epochs}
-                return after_training(network, images, labels, bits, **options)
+                sample = torch.from_numpy(images[:256])
+                prepared = weft.torch.prepare_qat(
+                    network,
+                    sample,
+                    weights=bits,
+                    activations=bits,
+                    method=method or "lsq",
+                    ends=None,
+                    between=bits,
+                )
+                if method:
+                    fit(prepared, images, labels, seed, chosen.epochs)
+                return weft.torch.convert(prepared, sample[:1])
 
-            row(f"{bits} bits, trained, {method}", trained)
+            row(f"{bits} bits, {f'trained, {method}' if method else 'rounded'}", trained)
 
 
 if __name__ == "__main__":
