@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from weft.codegen.helium_depth import DOCS, Depth, Planes, planes_words
+from weft.codegen.helium_pool import POOLS
 from weft.codegen.helium_sums import ENDS, Sums, Window, moved
 from weft.codegen.helper_text import helper_text
 
@@ -96,6 +97,14 @@ def _add(family: str, name: str, sizes: Sizes) -> str | None:
     return helper_text("helium", family, name=name, **texts)
 
 
+def _pool(family: str, name: str, sizes: Sizes) -> str | None:
+    rows, columns, row, column = sizes
+    pool = POOLS[family]
+    texts = {key: _quoted(each) for key, each in pool.lines(rows, columns, row, column).items()}
+    words = pool.words(rows, columns, row, column)
+    return helper_text("helium", "mve_pool", name=name, **words, **texts)
+
+
 def _parameters(types: Sequence[str]) -> str:
     letters = ("a", "b", "c")
     return ", ".join(
@@ -110,4 +119,5 @@ _FAMILIES: Mapping[str, Callable[[str, str, Sizes], str | None]] = {
     "mve_planes": _planes,
     "mve_patch": _patch,
     "mve_add": _add,
+    **dict.fromkeys(POOLS, _pool),
 }

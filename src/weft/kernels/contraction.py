@@ -84,7 +84,7 @@ class SlidingWindow:
         return 0 <= out * self.stride + tap * self.dilation - self.before < self.size
 
 
-def _window(
+def sliding_window(
     part: Expr, size: int, step: int, taps: Mapping[str, Axis], outs: Mapping[str, Axis]
 ) -> SlidingWindow | None:
     """The window that an index moves, with or without a tap."""
@@ -154,7 +154,7 @@ class Contraction:
         taps = {axis.var: axis for axis in self.reduce.axes} if self.reduce else {}
         outs = {axis.var: axis for axis in self.task.compute.axes}
         return tuple(
-            _window(part, size, step, taps, outs)
+            sliding_window(part, size, step, taps, outs)
             for part, size, step in zip(image.index, buffer.shape, buffer.steps, strict=True)
         )
 

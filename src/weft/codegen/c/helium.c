@@ -168,3 +168,29 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         "pop {r4-r8, pc}");
 }
 #endif
+
+//@ mve_pool
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* $doc */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        int channels __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r6, lr}\n"
+        "1:\n\t"
+        "mov r4, r1\n\t"
+        "vctp.$bits r2\n\t"
+        $begin
+        "movw r5, #$rows\n"
+        "2:\n\t"
+        "mov r3, r4\n\t"
+        $row
+        "subs r5, #1\n\t"
+        "bne 2b\n\t"
+        $end
+        "bgt 1b\n\t"
+        "pop {r4-r6, pc}");
+}
+#endif
