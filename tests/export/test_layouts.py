@@ -95,6 +95,23 @@ def test_every_kernel_is_tested_alone(folder: Path, tmp_path: Path) -> None:
     assert len(wrong) == 1
 
 
+def test_the_readme_says_what_integers_stand_for(tmp_path: Path) -> None:
+    text = """graph g(%x: u8[2,3]) -> (%y) {
+      const %s: f32[] = [0.5]
+      const %z: u8[] = [7]
+      %t: u8[3,2] = Transpose(%x) {perm=(1, 0)}
+      %f: f32[3,2] = DequantizeLinear(%t, %s, %z)
+      %r: f32[3,2] = Sqrt(%f)
+      %y: u8[3,2] = QuantizeLinear(%r, %s, %z)
+    }"""
+    net = weft.Net(parse(text, lambda op: OPS[op].attributes))
+    net.export(tmp_path / "out", "cortex-m4")
+    readme = (tmp_path / "out" / "README.md").read_text()
+    for name in ("x", "y"):
+        row = f"| `{name}` | `0.5 * (integer - 7)` | `round(number / 0.5) + 7`, from 0 to 255 |"
+        assert row in readme
+
+
 def test_integers_of_every_step_have_the_same_bits(tmp_path: Path) -> None:
     net = weft.Net(
         parse(
@@ -216,6 +233,42 @@ def test_templates_of_a_folder(tmp_path: Path) -> None:
         net.export(tmp_path / "out", "cortex-m4", templates=own)
     with pytest.raises(UserError, match="templates must be in a folder"):
         net.export(tmp_path / "out", "cortex-m4", templates=tmp_path / "none")
+
+
+def commands(readme: str, heading: str) -> Iterator[str]:
+    """The indented lines of a section."""
+    section = readme.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return (line[4:] for line in section.splitlines() if line.startswith("    "))
+
+
+@pytest.mark.thorough
+def test_the_readme_is_enough(tmp_path: Path) -> None:
+    """Every command of the README as it stands, and the program that it shows."""
+    missing = MACHINES["cortex-m4"].missing()
+    if missing or not all(map(shutil.which, ("make", "cc", "cmake"))):
+        pytest.skip(missing or "make, cc or cmake is not installed")
+    image = np.random.default_rng(1).random((1, 1, 8, 8), np.float32)
+    weft.load(DIGITS).export(tmp_path / "out", "stm32l4r5", inputs=[image])
+    out = tmp_path / "out"
+    readme = (out / "README.md").read_text()
+    for heading in ("Check it on a computer", "Build it for the chip"):
+        for line in commands(readme, heading):
+            if "YOUR" not in line:
+                run("sh", "-c", line, cwd=out, MAKEFLAGS="")
+    for line in re.findall(r"^(?:Without make|With CMake): `(.+?)`", readme, re.MULTILINE):
+        assert "WRONG" not in run("sh", "-c", line, cwd=out)
+    program = "\n".join(commands(readme, "Call it"))
+    (tmp_path / "own.c").write_text(
+        f"{program}\n#include <stdio.h>\n#include <string.h>\n"
+        '#include "digits_golden.h"\nint main(void) {\n'
+        "    memcpy(image, golden_input_0, sizeof image);\n"
+        '    printf("%d %d\\n", run_once(), memcmp(scores, golden_output_0, 4) != 0);\n'
+        "    return 0;\n}\n"
+    )
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Iout", "own.c")
+    run("make", "-s", "-C", out, "libdigits.a", cwd=tmp_path, MAKEFLAGS="")
+    run("cc", *flags, "out/libdigits.a", "-lm", "-o", "own", cwd=tmp_path)
+    assert run(tmp_path / "own", cwd=tmp_path).split()[0] == "0"
 
 
 def test_all_tests_pass_under_qemu_by_the_makefile(tmp_path: Path) -> None:

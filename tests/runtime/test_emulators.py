@@ -16,7 +16,7 @@ from weft.runtime.emulators import MACHINES, emulated, machine_for
 from weft.targets.find import target
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
-CORTEX_M = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m55")
+CORTEX_M = tuple(f"cortex-{each}" for each in ("m0plus", "m3", "m4", "m7", "m33", "m55"))
 
 
 def need(name: str) -> None:

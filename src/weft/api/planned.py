@@ -23,7 +23,7 @@ from weft.api.network import (
 )
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import board_that_fits, tiles_that_fit
-from weft.api.stepped import figures, golden_steps, provenance, with_counts
+from weft.api.stepped import figures, golden_steps, port_scales, provenance, with_counts
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
@@ -297,6 +297,7 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
         figures=figures(plan, rows.rows),
         machine=machine,
         origin=provenance(net, plan.graph),
+        scales=port_scales(net.graph),
         templates=toolkits.chosen_templates(options.templates, options.also),
     )
     return toolkits.built(with_counts(made) if options.count else made, options.compiler)

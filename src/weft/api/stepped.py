@@ -16,9 +16,9 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.export.golden import TestVector, tolerance
 from weft.export.records import Provenance
-from weft.export.steps import MOST_BYTES, StepFigures, StepGolden, sampled
+from weft.export.steps import MOST_BYTES, WHOLE_BYTES, StepFigures, StepGolden, sampled
 from weft.export.toolkit import Toolkit
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ops.evaluate import evaluate, evaluate_node
 from weft.ops.table import OPS
 from weft.plan.instrument import value_address
@@ -94,6 +94,7 @@ def _golden(
     every: int,
 ) -> StepGolden:
     address, array = value_address(plan, value), values[value]
+    every = 1 if array.nbytes <= WHOLE_BYTES else every
     return StepGolden(
         number,
         " + ".join(node.op for node in step.nodes),
@@ -157,6 +158,44 @@ def provenance(net: Network, graph: Graph) -> Provenance:
     except PackageNotFoundError:
         own = ""
     return Provenance(own, digest_graph(graph), content, told)
+
+
+def port_scales(graph: Graph) -> dict[str, tuple[float, int]]:
+    """What integers of inputs and outputs stand for: scale and zero point.
+
+    They are those of what dequantizes an input and quantizes an output, maybe after or before
+    nodes that leave the type of their one operand.
+
+    Args:
+        graph: as it was loaded.
+    """
+    reads = {name: node for node in reversed(graph.nodes) for name in node.inputs}
+    found: dict[str, tuple[float, int]] = {}
+    for ports, links, op, forward in (
+        (graph.inputs, reads, "DequantizeLinear", True),
+        (graph.outputs, graph.producers, "QuantizeLinear", False),
+    ):
+        for port in ports:
+            node = links.get(port)
+            while node is not None and node.op != op and _keeps_type(graph, node):
+                node = links.get(node.outputs[0] if forward else node.inputs[0])
+            scale = _scale_of(graph, node) if node is not None and node.op == op else None
+            if scale is not None:
+                found[port] = scale
+    return found
+
+
+def _keeps_type(graph: Graph, node: Node) -> bool:
+    computed = [name for name in node.inputs if name and name not in graph.constants]
+    types = {graph.types[name].dtype for name in (*computed, *node.outputs)}
+    return len(computed) == len(node.outputs) == len(types) == 1
+
+
+def _scale_of(graph: Graph, node: Node) -> tuple[float, int] | None:
+    scale, zero = (graph.constants.get(name) for name in (*node.inputs, "")[1:3])
+    if scale is None or scale.size != 1 or (zero is not None and zero.size != 1):
+        return None
+    return float(scale.reshape(())), 0 if zero is None else int(zero.reshape(()))
 
 
 def _cycles(step: PlannedStep) -> float:

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from weft.codegen.emit import Files
 from weft.codegen.interface import run_parameters
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.run import step_macro, stepped_name
 from weft.codegen.stack import RED_ZONE, ROUND
 from weft.export.boards import cmsis_core, place_facts, qemu_facts
 from weft.export.exports import EXPORTS
-from weft.export.golden import Golden
 from weft.export.kit import Toolkit
 from weft.export.page import cost_of, layer_facts, memory_uses, origin_facts, use_facts
 from weft.export.steps import step_facts
@@ -21,6 +19,7 @@ from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.ir.short_names import MOST, short_names
 from weft.pictures.canvas import COLOURS
 from weft.pictures.memory import memory_map
+from weft.plan.program import Port
 from weft.plan.report import Report, Row, size
 
 
@@ -44,8 +43,8 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "sources": [name for name, _ in files.sources],
         "foreign": _foreign(files.foreign),
         "headers": [files.header[0], *(name for name, _ in files.private)],
-        "inputs": _ports(files, golden, outputs=False),
-        "outputs": _ports(files, golden, outputs=True),
+        "inputs": _ports(toolkit, outputs=False),
+        "outputs": _ports(toolkit, outputs=True),
         "blob_bytes": files.blob.size if files.blob is not None else 0,
         # What the self-test hands on besides golden data: weights that it reads or prepares.
         "blob": files.blob is not None or bool(files.interface.prepare),
@@ -53,9 +52,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "held_bytes": toolkit.parameter_data.size,
         "held_at": ", ".join(map(str, toolkit.parameter_data.offsets.values())),
         "data": f"{files.name}{'_parameters' if files.interface.prepare else ''}.bin",
-        "halves": any(
-            port["dtype"] in ("f16", "bf16") for port in _ports(files, golden, outputs=True)
-        ),
+        "halves": any(port["dtype"] in ("f16", "bf16") for port in _ports(toolkit, outputs=True)),
         "steps": step_facts(files, toolkit.steps) if toolkit.steps else {},
         "stepped": files.stepped,
         "step_macro": step_macro(files.interface),
@@ -165,7 +162,8 @@ def _foreign(foreign: Foreign) -> dict[str, Any]:
     }
 
 
-def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
+def _ports(toolkit: Toolkit, outputs: bool) -> list[dict[str, Any]]:
+    files, golden = toolkit.files, toolkit.golden
     named = files.interface.outputs if outputs else files.interface.inputs
     vectors = golden.outputs if outputs else golden.inputs
     found: list[dict[str, Any]] = []
@@ -179,9 +177,18 @@ def _ports(files: Files, golden: Golden, outputs: bool) -> list[dict[str, Any]]:
                 "shape": "x".join(map(str, each.port.shape)) or "scalar",
                 "count": max(1, vector.array.size // golden.runs),
                 "tolerance": repr(float(vector.tolerance)),
+                **_scale(each.port, toolkit.scales.get(each.port.name)),
             }
         )
     return found
+
+
+def _scale(port: Port, scale: tuple[float, int] | None) -> dict[str, Any]:
+    """What integers of a port stand for, if it is known."""
+    if scale is None or port.dtype.is_float:
+        return {"scale": "", "zero": 0, "least": 0, "most": 0}
+    least, most = port.dtype.limits
+    return {"scale": repr(scale[0]), "zero": scale[1], "least": least, "most": most}
 
 
 def _names(report: Report) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,6 +59,7 @@ class Toolkit(Shown):
         machine: the target's record, for what memories it has.
         origin: where the network comes from.
         templates: Weft's own, or some in their place.
+        scales: scale and zero point of inputs and outputs whose integers stand for numbers.
     """
 
     files: Files
@@ -77,6 +78,7 @@ class Toolkit(Shown):
     machine: Target | None = None
     origin: Provenance = NO_ORIGIN
     templates: Templates = field(default_factory=Templates)
+    scales: Mapping[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
 
     @property
     def flash_bytes(self) -> int:

@@ -18,6 +18,8 @@ from weft.export.golden import TestVector
 
 MOST_BYTES = 1 << 20
 """Bytes of golden data of all steps; of more, some elements are taken at equal distances."""
+WHOLE_BYTES = 1 << 12
+"""Bytes of a value of which all elements are taken in any case."""
 _KINDS = {DType.F32: "VALUE_F32", DType.F64: "VALUE_F64"}
 
 

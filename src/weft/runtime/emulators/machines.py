@@ -97,6 +97,8 @@ MACHINES: MappingProxyType[str, Machine] = MappingProxyType(
         "cortex-m3": _mps2("mps2-an385"),
         "cortex-m4": _mps2("mps2-an386"),
         "cortex-m7": _mps2("mps2-an500"),
+        # A Cortex-M55 executes the instructions of a Cortex-M33.
+        "cortex-m33": _M55,
         "cortex-m55": _M55,
         "aarch64-neon": _linux(("qemu-aarch64",), "aarch64", "generic"),
         "cortex-a53": _linux(("qemu-aarch64", "-cpu", "cortex-a53"), "aarch64", "cortex_a53"),
