@@ -38,7 +38,7 @@ def units_of(graph: Graph, sites: QuantizationSites) -> Iterator[QuantizedUnit]:
     layers = {layer.node.name: layer for layer in sites.layers}
     quantized = set(sites.values)
     for node in graph.nodes:
-        if node.name not in sites.integer or scales_of(graph, node) in (None, "shared"):
+        if node.name not in sites.ends or scales_of(graph, node) in (None, "shared"):
             continue
         layer = layers.get(node.name)
         end = layer.end if layer else sites.ends[node.name]
