@@ -58,9 +58,7 @@ class _Build:
 
     def heads(self, x: Value, tokens: int) -> Value:
         s = self.sizes
-        return ops.transpose(
-            ops.reshape(x, (1, tokens, s.heads, s.width // s.heads)), (0, 2, 1, 3)
-        )
+        return ops.transpose(ops.reshape(x, (1, tokens, s.heads, s.width // s.heads)), (0, 2, 1, 3))
 
     def attention(self, x: Value, tokens: int, name: str) -> Value:
         s = self.sizes
@@ -68,7 +66,8 @@ class _Build:
             self.heads(self.linear(x, s.width, s.width, f"{name}_{part}"), tokens) for part in "qkv"
         )
         scale = weft.constant(np.array(1 / sqrt(s.width // s.heads), np.float32))
-        scores = ops.matmul(ops.mul(q, scale), ops.transpose(k, (0, 1, 3, 2)), name=f"{name}_scores")
+        turned = ops.transpose(k, (0, 1, 3, 2))
+        scores = ops.matmul(ops.mul(q, scale), turned, name=f"{name}_scores")
         mixed = ops.matmul(ops.softmax(scores, axis=-1), v, name=f"{name}_mixed")
         whole = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (1, tokens, s.width))
         return self.linear(whole, s.width, s.width, f"{name}_project")
@@ -96,4 +95,5 @@ class _Build:
             x = self.block(x, tokens, f"block_{number}")
         x = self.norm(x, "norm")
         head = ops.reshape(ops.slice(x, starts=(0,), ends=(1,), axes=(1,)), (1, s.width))
-        return ops.gemm(head, self.normal(s.width, s.classes), self.around(0, s.classes), name="head")
+        weight, bias = self.normal(s.width, s.classes), self.around(0, s.classes)
+        return ops.gemm(head, weight, bias, name="head")

@@ -12,7 +12,7 @@ import numpy as np
 from weft.api.network import Network, apply, bound
 from weft.datasets import DATASETS, data_set, gather
 from weft.errors import UserError
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
 from weft.options import Options
@@ -26,6 +26,8 @@ LABELS = "labels"
 NetMetric: TypeAlias = Callable[[Callable[..., Any]], float]
 """``metric(net)``: how good a network is that is called with arrays; more is better."""
 Samples: TypeAlias = SampleSource | str | Path
+_NOWHERE = "the recipe `integers` has no form of it between quantized values"
+_LITERT = "the recipe `integers` has a form of it with rounding=litert only"
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -99,7 +101,7 @@ def quantize(
         max_drop=max_drop,
     )
     result = net.with_graph(made.graph)
-    report = made.report.with_floats(remaining_floats(apply(result, "integers").graph))
+    report = made.report.with_floats(remaining_floats(result))
     # Nets are values; this one is not known to anybody yet.
     object.__setattr__(result, "quantization", report)
     return result
@@ -196,11 +198,21 @@ def top_1(run: Run, samples: CalibrationSamples, output: str) -> float:
 # --- what stays in floating point -----------------------------------------------------------
 
 
-def remaining_floats(graph: Graph) -> Iterator[FloatNode]:
-    """The nodes that still compute in floating point where layers are ones of integers."""
+def remaining_floats(net: Quantizable) -> Iterator[FloatNode]:
+    """The nodes that still compute in floating point where layers are ones of integers.
+
+    Args:
+        net: with QuantizeLinear and DequantizeLinear.
+    """
+    litert = {node.name for node in _float_nodes(apply(net, "integers", rounding="litert").graph)}
+    for node in _float_nodes(apply(net, "integers").graph):
+        reason = _NOWHERE if node.name in litert else _LITERT
+        yield FloatNode(node.name, node.op, reason)
+
+
+def _float_nodes(graph: Graph) -> Iterator[Node]:
     for node in graph.nodes:
         floats = any(graph.types[value].dtype.is_float for value in node.outputs if value)
-        if not floats or node.op in _CONVERSIONS or all(v in graph.constants for v in node.reads):
-            continue
-        reason = "the recipe `integers` has no form of it between quantized values"
-        yield FloatNode(node.name, node.op, reason)
+        constant = all(value in graph.constants for value in node.reads)
+        if floats and not constant and node.op not in _CONVERSIONS:
+            yield node

@@ -110,6 +110,9 @@ def _bits_by_layer(texts: tuple[str, ...]) -> dict[str, int]:
 )
 @click.option("--integer-io", is_flag=True, help="Inputs and outputs are integers, too.")
 @click.option(
+    "--int4", is_flag=True, help="Store weights of 4 bits or fewer in 4 bits: ONNX operator set 21."
+)
+@click.option(
     "--report", type=NEW_FILE, help="Write figures and histograms of all layers to this .html file."
 )
 @svg_option("Draw the histograms of all layers to this file (.svg or .png).")
@@ -127,6 +130,7 @@ def quantize(
     max_drop: float | None,
     report: Path | None,
     svg: Path | None,
+    int4: bool,
     options: Options,
     **given: Any,
 ) -> None:
@@ -166,7 +170,7 @@ def quantize(
         )
     found = made.quantization
     assert found is not None
-    made.save(output)
+    made.save(output, int4=int4)
     if report is not None:
         write_text(report, quantization_page(found))
     if svg is not None:

@@ -80,7 +80,11 @@ def equalized(graph: Graph, layers: tuple[QuantizedLayer, ...]) -> Equalized:
 
 def layer_pairs(graph: Graph, layers: tuple[QuantizedLayer, ...]) -> Iterator[LayerPair]:
     """The pairs of layers whose channels can be scaled."""
-    by_data = {layer.data: layer for layer in layers if len(graph.users[layer.data]) == 1}
+    by_data = {
+        layer.data: layer
+        for layer in layers
+        if len(graph.users[layer.data]) == 1 and layer.data not in graph.outputs
+    }
     for first in layers:
         if first.axis is None or _is_shared(graph, first) or "Transpose" in first.node.op:
             continue

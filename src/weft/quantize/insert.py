@@ -153,13 +153,9 @@ class _Insertion:
         given: QuantizationParameters,
         data: QuantizationParameters,
     ) -> str:
-        flat = array.reshape(-1)
-        products = np.broadcast_to(bias_scale(given, data), flat.shape)
-        whole = np.rint(flat.astype(np.float64) / products)
-        held = np.clip(whole, -BIAS_LIMIT, BIAS_LIMIT).astype(np.int32)
         scale = bias_scale(given, data)
         builder = self.builder
-        constant = builder.constant(held, f"{name}_quantized")
+        constant = builder.constant(quantized_bias(array, scale), f"{name}_quantized")
         return builder.op(
             *("DequantizeLinear", constant, builder.constant(scale, f"{name}_scale")),
             attributes=DequantizeAttributes(axis=0),
@@ -209,6 +205,17 @@ def _sources(node: Node | None) -> tuple[str, ...]:
 def bias_scale(weight: QuantizationParameters, data: QuantizationParameters) -> np.ndarray:
     """The scale of a layer's bias: the product of those of its weight and its input, f32."""
     return np.asarray(weight.scale * data.scale.reshape(()), np.float32)
+
+
+def quantized_bias(bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A layer's bias as integers, i32[outputs].
+
+    Args:
+        bias: one number for each output.
+        scale: of the integers, one or as many.
+    """
+    whole = np.rint(bias.reshape(-1).astype(np.float64) / scale)
+    return np.clip(whole, -BIAS_LIMIT, BIAS_LIMIT).astype(np.int32)
 
 
 def with_room(

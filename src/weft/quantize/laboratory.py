@@ -22,6 +22,8 @@ from weft.ir.order import topological
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate
+from weft.ops.shape import ReshapeAttributes
+from weft.ops.slicing import SliceAttributes
 from weft.ops.table import OPS
 from weft.quantize.samples import RunInputs
 from weft.quantize.scheme import QuantizationParameters, QuantizationScheme
@@ -57,8 +59,11 @@ FLOAT = QuantizedVariant()
 
 
 @dataclass(frozen=True)
-class _Switch:
-    """The inputs that say how a value is quantized."""
+class _Switches:
+    """The inputs that say how values are quantized, each with an element for each value.
+
+    There are few of them however many values: a C function does not take a thousand arguments.
+    """
 
     on: str
     scale: str
@@ -111,11 +116,12 @@ class Laboratory:
         if names not in self.built:
             self.built[names] = self.build(self._graph_of(names))
         given = {name: np.asarray(array) for name, array in sample.items()}
-        for value, switch in self._switches.items():
-            parameters = variant.activations.get(value, self._neutral)
-            given[switch.on] = np.array(value in variant.activations)
-            given[switch.scale] = parameters.scale
-            given[switch.zero_point] = parameters.zero_point
+        switches = self._parts[1]
+        used = [variant.activations.get(value, self._neutral) for value in self.values]
+        given[switches.on] = np.array([value in variant.activations for value in self.values])
+        given[switches.scale] = np.array([each.scale for each in used], np.float32)
+        zero_points = np.array([each.zero_point for each in used])
+        given[switches.zero_point] = zero_points.astype(self.scheme.dtype.numpy)
         for name in self.exchanged:
             array = variant.constants.get(name, self.graph.constants[name])
             given[name] = np.ascontiguousarray(array)
@@ -127,25 +133,28 @@ class Laboratory:
         return self.scheme.parameters(-1.0, 1.0)
 
     @cached_property
-    def _parts(self) -> tuple[Graph, Mapping[str, _Switch], Mapping[str, str]]:
+    def _parts(self) -> tuple[Graph, _Switches, Mapping[str, str]]:
         """The graph of all variants, its switches, and what inputs are called as outputs."""
         graph = self.graph
         builder = GraphBuilder(OPS, graph.name, taken=[*graph.types, *graph.by_name])
-        switches: dict[str, _Switch] = {}
+        count = len(self.values)
+        switches = _Switches(
+            builder.input("quantized_on", TensorType(DType.BOOL, (count,))),
+            builder.input("quantized_scale", TensorType(DType.F32, (count,))),
+            builder.input("quantized_zero_point", TensorType(self.scheme.dtype, (count,))),
+        )
         before: dict[str, str] = {}
         after: dict[str, str] = {}
-        for value in self.values:
+        for place, value in enumerate(self.values):
             exact = value if value in graph.inputs else builder.fresh(f"{value}_float")
             builder.declare(exact, graph.types[value])
-            switch = _Switch(
-                builder.input(f"{value}_on", TensorType(DType.BOOL, ())),
-                builder.input(f"{value}_scale", TensorType(DType.F32, ())),
-                builder.input(f"{value}_zero_point", TensorType(self.scheme.dtype, ())),
+            on, scale, zero_point = (
+                _element(builder, each, place)
+                for each in (switches.on, switches.scale, switches.zero_point)
             )
-            whole = builder.op("QuantizeLinear", exact, switch.scale, switch.zero_point)
-            rounded = builder.op("DequantizeLinear", whole, switch.scale, switch.zero_point)
-            made = builder.op("Where", switch.on, rounded, exact)
-            switches[value] = switch
+            whole = builder.op("QuantizeLinear", exact, scale, zero_point)
+            rounded = builder.op("DequantizeLinear", whole, scale, zero_point)
+            made = builder.op("Where", on, rounded, exact)
             (after if value in graph.inputs else before)[value] = (
                 made if value in graph.inputs else exact
             )
@@ -166,13 +175,16 @@ class Laboratory:
         return changed(edited, types=types), switches, after
 
     @cached_property
-    def _switches(self) -> Mapping[str, _Switch]:
-        return self._parts[1]
-
-    @cached_property
     def _outputs(self) -> Mapping[str, str]:
         return self._parts[2]
 
     def _graph_of(self, names: Collection[str]) -> Graph:
         outputs = tuple(dict.fromkeys(self._outputs.get(name, name) for name in names))
         return changed(self._parts[0], outputs=outputs)
+
+
+def _element(builder: GraphBuilder, value: str, place: int) -> str:
+    """One element of a vector, as a scalar."""
+    cut = SliceAttributes((place,), (place + 1,), (0,))
+    found = builder.op("Slice", value, attributes=cut)
+    return builder.op("Reshape", found, attributes=ReshapeAttributes(()))

@@ -23,7 +23,7 @@ from weft.quantize.collecting import (
 from weft.quantize.config import QuantizationConfig, chosen_nodes
 from weft.quantize.equalize import Equalized, equalized
 from weft.quantize.histogram import RunningHistogram
-from weft.quantize.insert import insert_qdq, integer_interface
+from weft.quantize.insert import bias_scale, insert_qdq, integer_interface, quantized_bias
 from weft.quantize.laboratory import Build, Laboratory, QuantizedVariant, Run
 from weft.quantize.precision import Bits, PrecisionChoice, choose_precision
 from weft.quantize.prepare import prepared
@@ -203,7 +203,9 @@ class _Quantization:
             weight = self.weights(layer, bits[layer.node.name] or 8)
             constants[layer.weight] = weight.rounded
             if layer.bias is not None and weight.bias is not None:
-                constants[layer.bias] = weight.bias
+                scale = bias_scale(weight.parameters, parameters[layer.data])
+                whole = quantized_bias(weight.bias, scale).astype(np.float32) * scale
+                constants[layer.bias] = whole.reshape(weight.bias.shape)
         return QuantizedVariant(parameters, constants)
 
     def sites(self, bits: Mapping[str, Bits]) -> QuantizationSites:

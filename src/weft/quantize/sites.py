@@ -174,7 +174,9 @@ class _Search:
         """Chooses what only moves elements for nodes that were chosen."""
         needed = {value for node in self.chosen.values() for value in self._data(node)}
         for node in reversed(self.graph.nodes):
-            moves = self._kind(node) == "shared" and node.name not in self.keep_float
+            # An activation of floats bounds them before they are quantized.
+            moves = self._kind(node) == "shared" and node.op not in SATURATIONS
+            moves = moves and node.name not in self.keep_float
             if node.name in self.chosen or node.name in self.fused or not moves:
                 continue
             types = (self.graph.types[value].dtype for value in self._touches(node))

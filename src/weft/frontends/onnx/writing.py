@@ -39,6 +39,9 @@ from weft.ops.table import OPS
 
 OPSET = 21
 """The operator set that is written unless an op needs a newer one."""
+OPSET_OF_BYTES = 20
+"""That of graphs with QuantizeLinear, unless they need a newer one: onnxruntime's optimizer writes
+models of 21 and later that it refuses itself, where signed bytes pass Reshape."""
 INLINE_BYTES = 1 << 30
 """Models with more constants than this keep them in a file beside the model."""
 
@@ -63,7 +66,7 @@ def write(graph: Graph, *, int4: bool = False) -> ModelProto:
     ]
     if lost:
         raise UserError("onnx: some ops cannot be written", got=", ".join(lost))
-    opsets = _opsets(graph)
+    opsets = _opsets(graph, int4=int4)
     body = _Writer(
         opsets, {}, narrow=narrow_weights(graph, _all_nodes(graph)) if int4 else frozenset()
     ).graph(graph)
@@ -142,8 +145,9 @@ def _custom(op: str) -> Op | None:
     return record if record is not None and record.domain else None
 
 
-def _opsets(graph: Graph) -> dict[str, int]:
-    found = {"": OPSET}
+def _opsets(graph: Graph, *, int4: bool) -> dict[str, int]:
+    quantized = any(node.op == "QuantizeLinear" for node in _all_nodes(graph))
+    found = {"": OPSET_OF_BYTES if quantized and not int4 else OPSET}
     for node in _all_nodes(graph):
         domain = _domain(node.op)
         if domain:
@@ -162,10 +166,11 @@ def _opsets(graph: Graph) -> dict[str, int]:
 
 def _expressible(node: Node, at: Signature, newest: Signature, graph: Graph) -> bool:
     """Whether everything that the node says can be said in this version."""
-    if node.inputs and node.inputs[0] in graph.types:
-        dtype = type_name(ONNX_TYPES[graph.types[node.inputs[0]].dtype]).lower()
-        if f"tensor({dtype})" not in at.schema.inputs[0].types:
-            return False
+    for value, formal in zip(node.inputs, at.schema.inputs, strict=False):
+        if value in graph.types:
+            dtype = type_name(ONNX_TYPES[graph.types[value].dtype]).lower()
+            if f"tensor({dtype})" not in formal.types:
+                return False
     for field in fields(node.attributes):
         name = RENAMED.get(field.name, field.name)
         known = name in at.attributes or name in at.inputs
