@@ -40,6 +40,17 @@ def test_digits_on_a_cortex_m(name: str) -> None:
     assert "digits_run" in found.counts[0]
 
 
+@pytest.mark.parametrize("name", ["rv64gcv", "rv64gcv-256"])
+def test_digits_on_risc_v_with_vectors(name: str) -> None:
+    need(name)
+    net = weft.load(DIGITS)
+    image = np.random.default_rng(5).random((1, 1, 8, 8), np.float32)
+    files = net.source(name)
+    assert f"v{target(name).vector_bytes // 4}f" in files.sources[0][1]
+    ((scores,),) = emulated(files, [(image,)], name).outputs
+    np.testing.assert_allclose(scores, net.reference(image)[0], atol=1e-4)
+
+
 def test_counts_are_repeatable_and_add_up() -> None:
     need("cortex-m4")
     net = weft.load(DIGITS)

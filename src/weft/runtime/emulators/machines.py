@@ -80,6 +80,12 @@ def _linux(emulator: tuple[str, ...], triple: str, cpu: str) -> Machine:
     return Machine(emulator, flags=flags, own_flags=False, counted=counted)
 
 
+def _vectors(bits: int) -> Machine:
+    """A 64-bit RISC-V with vector registers of so many bits."""
+    emulator = ("qemu-riscv64", "-cpu", f"rv64,v=true,vlen={bits},vext_spec=v1.0")
+    return _linux(emulator, "riscv64", f"generic_rv64+m+a+f+d+c+v+zvl{bits}b")
+
+
 _M55 = _board(
     "mps3-an547",
     # Arm AN547: 512 KiB of ITCM at 0, 2 MiB of SRAM. Constants are in SRAM, as ITCM is small.
@@ -105,6 +111,8 @@ MACHINES: MappingProxyType[str, Machine] = MappingProxyType(
         "cortex-a72": _linux(("qemu-aarch64", "-cpu", "cortex-a72"), "aarch64", "cortex_a72"),
         "neoverse-n1": _linux(("qemu-aarch64", "-cpu", "max"), "aarch64", "neoverse_n1"),
         "rv64gc": _linux(("qemu-riscv64",), "riscv64", "generic_rv64+m+a+f+d+c"),
+        "rv64gcv": _vectors(128),
+        "rv64gcv-256": _vectors(256),
         "rv32imc": _linux(("qemu-riscv32",), "riscv32", "generic_rv32+m+a+c"),
     }
 )
