@@ -185,6 +185,42 @@ def test_a_cmsis_pack_and_a_zephyr_module_name_files_that_exist(folder: Path) ->
     assert "config WEFT_DIGITS\n" in (module / "Kconfig").read_text()
 
 
+ZEPHYR = """\
+cmake_minimum_required(VERSION 3.13)
+project(app C)
+add_library(app STATIC empty.c)
+function(zephyr_library_named name)
+  add_library(${name} STATIC)
+  set(ZEPHYR_CURRENT_LIBRARY ${name} PARENT_SCOPE)
+endfunction()
+function(zephyr_library_sources)
+  target_sources(${ZEPHYR_CURRENT_LIBRARY} PRIVATE ${ARGN})
+endfunction()
+function(zephyr_library_compile_definitions)
+  target_compile_definitions(${ZEPHYR_CURRENT_LIBRARY} PRIVATE ${ARGN})
+endfunction()
+function(zephyr_include_directories)
+  include_directories(${ARGN})
+  target_include_directories(app PRIVATE ${ARGN})
+endfunction()
+set(CONFIG_WEFT_DIGITS y)
+set(CONFIG_WEFT_DIGITS_WEIGHTS_SECTION .network)
+set(CONFIG_WEFT_DIGITS_SAMPLE y)
+"""
+
+
+def test_the_functions_of_zephyr_get_what_they_take(folder: Path, tmp_path: Path) -> None:
+    """With functions of Zephyr's names and parameters: Zephyr itself is too large for a test."""
+    if shutil.which("cmake") is None or find_compiler().kind == "zig":
+        pytest.skip("cmake or a compiler of its own is not installed")
+    (tmp_path / "empty.c").write_text("extern int nothing;\n")
+    (tmp_path / "CMakeLists.txt").write_text(f'{ZEPHYR}add_subdirectory("{folder}/zephyr" z)\n')
+    run("cmake", "-S", ".", "-B", "build", cwd=tmp_path)
+    run("cmake", "--build", "build", cwd=tmp_path)
+    (library,) = (tmp_path / "build").rglob("libdigits.a")
+    assert b".network" in library.read_bytes()
+
+
 def test_the_records_hold_for_every_file(folder: Path, tmp_path: Path) -> None:
     record = json.loads((folder / "manifest.json").read_text())
     assert record["model"]["sha256"] == hashlib.sha256(DIGITS.read_bytes()).hexdigest()

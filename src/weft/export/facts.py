@@ -95,6 +95,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "cmsis_core": cmsis_core(toolkit.machine),
         "qemu": qemu_facts(toolkit.machine) if toolkit.on_qemu else {},
         "places": place_facts(toolkit.machine),
+        "also": list(toolkit.also),
         "packages": [(EXPORTS[each].doc, f"`--also {each}`") for each in toolkit.also],
         **origin_facts(toolkit.origin),
         **_page(toolkit, names),
