@@ -248,3 +248,19 @@ def test_numbers_that_are_not_finite():
     with pytest.raises(UserError) as error:
         prepare_qat(nn.Linear(2, 2), torch.tensor([[1.0, float("nan")]]))
     assert str(error.value) == "activations must be finite numbers; got NaN or infinity"
+
+
+# Dynamo's own use of functions with gradients.
+@pytest.mark.filterwarnings("ignore:.* should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("method", ["lsq", "sat"])
+def test_torch_compile_takes_the_whole_of_it(method):
+    made, x = prepared(method=method), images()
+    other = copy.deepcopy(made)
+    compiled = torch.compile(other, backend="aot_eager", fullgraph=True)
+    for mode in (True, False):
+        found, expected = compiled.train(mode)(x), made.train(mode)(x)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    found.sum().backward()
+    expected.sum().backward()
+    for each, same in zip(other.parameters(), made.parameters(), strict=True):
+        torch.testing.assert_close(each.grad, same.grad)

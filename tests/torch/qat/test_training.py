@@ -22,15 +22,6 @@ datasets = pytest.importorskip("sklearn.datasets")
 Digits = tuple[torch.Tensor, torch.Tensor]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    # Networks are so small that threads would only wait for one another.
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def digits() -> tuple[Digits, Digits]:
     pixels, labels = datasets.load_digits(return_X_y=True)
@@ -75,6 +66,7 @@ def accuracy(module: Any, data: Digits) -> float:
 @pytest.fixture(scope="module")
 def trained(digits: tuple[Digits, Digits]) -> Small:
     torch.manual_seed(1)
+    torch.set_num_threads(1)
     module = Small()
     fit(module, digits[0], module.parameters(), 8)
     return module
