@@ -22,7 +22,7 @@ from weft.api.network import (
     reference,
 )
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
-from weft.api.remedy import board_that_fits, tiles_that_fit
+from weft.api.remedy import board_that_fits, within_ram
 from weft.api.stepped import figures, golden_steps, port_scales, provenance, with_counts
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
@@ -330,17 +330,24 @@ def single_file(
     if asked.weights == "blob":
         raise UserError("a single file has its weights in it", got="weights blob")
     net = bound(net)
-    plan = made_plan(net, asked, "generic")
-    machine = cast(Target, plan.target)
-    files = plan_source(plan, lowered(plan, asked.name or net.graph.name), asked)
-    model, nothing = asked.model or net.graph.name, Golden((), ())
-    made = toolkits.Toolkit(files, report(plan), (), nothing, model, machine.name, machine.flags)
-    made = toolkits.built(made, asked.compiler or _own_compiler(machine, made.report))
-    toolkits.check_room(made, asked.ram, asked.flash, lambda _: "")
+    made, told = within_ram(net, _bare(net, asked), asked, made_plan, _bare)
+    toolkits.check_room(made, asked.ram, asked.flash, lambda: told)
     found = toolkits.single_file(made)
     if path:
         found.write(Path(path), header)
     return found
+
+
+def _bare(net: Network, options: Options) -> toolkits.Toolkit:
+    """A toolkit with nothing to check it with."""
+    plan = made_plan(net, options, "generic")
+    machine = cast(Target, plan.target)
+    files = plan_source(plan, lowered(plan, options.name or net.graph.name), options)
+    model, nothing = options.model or net.graph.name, Golden((), ())
+    made = toolkits.Toolkit(
+        *(files, report(plan), (), nothing, model, machine.name, machine.flags), machine=machine
+    )
+    return toolkits.built(made, options.compiler or _own_compiler(machine, made.report))
 
 
 def _own_compiler(machine: Target, figures: Report) -> Compiler | None:
@@ -397,33 +404,20 @@ def export(
     """
     asked = chosen(ToolkitKeywords, options, keywords, target=target)
     asked = replace(asked, name=asked.name or identifier(net.graph.name))
-    # Other networks, which might fit where this one does not, have plans of their own.
     if asked.plan is not None:
         asked = asked.of_plan(text_of(asked.plan))
-    afresh = replace(asked, plan=None)
     toolkits.check_folder(Path(folder))  # before anything takes time
     made = made_toolkit(net, asked)
     larger = partial(
         board_that_fits,
         made,
         lambda name: made_toolkit(
-            net, replace(afresh, target=name, ram=None, flash=None, regions=None, count=False)
-        ),
-    )
-    toolkits.check_room(
-        made,
-        asked.ram,
-        asked.flash,
-        lambda room: tiles_that_fit(
             net,
-            made,
-            room,
-            lambda each: made_plan(bound(each), afresh, "generic"),
-            lambda each: made_toolkit(each, replace(afresh, count=False)),
-            larger,
+            replace(asked, plan=None, target=name, ram=None, flash=None, regions=None, count=False),
         ),
-        larger,
     )
+    made, told = within_ram(net, made, asked, made_plan, made_toolkit, larger)
+    toolkits.check_room(made, asked.ram, asked.flash, lambda: told, larger)
     toolkits.write(made, Path(folder))
     return made
 

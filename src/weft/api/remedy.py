@@ -1,43 +1,191 @@
-"""What would fit where RAM is short: chains of layers by patches, each really planned."""
+"""What fits where RAM is short: rows of chains of layers, streamed, each really planned.
+
+A chain that is computed strip by strip never has its values as a whole, only what a strip needs
+of them (``tile-chain``; J. Lin et al., MCUNetV2: Memory-Efficient Patch-based Inference for Tiny
+Deep Learning, 2021).  Rows that two strips need are computed twice, so short chains and few
+strips are tried first.
+"""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, replace
 
 from weft import export as toolkits
-from weft.api.network import N, apply
+from weft.api.network import Network, apply, expanded
 from weft.errors import UserError
-from weft.ir.graph import Graph
+from weft.ir.short_names import names_of
+from weft.options import Options
 from weft.plan.plan import Plan
+from weft.plan.program import Region
 from weft.plan.report import Row, report
 from weft.targets.boards import boards, flash_bytes, processor, ram_bytes
 from weft.targets.find import target
 
-_REACH = 2
-"""Steps before and after the one that needs most, at which chains begin and end."""
-_PARTS = (2, 4, 8)
-_ROUNDS, _TRIES = 2, 12
+_STRIPS = (2, 3, 4, 6, 8, 12)
+_ROUNDS, _TRIES = 3, 24
 _BOARDS = 3
 """Boards that are tried."""
 _OTHERWISE = "Smaller inputs or fewer channels there would fit, or a machine with more RAM"
 
 
 @dataclass(frozen=True)
-class _Tiled(Generic[N]):
-    """A network with chains of layers in parts.
+class StreamedChain:
+    """Layers that are computed by strips of rows.
+
+    Attributes:
+        first, last: their first and last node, by names short enough to read.
+        strips: how many.
+    """
+
+    first: str
+    last: str
+    strips: int
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last} in {self.strips} strips of rows"
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A network with chains of layers in strips.
 
     Attributes:
         net: the network.
-        steps: how ``weft apply`` makes it.
+        chains: what was cut.
         plan: of it.
     """
 
-    net: N
-    steps: tuple[str, ...]
+    net: Network
+    chains: tuple[StreamedChain, ...]
     plan: Plan
+
+
+def streamed(
+    start: Streamed, room: int, plan: Callable[[Network], Plan], fits: Callable[[Streamed], bool]
+) -> Streamed:
+    """A network that fits, its rows streamed; the one with the smallest arena if none does.
+
+    Args:
+        start: the network, as it is planned.
+        room: bytes that there are for the arena.
+        plan: plans a network.
+        fits: whether one whose arena has room fits with all that is beside it.
+    """
+    best, tries = start, 0
+    for _ in range(_ROUNDS):
+        begun = best
+        for found in _candidates(begun, room, plan, _TRIES - tries):
+            tries += 1
+            if found.plan.arena_bytes < best.plan.arena_bytes:
+                best = found
+            if found.plan.arena_bytes <= room and fits(found):
+                return found
+        if best is begun:
+            break
+    return best
+
+
+def _candidates(
+    start: Streamed, room: int, plan: Callable[[Network], Plan], most: int
+) -> Iterator[Streamed]:
+    """The network with one more chain in strips, the cheapest to compute first."""
+    tried = 0
+    names = names_of(start.net.graph)
+    for first, last in _chains(start, room):
+        arena = start.plan.arena_bytes
+        for strips in _STRIPS:
+            if tried == most:
+                return
+            try:
+                net = apply(start.net, "tile-chain", first=first, last=last, parts=strips)
+                planned = plan(net)
+            except UserError:
+                break  # these layers cannot be cut so, or do not fit into the memory regions then
+            tried += 1
+            chain = StreamedChain(names[first], names[last], strips)
+            yield Streamed(net, (*start.chains, chain), planned)
+            if planned.arena_bytes >= arena:
+                break  # what two strips need grows faster than strips shrink
+            arena = planned.arena_bytes
+
+
+def _chains(start: Streamed, room: int) -> list[tuple[str, str]]:
+    """First and last nodes of chains around the step that needs most, the shortest first.
+
+    What they read and what they make exists as a whole, so that must leave room for strips.
+    """
+    graph, rows = start.net.graph, report(start.plan).rows
+    places = {node.name: place for place, node in enumerate(graph.nodes)}
+    known = [sorted((places[name], name) for name in row.nodes if name in places) for row in rows]
+    peak = max(range(len(rows)), key=lambda place: rows[place].live)
+    low, high = peak, peak
+    while low > 0 and rows[low - 1].live > room:
+        low -= 1
+    while high + 1 < len(rows) and rows[high + 1].live > room:
+        high += 1
+    least = rows[peak].live // _STRIPS[-1]
+    found: list[tuple[int, int, int, tuple[str, str]]] = []
+    for begin in range(peak + 1):
+        for end in range(max(peak, begin + 1), len(rows)):
+            whole = _whole(rows, begin, end)
+            if known[begin] and known[end] and whole < rows[peak].live:
+                chain = known[begin][0][1], known[end][-1][1]
+                hopeless = (begin > low or end < high) + (whole + least > room)
+                found.append((hopeless, end - begin, whole, chain))
+    return [chain for *_, chain in sorted(found)]
+
+
+def _whole(rows: Sequence[Row], begin: int, end: int) -> int:
+    """Bytes of the arena that the first step of a chain reads and its last makes."""
+    sides = (*rows[begin].reads, *rows[end].writes)
+    return sum(each.bytes for each in sides if each.region == Region.ARENA.value)
+
+
+def within_ram(
+    net: Network,
+    made: toolkits.Toolkit,
+    options: Options,
+    plan: Callable[[Network, Options, str], Plan],
+    make: Callable[[Network, Options], toolkits.Toolkit],
+    larger: Callable[[], str] = str,
+) -> tuple[toolkits.Toolkit, str]:
+    """A toolkit, its rows streamed where it does not fit otherwise, or what to do about that.
+
+    Args:
+        net: the network.
+        made: its toolkit.
+        options: it was made with; ``ram`` is what must suffice.
+        plan: plans a network.
+        make: makes its toolkit.
+        larger: names a board with room for it.
+
+    Returns:
+        The toolkit of a network that fits, or the one that was given and a remedy.
+    """
+    ram = options.ram
+    if ram is None or toolkits.ram_needed(made)[0] <= ram or options.parameters:
+        return made, ""
+    afresh = replace(options, plan=None, count=False, target=made.machine or options.target)
+    inner = expanded(net, made.target, exact=options.exact, plain=options.plain)
+
+    def planned(each: Network) -> Plan:
+        return plan(each, afresh, "generic")
+
+    def fits(each: Streamed) -> bool:
+        return toolkits.ram_needed(make(each.net, afresh))[0] <= ram
+
+    beside = toolkits.ram_needed(made)[0] - made.report.arena_bytes
+    best = streamed(Streamed(inner, (), planned(inner)), ram - beside, planned, fits)
+    found = make(best.net, afresh) if best.chains else made
+    if options.plan is None and toolkits.ram_needed(found)[0] <= ram:
+        # What it must give is what the network as it was loaded gives.
+        chains = tuple(map(str, best.chains))
+        return replace(found, golden=made.golden, streamed=chains), ""
+    return made, remedy(best, made, found, ram, larger)
+
+
+# --- what is told -------------------------------------------------------------------------------
 
 
 def board_that_fits(made: toolkits.Toolkit, make: Callable[[str], toolkits.Toolkit]) -> str:
@@ -71,53 +219,32 @@ def board_that_fits(made: toolkits.Toolkit, make: Callable[[str], toolkits.Toolk
     return ""
 
 
-def tiles_that_fit(
-    net: N,
+def remedy(
+    best: Streamed,
     made: toolkits.Toolkit,
+    found: toolkits.Toolkit,
     ram: int,
-    plan: Callable[[N], Plan],
-    make: Callable[[N], toolkits.Toolkit],
     larger: Callable[[], str] = str,
 ) -> str:
-    """What to do about a network that needs too much RAM; ``tile-chain`` is tried.
+    """What to do about a network that needs too much RAM.
 
     Args:
-        net: the network as it was loaded.
-        made: its toolkit.
+        best: what streaming gave.
+        made: the toolkit of the network.
+        found: that of the best.
         ram: bytes that there are.
-        plan: plans a network as the toolkit was.
-        make: makes its toolkit.
         larger: names a board with room for it.
     """
-    needed, _ = toolkits.ram_needed(made)
-    beside = needed - made.report.arena_bytes
-    best, tries = _Tiled(net, (), plan(net)), 0
-    for _ in range(_ROUNDS):
-        start = best
-        for tiled in _candidates(start, plan, _TRIES - tries):
-            tries += 1
-            if tiled.plan.arena_bytes < best.plan.arena_bytes:
-                best = tiled
-            if tiled.plan.arena_bytes + beside <= ram:
-                found = make(tiled.net)
-                if toolkits.ram_needed(found)[0] <= ram:
-                    return f"{_told(tiled, made)} gives a network that fits: {_figures(found)}"
-        if best is start:
-            break
-    found = make(best.net) if best.steps else made
+    needed, _ = toolkits.ram_needed(found)
+    told = ", and ".join(map(str, best.chains))
+    if needed <= ram:
+        return f"Without the plan that was given it fits: {told}, {_figures(found)}"
     texts = list(filter(None, [larger()])) or [_OTHERWISE]
-    if best.steps:
-        texts = [f"{_told(best, made)} is not enough: {_figures(found)}", *texts]
-    if (
-        not found.files.stack.compiler
-        and toolkits.ram_needed(found)[0] - ram < found.files.stack_bytes
-    ):
+    if best.chains:
+        texts = [f"With {told} it fits into --ram {needed}: {_figures(found)}", *texts]
+    if not made.files.stack.compiler and needed - ram < found.files.stack_bytes:
         texts.append("The stack is an estimate; --compiler measures it")
     return ". ".join(texts)
-
-
-def _told(tiled: _Tiled[N], made: toolkits.Toolkit) -> str:
-    return f"`weft apply {shlex.quote(made.model)} {' '.join(tiled.steps)} -o tiled.onnx`"
 
 
 def _figures(found: toolkits.Toolkit) -> str:
@@ -125,37 +252,3 @@ def _figures(found: toolkits.Toolkit) -> str:
         f"{toolkits.ram_needed(found)[0]:,} bytes with arena {found.report.arena_bytes:,} "
         f"and stack {found.files.stack_bytes:,}"
     )
-
-
-def _candidates(start: _Tiled[N], plan: Callable[[N], Plan], most: int) -> Iterator[_Tiled[N]]:
-    """The network with one more chain in parts, around the step that needs most."""
-    tried = 0
-    for first, last in _chains(start.net.graph, report(start.plan).rows):
-        for parts in _PARTS:
-            if tried == most:
-                return
-            try:
-                net = apply(start.net, "tile-chain", first=first, last=last, parts=parts)
-                planned = plan(net)
-            except UserError:
-                break  # these layers cannot be cut so, or do not fit into the memory regions then
-            tried += 1
-            names = f"first={shlex.quote(first)} last={shlex.quote(last)}"
-            yield _Tiled(net, (*start.steps, f"tile-chain {names} parts={parts}"), planned)
-
-
-def _chains(graph: Graph, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """First and last nodes around the step that needs most, nearest first."""
-    places = {node.name: place for place, node in enumerate(graph.nodes)}
-    known = [sorted((places[name], name) for name in row.nodes if name in places) for row in rows]
-    peak = max(range(len(rows)), key=lambda place: rows[place].live)
-    seen: set[tuple[str, str]] = set()
-    for length in range(1, 2 * _REACH):
-        for begin in range(peak - length, peak + 1):
-            end = begin + length
-            if begin < 0 or end >= len(rows) or not known[begin] or not known[end]:
-                continue
-            chain = known[begin][0][1], known[end][-1][1]
-            if places[chain[0]] < places[chain[1]] and chain not in seen:
-                seen.add(chain)
-                yield chain

@@ -127,6 +127,7 @@ def export(
         "stack_bytes": made.files.stack_bytes,
         "stack_measured": made.files.stack.compiler,
         "flash_bytes": made.flash_bytes,
+        "streamed": list(made.streamed),
         "flash_measured": made.build.measured if made.build.flash is not None else "",
     }
     if state.json:
@@ -143,7 +144,7 @@ def export(
         f"weights {size(made.report.weight_bytes)}"
         + (f", state {size(made.report.state_bytes)}" if made.report.state_bytes else "")
     )
-    for line in room(made):
+    for line in (*streams(made), *room(made)):
         click.echo(line)
     click.echo(f"check it with: make -C {output} test")
 
@@ -203,6 +204,11 @@ def _single(
     for line in room(made.toolkit):
         click.echo(line)
     click.echo(f"try it with: cc {flags} -DWEFT_TEST {output} -o {files.name} -lm")
+
+
+def streams(made: Toolkit) -> list[str]:
+    """The layers that are computed by strips so that it fits."""
+    return [f"streamed, to fit into RAM: {each}" for each in made.streamed]
 
 
 def room(made: Toolkit) -> list[str]:

@@ -58,6 +58,7 @@ class Toolkit(Shown):
         figures: of the steps; counted: what counted their instructions, if anything did.
         machine: the target's record, for what memories it has.
         origin: where the network comes from.
+        streamed: chains of layers that are computed by strips of rows, as RAM is short.
         templates: Weft's own, or some in their place.
         scales: scale and zero point of inputs and outputs whose integers stand for numbers.
     """
@@ -77,6 +78,7 @@ class Toolkit(Shown):
     counted: str = ""
     machine: Target | None = None
     origin: Provenance = NO_ORIGIN
+    streamed: tuple[str, ...] = ()
     templates: Templates = field(default_factory=Templates)
     scales: Mapping[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
 

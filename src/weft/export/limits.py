@@ -19,7 +19,7 @@ def check_room(
     toolkit: Toolkit,
     ram: int | None,
     flash: int | None,
-    remedy: Callable[[int], str] = lambda _: "",
+    remedy: Callable[[], str] = str,
     larger: Callable[[], str] = str,
 ) -> None:
     """Refuses what does not fit.
@@ -28,7 +28,7 @@ def check_room(
         toolkit: what is to fit.
         ram: bytes for the arena, the stack, and inputs and outputs.
         flash: bytes for code and constants.
-        remedy: what to do where there is only so much RAM.
+        remedy: what to do where there is too little RAM.
         larger: names a board with room for it, where flash is short; nothing if none has.
     """
     if ram is not None:
@@ -63,7 +63,7 @@ def ram_needed(toolkit: Toolkit) -> tuple[int, int]:
     return toolkit.report.arena_bytes + toolkit.files.stack_bytes + data, data
 
 
-def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None:
+def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[], str]) -> None:
     report, files = toolkit.report, toolkit.files
     needed, ports = ram_needed(toolkit)
     if needed <= ram:
@@ -77,7 +77,7 @@ def _check_ram(toolkit: Toolkit, ram: int, remedy: Callable[[int], str]) -> None
             f"({said(files.stack.compiler)}), inputs{word} and outputs {ports:,}"
         ),
         where=f"step {busiest.step}, {' + '.join(busiest.ops)}, needs {size(busiest.live)} at once",
-        fix=remedy(ram),
+        fix=remedy(),
     )
 
 
