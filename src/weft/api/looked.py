@@ -28,6 +28,8 @@ from weft.plan.stats import GraphStats
 from weft.plan.stats import stats as stats_of
 from weft.plan.to_program import lower
 from weft.reporting import announce
+from weft.rewrite.float_layers import FloatLayer
+from weft.rewrite.float_layers import float_layers as layers_in_float
 from weft.rewrite.layout import first_of
 from weft.runtime.compare import Difference, compare_all
 from weft.runtime.library import build
@@ -40,6 +42,11 @@ Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mappin
 
 MOST_SHOWN = 300
 """A notebook shows the picture of a net of at most so many nodes by itself."""
+
+
+def float_layers(net: Network) -> tuple[FloatLayer, ...]:
+    """What a quantized net computes in float, and why; nothing where nothing is quantized."""
+    return layers_in_float(net.graph)
 
 
 def query(

@@ -220,6 +220,7 @@ class Net(Shown):
     # --- looking at it ------------------------------------------------------------------------
 
     query = looked.query
+    float_layers = looked.float_layers
     replace_all = looked.replace_all
     draw = looked.draw
     stats = looked.stats

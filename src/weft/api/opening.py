@@ -43,6 +43,7 @@ def load(
     *,
     signature: str = "",
     float_activations: bool = False,
+    rounding: str = "",
 ) -> Net:
     """Reads a network from a file of ONNX, Keras or LiteRT, or from one that ``Net.save`` wrote.
 
@@ -56,6 +57,10 @@ def load(
         float_activations: for LiteRT files whose weights alone are integers: whether their layers
             compute in float.  LiteRT's quantize their inputs in each run, and so do Weft's unless
             this is set.
+        rounding: of quantized layers, which compute in integers: ``litert``, as LiteRT's reference
+            kernels, in fixed point; ``onnx``, by scales in float, halves to even; ``float`` for
+            layers that compute in float between dequantizers and quantizers.  By default LiteRT
+            files have the first, ONNX files the second, and others keep what they are.
 
     Raises:
         UserError: the file is broken, or has nodes that Weft cannot import: all of them
@@ -69,7 +74,14 @@ def load(
         graph = load_live(path, shapes, constants)
         return Net(graph, None, tuple(paired_states(graph).items()))
     path = Path(path)
-    opened = open_file(path, inputs, constants, signature, float_activations=float_activations)
+    opened = open_file(
+        path,
+        inputs,
+        constants,
+        signature,
+        float_activations=float_activations,
+        rounding=rounding,
+    )
     if path.suffix.lower() in _WITHOUT_STATES:
         # A start from the cache imports no frontend.
         return Net(*opened)

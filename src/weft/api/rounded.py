@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.api.looked import Oracle
 from weft.api.net import Net
+from weft.ops.rounding import roundings
 from weft.options import Options
 from weft.runtime.compare import Difference
 from weft.surgery.isolate import isolated
@@ -38,7 +39,7 @@ class Rounded:
 
 def rounds(net: Net) -> bool:
     """Whether a network rounds values to integers."""
-    return any(node.op in _ROUNDING for node in net.graph.nodes)
+    return bool(roundings(net.graph)) or any(node.op in _ROUNDING for node in net.graph.nodes)
 
 
 def in_steps(difference: Difference) -> bool:

@@ -52,6 +52,7 @@ class _File:
     constants: Mapping[str, np.ndarray]
     signature: str = ""
     float_activations: bool = False
+    rounding: str = ""
 
     def read(self) -> Graph:
         return read(
@@ -60,6 +61,7 @@ class _File:
             self.constants,
             self.signature,
             float_activations=self.float_activations,
+            rounding=self.rounding,
         )
 
     def identity(self) -> str:
@@ -69,7 +71,7 @@ class _File:
             array = np.asarray(self.constants[name])
             parts += f"{name} {array.dtype} {array.shape}", array.tobytes()
         chosen = "float activations" if self.float_activations else ""
-        return digest([*parts, self.signature, chosen, digest_self()])
+        return digest([*parts, self.signature, chosen, self.rounding, digest_self()])
 
     def read_again(self, identity: str) -> Graph:
         graph = self.read()
@@ -92,6 +94,7 @@ def open_file(
     signature: str = "",
     *,
     float_activations: bool = False,
+    rounding: str = "",
 ) -> tuple[Source | Graph, Graph | None]:
     """Where the graph of a file comes from, and that graph, if it was read already.
 
@@ -103,12 +106,13 @@ def open_file(
         constants: values of graph inputs.
         signature: the function to read, if the file has several.
         float_activations: as for ``weft.load``.
+        rounding: as for ``weft.load``.
 
     Raises:
         UserError: there is no graph in the file.
     """
     shapes = {name: _shape(shape) for name, shape in (inputs or {}).items()}
-    file = _File(path, shapes, dict(constants or {}), signature, float_activations)
+    file = _File(path, shapes, dict(constants or {}), signature, float_activations, rounding)
     try:
         stamp = _stamp(path)
         identity = file.identity()

@@ -10,7 +10,7 @@ import click
 
 from weft import api, variants
 from weft.cli.draw import svg_option
-from weft.cli.model import parse_shapes, shapes_option
+from weft.cli.model import parse_shapes, rounding_option, shapes_option
 from weft.cli.options import (
     SECONDS,
     json_option,
@@ -30,6 +30,7 @@ from weft.pictures.file import write_picture
 @click.command(short_help="Compare variants of a network by size, memory, time and accuracy.")
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
+@rounding_option
 @samples_option
 @options("batch", "target", "threads", "exact")
 @click.option("--no-run", is_flag=True, help="Do not build or run: no latency, no accuracy.")
@@ -46,6 +47,7 @@ def compare(
     state: CommandState,
     models: Sequence[Path],
     shapes: Sequence[str],
+    rounding: str | None,
     data: str | None,
     options: Options,
     no_run: bool,
@@ -67,7 +69,7 @@ def compare(
         raise UserError("--seconds has no effect with --no-run", got="--no-run")
     with working("comparing"):
         found = variants.compare(
-            [api.load(path, given) for path in models],
+            [api.load(path, given, rounding=rounding or "") for path in models],
             names=[path.stem for path in models],
             data=data,
             options=options,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 import numpy as np
 
 from weft import api
-from weft.cli.model import parse_shapes
+from weft.cli.model import parse_shapes, rounding_option
 from weft.cli.options import json_option, options, wide_option
 from weft.cli.output import CommandState, say, table, working, write_json
 from weft.dtypes import DType
@@ -22,6 +23,7 @@ from weft.kernels.generators import GENERATORS
 from weft.ops.table import OPS
 from weft.options import Options
 from weft.plan.choice import Answer
+from weft.rewrite.float_layers import FloatLayer
 
 
 def element_type(text: str) -> DType:
@@ -73,6 +75,7 @@ def _of_op(
     metavar="TYPE|NAME=SHAPE",
     help="For an op: type of an input, such as f32[1,64,56,56]; for a model as in other commands.",
 )
+@rounding_option
 @options("target", "batch", "threads", "exact", "libraries", "encoding", "optimize")
 @wide_option
 @json_option
@@ -83,6 +86,7 @@ def impls(
     attributes: Sequence[str],
     dtype: str | None,
     inputs: Sequence[str],
+    rounding: str | None,
     options: Options,
 ) -> None:
     """Lists the alternative kernels for WHAT: an op, MODEL, or MODEL:NODE.
@@ -103,7 +107,8 @@ def impls(
                 raise UserError(
                     "attributes and --dtype are for ops", got=" ".join(attributes) or str(dtype)
                 )
-            net, asked = api.load(model[0], parse_shapes(inputs)).bound(options.batch), model[1]
+            net = api.load(model[0], parse_shapes(inputs), rounding=rounding or "")
+            net, asked = net.bound(options.batch), model[1]
         graph = net.expanded(options.machine(), exact=options.exact).graph
         # A node may be asked for as it is shown.
         node = next((each for each, shown in names_of(graph).items() if shown == asked), asked)
@@ -111,10 +116,15 @@ def impls(
     names = names_of(graph, (name for each in layers for name in (each.name, *each.nodes)))
     if state.json:
         write_json(
-            {"target": options.target or "host", "layers": [each.record() for each in layers]}
+            {
+                "target": options.target or "host",
+                "layers": [each.record() for each in layers],
+                "float": [asdict(each) for each in net.float_layers()],
+            }
         )
     elif model is not None and not node:
         _overview(layers, names)
+        _in_float(net.float_layers())
     else:
         for each in layers:
             _layer(each, names)
@@ -137,6 +147,14 @@ def _generators(state: CommandState) -> None:
 
 def _cycles(cycles: float | None) -> str:
     return "unknown" if cycles is None else f"{cycles:,.0f}"
+
+
+def _in_float(found: Sequence[FloatLayer]) -> None:
+    """What a quantized network computes in float."""
+    if found:
+        say(f"\nin float, {len(found)} of the quantized network's nodes:")
+        for each in found:
+            say(f"  {each}")
 
 
 # What goes first where the terminal is too narrow.

@@ -18,6 +18,7 @@ from weft.cli.output import working
 from weft.errors import UserError
 from weft.frontends.source import frontend_of
 from weft.ir.npz import read_arrays
+from weft.ops.rounding import ROUNDINGS
 
 Given = TypeVar("Given")
 
@@ -37,6 +38,13 @@ state_option = click.option(
     metavar="INPUT=OUTPUT",
     help="Keep state: hand an output to an input of the next run, in the caller's "
     "memory. May be repeated.",
+)
+
+rounding_option = click.option(
+    "--rounding",
+    type=click.Choice(ROUNDINGS),
+    help="How quantized layers round: `litert`, the bits of LiteRT's reference kernels; `onnx`, "
+    "scales in float; `float`: they compute in float  [default: that of the file's format]",
 )
 
 
@@ -111,6 +119,7 @@ class Model:
         batch: size of an open leading dimension.
         signature: the function to read, if the file has several.
         float_activations: whether layers whose weights alone are integers compute in float.
+        rounding: of quantized layers; that of the format if empty.
     """
 
     path: Path
@@ -119,6 +128,7 @@ class Model:
     batch: int = 1
     signature: str = ""
     float_activations: bool = False
+    rounding: str = ""
 
     @functools.cached_property
     def source(self) -> api.Net:
@@ -133,6 +143,7 @@ class Model:
                 self.constants,
                 signature=self.signature,
                 float_activations=self.float_activations,
+                rounding=self.rounding,
             )
 
     @functools.cached_property
@@ -165,6 +176,7 @@ def model_options(function: Function) -> Function:
         help="Compute layers of a LiteRT file in float whose weights alone are integers. LiteRT "
         "quantizes their inputs in each run, and so does Weft without this option.",
     )
+    @rounding_option
     @option("batch")
     @quiet_option
     @functools.wraps(function)
@@ -175,6 +187,7 @@ def model_options(function: Function) -> Function:
         batch: int | None,
         signature: str,
         float_activations: bool,
+        rounding: str | None,
         **rest: Any,
     ) -> Any:
         chosen = Model(
@@ -184,6 +197,7 @@ def model_options(function: Function) -> Function:
             batch or 1,
             signature,
             float_activations,
+            rounding or "",
         )
         return function(model=chosen, **rest)
 

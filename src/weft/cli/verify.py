@@ -221,9 +221,9 @@ def _passed(
     default=1,
     show_default=True,
     type=click.IntRange(0),
-    help="Where LiteRT rounds values to integers, each operator is given LiteRT's values, and its "
-    "integers may be so many steps from LiteRT's, unless --tolerance is given, which then holds "
-    "from the inputs to the outputs.",
+    help="Where values are rounded to integers, each operator is given the framework's values, and "
+    "its integers may be so many steps from the framework's, unless --tolerance is given, which "
+    "then holds from the inputs to the outputs.",
 )
 @click.option(
     "--expect",

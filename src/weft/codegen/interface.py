@@ -287,7 +287,7 @@ def _open_declaration(interface: Interface) -> list[str]:
 
 
 def _documentation(program: Program, interface: Interface) -> list[str]:
-    lines = ["Runs the network once."]
+    lines = ["Runs the network once.", *program.notes]
     for each in interface.inputs:
         lines.append(f"  {each.name}: input {_shown(each.port)}")
     for each in interface.outputs:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from weft.deferred import later
 from weft.errors import UserError
 from weft.frontends import keras, litert, onnx, saved_model
 from weft.frontends.foreign import refused
@@ -17,8 +18,15 @@ from weft.ir.native import load as load_native
 from weft.ir.verify import violations
 from weft.ops.evaluate import call_of
 from weft.ops.resolve import resolved
+from weft.ops.rounding import FLOAT, ROUNDINGS
 from weft.ops.table import OPS
 from weft.plugins import Kind, Table, Unusable, called
+
+if TYPE_CHECKING:
+    from weft.recipes import apply
+else:
+    # Recipes take 0.1 s to import.
+    apply = later("weft.recipes").apply
 
 NATIVE = ".weft"
 _OWN = frozenset({".onnx", ".keras", ".h5", ".hdf5", ".tflite", NATIVE})
@@ -68,6 +76,7 @@ class Frontend:
         signatures: whether files may offer several functions; ``read`` then takes the name of one.
         dynamic: whether files may have layers that quantize their inputs as they run; ``read`` then
             takes ``float_activations``, which says that they do not.
+        rounding: of quantized layers, if not asked for otherwise: ``litert`` or ``onnx``.
         batch: the name under which ``read`` takes the size of a batch that the file leaves open.
         states: by input of the graph that is a state, the output that is its next value; from the
             path and the name of a function.
@@ -81,6 +90,7 @@ class Frontend:
     framework: Framework | None = None
     signatures: bool = False
     dynamic: bool = False
+    rounding: str = ""
     batch: str = ""
     states: Callable[[Path, str], Mapping[str, str]] | None = None
 
@@ -146,10 +156,12 @@ _ONNX = Frontend(
     "ONNX models.",
     alone=lambda path: not onnx.has_external_data(path),
     open=True,
+    rounding="onnx",
     framework=Framework(
         "onnxruntime",
         lambda: onnx.has_onnxruntime(),
         lambda path, values, _: onnx.Session(path, values),
+        rounds=True,
     ),
 )
 _KERAS = Frontend(
@@ -181,6 +193,7 @@ _LITERT = Frontend(
     ),
     signatures=True,
     dynamic=True,
+    rounding="litert",
     states=lambda path, signature: litert.states(path, signature),
 )
 _SAVED_MODEL = Frontend(
@@ -231,8 +244,9 @@ def read(
     signature: str = "",
     *,
     float_activations: bool = False,
+    rounding: str = "",
 ) -> Graph:
-    """The graph of a file.
+    """The graph of a file, its quantized layers in integers.
 
     Args:
         path: the file.
@@ -241,10 +255,29 @@ def read(
         signature: the function to read, for formats that have several in a file.
         float_activations: whether layers whose weights alone are integers compute in float, for
             formats in which they quantize their inputs.
+        rounding: of quantized layers: ``litert``, ``onnx``, or ``float`` for layers in float; that
+            of the format if not given.
 
     Raises:
         UserError: there is no graph in the file.
     """
+    if rounding not in ("", *ROUNDINGS):
+        raise UserError(f"rounding must be {', '.join(ROUNDINGS)}", got=repr(rounding))
+    graph = _read(path, inputs, constants, signature, float_activations)
+    chosen = rounding or frontend_of(path).rounding
+    if chosen in ("", FLOAT) or not any(node.op == "QuantizeLinear" for node in graph.nodes):
+        return graph
+    return apply(graph, "integers", {"rounding": chosen})
+
+
+def _read(
+    path: Path,
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, np.ndarray],
+    signature: str,
+    float_activations: bool,
+) -> Graph:
+    """The graph as it is in the file."""
     found = frontend_of(path)
     if path.is_dir() and found is not _SAVED_MODEL:
         raise refused(path, UserError("expected the path of a network"))

@@ -72,6 +72,7 @@ def _channels_last(base: Op) -> Op:
         doc=f"{base.name} of images whose channels are the last axis; weights are as there.",
         domain=DOMAIN,
         onnx_name=base.name,
+        rounding=base.rounding,
     )
 
 

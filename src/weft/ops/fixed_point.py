@@ -183,6 +183,7 @@ OPS: tuple[Op, ...] = (
         grad=NO_DERIVATIVE,
         attributes=FixedPointAddAttributes,
         domain=DOMAIN,
+        rounding="litert",
         doc="The sum or difference of quantized tensors: each is shifted to the left, scaled by a "
         "multiplier and a shift, and so is the sum.",
     ),
@@ -205,6 +206,7 @@ OPS: tuple[Op, ...] = (
         grad=NO_DERIVATIVE,
         attributes=FixedPointSoftmaxAttributes,
         domain=DOMAIN,
+        rounding="litert",
         doc="Softmax of bytes in fixed point, 1 as 256 steps: exponentials by a table of how far a "
         "byte is below the largest, their sum's reciprocal by Newton's division.",
     ),

@@ -382,6 +382,7 @@ OPS: tuple[Op, ...] = (
         reference=_qlinear_matmul,
         compute=Define(_define_qlinear_matmul),
         grad=INTEGERS_ONLY,
+        rounding="onnx",
         doc="The matrix product of quantized a and b, quantized.",
     ),
     Op(
@@ -402,6 +403,7 @@ OPS: tuple[Op, ...] = (
         reference=_qlinear_conv,
         compute=Define(_define_qlinear_conv),
         grad=INTEGERS_ONLY,
+        rounding="onnx",
         doc="The convolution of quantized x and w, plus an i32 bias, quantized.",
         attributes=ConvAttributes,
         implied=implied_window(weight=3),

@@ -383,6 +383,7 @@ OPS: tuple[Op, ...] = (
         implied=implied_window(),
         grad=NoGrad("integers have no derivative"),
         domain=DOMAIN,
+        rounding="litert",
         doc="The mean of each window of integers, over the input alone; halves away from zero.",
     ),
     Op(

@@ -221,6 +221,7 @@ class Op:
         domain: the ONNX operator set of nodes that mean this op, for an op that the ONNX
             standard does not have; without one, no ONNX file can hold it.
         onnx_name: what ONNX files call it; its name if that is not given.
+        rounding: whose rounding of quantized values it has: ``onnx`` or ``litert``, or neither.
     """
 
     name: str
@@ -235,6 +236,7 @@ class Op:
     implied: Mapping[str, Implied] = field(default_factory=dict[str, Implied], hash=False)
     domain: str = ""
     onnx_name: str = ""
+    rounding: str = ""
 
     def resolved(self, call: Call) -> Any:
         """The attributes of a call as a node holds them: what is implied filled in."""

@@ -173,6 +173,7 @@ OPS: tuple[Op, ...] = (
         grad=NoGrad("integers have no derivative"),
         attributes=RequantizeAttributes,
         domain=DOMAIN,
+        rounding="litert",
         doc="x * multiplier * 2^(shift - 31) in integers, rounded to nearest twice as LiteRT's "
         "reference kernels do, plus the zero point, held within its type.",
     ),

@@ -213,6 +213,7 @@ class Program(Shown):
         threads: how many may be used at once; with one, nothing is cut into parts.
         states: what is handed from run to run; neither among the inputs nor the outputs.
         preparation: what runs before, where parameters are given at run time.
+        notes: sentences for the header on what is computed.
     """
 
     name: str
@@ -229,6 +230,7 @@ class Program(Shown):
     states: tuple[State, ...] = ()
     preparation: Preparation | None = None
     arenas: tuple[Arena, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def regions(self) -> tuple[Arena, ...]:

@@ -22,6 +22,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_stmts, mapper, rename_buffers
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
+from weft.ops.rounding import SENTENCES, roundings
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
 from weft.plan.make import function_name, words
@@ -512,6 +513,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         ),
         preparation=preparation,
         arenas=plan.arenas,
+        notes=tuple(SENTENCES[each] for each in roundings(graph)),
     )
 
 
