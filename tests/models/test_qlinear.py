@@ -27,13 +27,13 @@ MOST_INSTRUCTIONS = 3_300_000
 @pytest.fixture(scope="module")
 def net() -> weft.Net:
     """The keyword model."""
-    return weft.load(tiny.model("kws", "int8")).apply("integers")
+    return weft.load(tiny.model("kws", "int8"))
 
 
 @cache
 def expected(name: str) -> tuple[np.ndarray, ...]:
     """By onnxruntime, no node fused with another, of the model as Weft writes it."""
-    net = weft.load(tiny.model(name, "int8")).apply("integers")
+    net = weft.load(tiny.model(name, "int8"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         net.save(path)
@@ -50,7 +50,7 @@ def expected(name: str) -> tuple[np.ndarray, ...]:
 def test_recognized_layers_are_those_of_onnxruntime(name: str, layers: int) -> None:
     """Node by node the same bits as without fusion, and next to what its own fusion gives."""
     path = tiny.model(name, "int8")
-    net = weft.load(path).apply("integers")
+    net = weft.load(path)
     ops = [node.op for node in net.graph.nodes]
     assert ops.count("QLinearConv") == layers
     assert not {"Conv", "MatMul", "Gemm"} & set(ops)
@@ -68,8 +68,8 @@ def test_recognized_layers_are_those_of_onnxruntime(name: str, layers: int) -> N
 
 @pytest.mark.parametrize(("name", "step"), [("ad", 3), ("ic", 8), ("kws", 5), ("vww", 1)])
 def test_litert_files_have_layers_of_integers_too(name: str, step: int) -> None:
-    """They round as ONNX does, not yet as LiteRT: so many steps from its results."""
-    net = weft.load(tiny.model(name, "int8").with_suffix(".tflite")).apply("integers")
+    """Where they are to round as ONNX does, they are so many steps from LiteRT's results."""
+    net = weft.load(tiny.model(name, "int8").with_suffix(".tflite"), rounding="onnx")
     ops = {node.op for node in net.graph.nodes}
     assert ops & {"QLinearConv", "QLinearConvChannelsLast"}
     assert not {"Conv", "ConvChannelsLast", "MatMul", "Gemm"} & ops

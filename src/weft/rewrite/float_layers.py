@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.ir.graph import Graph, Node
-from weft.ops.rounding import FLOAT, roundings
+from weft.ops.rounding import roundings
 from weft.rewrite import litert, quantized
 from weft.rewrite.engine import rewrite
 from weft.rewrite.rule import Exactness
@@ -45,14 +45,15 @@ def float_layers(graph: Graph) -> tuple[FloatLayer, ...]:
     found = roundings(graph)
     if not found and not any(node.op in _BORDERS for node in graph.nodes):
         return ()
-    chosen = next((each for each in found if each in _RULES), "")
+    chosen = next((each for each in found if each in _RULES), "litert")
     refused: dict[str, str] = {}
-    if chosen:
-        _, log = rewrite(graph, _RULES[chosen], allow=Exactness.APPROXIMATE)
-        for each in log.refused:
-            refused.setdefault(each.node, each.reason)
+    _, log = rewrite(graph, _RULES[chosen], allow=Exactness.APPROXIMATE)
+    for each in log.refused:
+        refused.setdefault(each.node, each.reason)
+    if log.fired:
+        chosen = ""
     return tuple(
-        FloatLayer(node.name, node.op, _reason(graph, node, chosen, found, refused))
+        FloatLayer(node.name, node.op, _reason(graph, node, chosen, refused))
         for node in graph.nodes
         if node.op not in _BORDERS and _is_float(graph, node)
     )
@@ -65,11 +66,9 @@ def _is_float(graph: Graph, node: Node) -> bool:
     )
 
 
-def _reason(
-    graph: Graph, node: Node, chosen: str, found: tuple[str, ...], refused: dict[str, str]
-) -> str:
-    if found == (FLOAT,) or not chosen:
-        return "layers in float were asked for: no rounding of integers was chosen"
+def _reason(graph: Graph, node: Node, chosen: str, refused: dict[str, str]) -> str:
+    if not chosen:
+        return "layers in float were asked for"
     ends = list(_quantizers(graph, node))
     for end in ends:
         if end.name in refused:

@@ -21,6 +21,7 @@ from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
 from weft.ops.requantization import RequantizeAttributes, fixed_point
 from weft.ops.shape import ReshapeAttributes
+from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
     BYTES,
@@ -88,7 +89,9 @@ def _sum(
     zeros = [match[name] if match.has(name) else "" for name in ("xz", "wz")]
     while zeros and not zeros[-1]:
         zeros.pop()
-    made = builder.op(op, x, w, *zeros, attributes=attributes)
+    layer = match.node("c")
+    wish = {"name": f"{layer.name}_sums", "output": f"{layer.outputs[0]}_sums"}
+    made = builder.op(op, x, w, *zeros, attributes=attributes, **wish)
     maker = bias_maker(match)
     if maker is None:
         return made
@@ -96,7 +99,8 @@ def _sum(
     if op not in LAST.values():
         rank = len(builder.types[made].shape)
         bias = bias.reshape(-1, *(1,) * (rank - 2))
-    return builder.op("Add", made, builder.constant(bias, maker.inputs[0]))
+    given = builder.constant(bias, maker.inputs[0])
+    return builder.op("Add", made, given, name=f"{layer.name}_biased")
 
 
 def _conv(match: Match, builder: GraphBuilder) -> str:
@@ -286,6 +290,7 @@ RULES: tuple[Rule, ...] = (
         doc="Softmax between DequantizeLinear and QuantizeLinear is FixedPointSoftmax; its output "
         "must count in steps of 1/256.",
     ),
+    AS_LITERT,
     *MOVES,
     Rule(
         name="fixed-point-rescale",

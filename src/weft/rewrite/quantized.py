@@ -15,6 +15,7 @@ from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.rewrite import litert
+from weft.rewrite.byte_tables import AS_FLOATS
 from weft.rewrite.cleanups import by_rules
 from weft.rewrite.dequantized import (
     CONV,
@@ -106,6 +107,7 @@ RULES: tuple[Rule, ...] = (
         exactness=Exactness.APPROXIMATE,
         doc=f"A matrix product plus a bias{_DOC}",
     ),
+    AS_FLOATS,
     *MOVES,
 )
 

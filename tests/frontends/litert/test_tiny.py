@@ -21,9 +21,9 @@ pytestmark = tiny.needed
 interpreted = pytest.mark.skipif(not has_interpreter(), reason="LiteRT's interpreter is missing")
 
 KINDS = [(name, kind) for name in tiny.NAMES for kind in ("float", "int8")]
-# In least significant bits: between the quantizers Weft computes in float, LiteRT in integers.
-# ic's softmax makes several bits of one.
-STEPS = {"ad": 3, "ic": 8, "kws": 5, "vww": 1}
+# In least significant bits. Fully connected layers of the LiteRT that is installed round once,
+# those of the LiteRT that made the golden data twice, as do Weft's.
+STEPS = {"ad": 3, "ic": 0, "kws": 5, "vww": 0}
 
 
 def file(name: str, kind: str) -> Path:
@@ -38,10 +38,10 @@ def found(name: str, kind: str) -> np.ndarray:
     return np.stack([evaluate(graph, {port: x}, OPS)[out] for x in inputs])
 
 
-def differs(name: str, kind: str, expected: np.ndarray) -> None:
+def differs(name: str, kind: str, expected: np.ndarray, steps: int = 0) -> None:
     difference = compare(name, found(name, kind), expected)
     if kind == "int8":
-        assert difference.largest <= STEPS[name]
+        assert difference.largest <= steps
     else:
         assert difference.relative <= 1e-5
 
@@ -57,7 +57,7 @@ def test_litert(name: str, kind: str) -> None:
     run = Session(file(name, kind))
     (port,) = import_file(file(name, kind)).inputs
     made = [run({port: x}) for x in tiny.golden(name, kind)[0]]
-    differs(name, kind, np.stack([next(iter(each.values())) for each in made]))
+    differs(name, kind, np.stack([next(iter(each.values())) for each in made]), STEPS[name])
 
 
 def widened(content: bytes) -> bytes:
@@ -117,7 +117,7 @@ def test_compiled(name: str, kind: str) -> None:
     made = np.stack([run(x) for x in tiny.golden(name, kind)[0]])
     difference = compare(name, made, found(name, kind))
     # Where sums round otherwise, a quantized input of kws's layers may be another integer.
-    assert difference.largest <= (1 if kind == "int8" else 5e-4)
+    assert difference.largest <= (0 if kind == "int8" else 5e-4)
 
 
 @interpreted
@@ -138,11 +138,11 @@ def test_names_are_short() -> None:
     assert max(map(len, names)) <= 64
     assert graph.inputs == ("input_1",)
     assert graph.outputs == ("Identity",)
-    convolutions = [node for node in graph.nodes if node.op == "ConvChannelsLast"]
+    convolutions = [node for node in graph.nodes if node.op == "ConvIntegerChannelsLast"]
     assert [node.name for node in convolutions][:3] == [
-        "conv2d/conv",
-        "depthwise_conv2d/conv",
-        "conv2d_1/conv",
+        "conv2d/conv_sums",
+        "depthwise_conv2d/conv_sums",
+        "conv2d_1/conv_sums",
     ]
     assert all(";" in node.origin.sources[0] for node in convolutions)
 
@@ -151,4 +151,4 @@ def test_reports_have_one_table_of_long_names(tmp_path: Path) -> None:
     good("export", file("kws", "int8"), "-o", tmp_path / "out")
     steps, names = (tmp_path / "out" / "report.md").read_text().split("Names in the source model:")
     assert ";" not in steps.replace("; ", "")
-    assert "| conv2d/conv | functional_1/activation/Relu;functional_1/batch" in names
+    assert "| conv2d/conv_sums | functional_1/activation/Relu;functional_1/batch" in names
