@@ -88,6 +88,7 @@ PACKAGES = {
     "tutorial-chip.md": ("sklearn", "onnxruntime"),
     "keras.md": ("keras", "h5py", "torch"),
     "qat.md": ("torch",),
+    "quantization.md": ("sklearn",),
 }
 """What a page needs beyond Weft: commands, and Python packages."""
 
@@ -102,6 +103,7 @@ PACKAGES = {
         ("keras.md", 3),
         ("qat.md", 3),
         ("compression.md", 7),
+        ("quantization.md", 4),
         ("architecture.md", 6),
     ],
 )

@@ -97,10 +97,9 @@ def moments_of(
             )
             for layer in part
         }
-        wanted = tuple(dict.fromkeys(layer.data for layer in part))
         for done, sample in enumerate(samples):
             announce("collecting the inputs of layers", done, len(samples))
-            made = lab.run(sample, wanted=wanted)
+            made = lab.run(sample)
             for layer in part:
                 found[layer.node.name].add(columns(graph, layer, made[layer.data]))
         for layer in part:

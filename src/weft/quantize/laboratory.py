@@ -109,7 +109,8 @@ class Laboratory:
         Args:
             sample: the inputs.
             variant: what is quantized.
-            wanted: names of values; the quantizable ones and the outputs if not given.
+            wanted: names of values; the quantizable ones and the outputs if not given. Each other
+                choice is built on its own: fewer values run faster, but take time to compile.
         """
         every = wanted is None
         names = tuple(dict.fromkeys((*self.graph.outputs, *self.values) if every else wanted))

@@ -265,7 +265,7 @@ class _Quantization:
         self._measure_layers(bits)
         by_name = self.lab.graph.by_name
         units = tuple(units_of(self.lab.graph, sites))
-        outputs = observed_outputs(self.lab.graph)
+        outputs = observed_outputs(self.lab)
         values = tuple(dict.fromkeys([*(unit.end for unit in units), *outputs]))
         few = self.samples.first(_REPORT_SAMPLES)
         sums = accumulated(self.lab, self.variant(bits), values, few)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,12 +77,13 @@ class ErrorSums:
         return self.product / size if size else 1.0
 
 
-def observed_outputs(graph: Graph) -> tuple[str, ...]:
+def observed_outputs(lab: Laboratory) -> tuple[str, ...]:
     """The outputs, and where Softmax gives one, what it reads: it hides small differences."""
     found: list[str] = []
-    for value in graph.outputs:
-        maker = graph.producers.get(value)
-        found.append(maker.inputs[0] if maker is not None and maker.op == "Softmax" else value)
+    for value in lab.graph.outputs:
+        maker = lab.graph.producers.get(value)
+        hidden = maker is not None and maker.op == "Softmax" and maker.inputs[0] in lab.values
+        found.append(maker.inputs[0] if maker is not None and hidden else value)
     return tuple(dict.fromkeys(found))
 
 
@@ -102,8 +103,8 @@ def sensitivities(
         weights: by the name of the constant, the numbers that its integers stand for.
         samples: to run on; few are enough.
     """
-    wanted = observed_outputs(lab.graph)
-    exact = [_kept(lab.run(sample, wanted=wanted)) for sample in samples]
+    wanted = observed_outputs(lab)
+    exact = [_kept(lab.run(sample), wanted) for sample in samples]
     found: dict[str, ErrorSums] = {}
     for done, unit in enumerate(units):
         announce("measuring layers", done, len(units))
@@ -113,7 +114,7 @@ def sensitivities(
         )
         sums = found[unit.node.name] = ErrorSums()
         for sample, expected in zip(samples, exact, strict=True):
-            made = lab.run(sample, variant, wanted)
+            made = lab.run(sample, variant)
             for value in wanted:
                 sums.add(expected[value], made[value])
     return found
@@ -136,13 +137,13 @@ def accumulated(
     found = {value: ErrorSums() for value in values}
     for done, sample in enumerate(samples):
         announce("comparing with floating point", done, len(samples))
-        exact = _kept(lab.run(sample, wanted=values))
-        made = lab.run(sample, variant, values)
+        exact = _kept(lab.run(sample), values)
+        made = lab.run(sample, variant)
         for value, sums in found.items():
             sums.add(exact[value], made[value])
     return found
 
 
-def _kept(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _kept(found: Mapping[str, np.ndarray], values: Collection[str]) -> dict[str, np.ndarray]:
     """Copies: the next run may use the memory."""
-    return {name: np.array(array) for name, array in found.items()}
+    return {value: np.array(found[value]) for value in values}
