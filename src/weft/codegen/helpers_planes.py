@@ -32,6 +32,17 @@ _SPREAD = (
 )
 _FIRST, _SECOND = ("r0", "r2", "r4"), ("r1", "r3", "r5")
 """Weights of each column of taps: the first two, and the last two."""
+_WEIGHTS = tuple(
+    each
+    for first, second in zip(_FIRST, _SECOND, strict=True)
+    for each in (
+        f"sxtb16 {second}, {first}, ror #8",
+        f"sxtb16 {first}, {first}",
+        f"sadd16 {second}, {second}, {second}",
+        f"sadd16 {first}, {first}, {first}",
+    )
+)
+"""Twice the bytes of weights, whose middle one is there twice."""
 _STORED = "str r11, [sp, #28]"
 
 
@@ -209,5 +220,6 @@ def planes_helper(name: str) -> str | None:
         twice=", lsl #1" if stride == 1 else "",
         tile=assembly(loops.tile(stride, below == "1", single=False)),
         last=assembly(loops.tile(stride, below == "1", single=True)),
+        weights=assembly(_WEIGHTS),
         next=assembly(loops.next),
     )

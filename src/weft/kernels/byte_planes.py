@@ -50,7 +50,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation
 
 _I8, _I32 = DType.I8, DType.I32
-_FOUR, _TAPS = 4, 3
+_FOUR, _TAPS, _WORDS = 4, 3, 7
 _NAME, _PLANES = "depth-planes", "planes"
 _TILES = {1: (2, 2, 55, 35), 2: (1, 4, 61, 28)}
 """By stride: rows and columns of a tile, its instructions, and those of one column."""
@@ -135,6 +135,9 @@ def planes_of(task: Task) -> Planes | Refusal:
     if task.compute.axes[-3:] != axes:
         return Refusal("rows, columns and channels are not in this order")
     taps = depth.found.weights.astype(np.int64)
+    low, high = _I8.limits
+    if taps.min() < low or taps.max() > high:
+        return Refusal("its weights are not of 8 bits")
     output = IntegerOutput(
         depth.found, depth.found.bias - zero_of(depth.found.inside) * taps.sum(1)
     )
@@ -151,11 +154,12 @@ class _Writer:
         depth, made = self.depth, planes.rounding
         assert made.made is not None
         self.below = made.made.sizes[1]
-        taps = made.weights(ordered_taps(depth)).reshape(-1, _TAPS, _TAPS)
-        pairs = np.stack([taps[:, :2], taps[:, 1:]], axis=1).transpose(0, 3, 1, 2)
+        # The instruction doubles weights, which are of 8 bits.
+        taps = made.weights(ordered_taps(depth)).reshape(-1, _TAPS, _TAPS) // made.factor
+        bytes = word(taps[:, [0, 1, 1, 2]].transpose(0, 2, 1), 8)
         arrays = planes.output.arrays
-        parts = arrays.pop("start")[:, None], word(pairs, 16).reshape(-1, 6), arrays.pop("factors")
-        arrays[STREAM] = np.concatenate(parts, axis=1).reshape(-1, _FOUR, 10)
+        parts = arrays.pop("start")[:, None], bytes, arrays.pop("factors")
+        arrays[STREAM] = np.concatenate(parts, axis=1).reshape(-1, _FOUR, _WORDS)
         windows = depth.down, depth.across
         self.band = Band(depth.source, depth.image, depth.order, windows, self.zero)
 

@@ -453,8 +453,9 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *planes __att
         "mov r8, r6\n\t"
         "mov r9, r6\n\t"
         "stm sp, {r6-r9}\n\t"
-        "ldm lr!, {r0-r8}\n\t"
+        "ldm lr!, {r0, r2, r4, r6-r8}\n\t"
         "str lr, [sp, #68]\n\t"
+        $weights
         "strd r6, r7, [sp, #16]\n\t"
         "ldr r11, [sp, #76]\n\t"
         "strd r8, r11, [sp, #24]\n\t"
