@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import Case, check
+from weft.codegen import tree as c
 from weft.codegen.composite import quantized_of
+from weft.codegen.flavours import flavour_named
+from weft.codegen.lanes import Lanes, in_type
+from weft.codegen.printer import Printer
 from weft.dtypes import DType
 from weft.loops.nodes import (
     Access,
@@ -93,3 +97,18 @@ def test_other_formulas_are_not_quantization() -> None:
     assert quantized_of(quantized(DType.U8, 1000)) is None
     within = Binary("min", Binary("max", least, Unary("round", X)), Const(6.0, DType.F32))
     assert quantized_of(Cast(DType.I8, within)) is None
+
+
+def test_integers_change_their_size_by_halves_and_doubles() -> None:
+    x = Lanes(c.Name("x"), DType.U8)
+    text = Printer(flavour_named("gnu")).text
+    assert text(in_type(x, DType.F32, 4).node) == (
+        "__builtin_convertvector(__builtin_convertvector(__builtin_convertvector(x, v4u16), "
+        "v4i32), v4f32)"
+    )
+    wide = Lanes(c.Name("x"), DType.I32)
+    assert text(in_type(wide, DType.U8, 4).node) == (
+        "__builtin_convertvector(__builtin_convertvector(x, v4i16), v4u8)"
+    )
+    assert in_type(x, DType.U8, 4) is x
+    assert text(in_type(wide, DType.F64, 4).node) == "__builtin_convertvector(x, v4f64)"

@@ -180,9 +180,17 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
         return _by_lanes(f"weft_{other}_to_{element}", 1, packed, {**words, "R": vector})
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:
         least, most = (f"{float(end):.1f}f" for end in narrow.limits)
-        return helper_text("vector", "saturate", **words, M=f"v{lanes}i32", most=most, least=least)
+        words |= {"M": f"v{lanes}i32", "narrow": _narrowed("whole", lanes, narrow)}
+        return helper_text("vector", "saturate", **words, most=most, least=least)
     cast = f"({STORAGE[narrow]})" if verb == "saturate" else ""
     return _by_lanes(f"{cast}weft_{element}_to_{other}", 1, vector, words)
+
+
+def _narrowed(whole: str, lanes: int, narrow: DType) -> str:
+    """An ``i32`` vector in a narrower type, half the size each time: gcc knows instructions."""
+    if narrow.bytes == 1:
+        whole = f"__builtin_convertvector({whole}, {vector_type(DType.I16, lanes)})"
+    return f"__builtin_convertvector({whole}, {vector_type(narrow, lanes)})"
 
 
 _QUANTIZED = {
@@ -201,7 +209,7 @@ def _quantize(op: str, lanes: int) -> str | None:
     words = {"V": f"v{lanes}f32", "M": f"v{lanes}i32", "op": op}
     words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
     words["R"] = words["M"] if wide else f"v{lanes}{narrow.value}"
-    words["result"] = "whole" if wide else f"__builtin_convertvector(whole, {words['R']})"
+    words["result"] = "whole" if wide else _narrowed("whole", lanes, narrow)
     plain = helper_text("vector", "quantize_plain", **words)
     if lanes not in _QUANTIZED:
         return helper_text("vector", "quantize", **words, plain=plain)

@@ -93,6 +93,31 @@ def negative(x: Lanes, dtype: DType, lanes: int) -> Lanes:
     return Lanes(c.CCast(vector_type(dtype, lanes), c.CUnary("-", unsigned)), dtype)
 
 
+def in_type(x: Lanes, dtype: DType, lanes: int) -> Lanes:
+    """All lanes in another type.
+
+    Compilers know instructions for integers of twice and half the size, and of the same size as a
+    float; other conversions they make lane by lane.
+    """
+    while x.dtype is not dtype:
+        near = _nearer(x.dtype, dtype)
+        x = Lanes(c.Convert(x.node, vector_type(near, lanes)), near)
+    return x
+
+
+def _nearer(source: DType, target: DType) -> DType:
+    """The next type on the way from one to another."""
+    if not source.is_integer:
+        return target
+    narrow = source.bytes < 4 and source.bytes < target.bytes
+    if narrow and (target.is_float or 2 * source.bytes < target.bytes):
+        # An `i32` holds all of `u16`, and more machines make floats of it.
+        return DType.I32 if source.bytes == 2 else DType("i16" if source.is_signed else "u16")
+    if target.is_integer and source.bytes > 2 * target.bytes:
+        return DType(f"{'i' if source.is_signed else 'u'}{4 * source.bytes}")
+    return target
+
+
 def unequal(lhs: c.Node, rhs: c.Node) -> c.Node:
     """Which lanes differ."""
     return c.CBinary("!=", lhs, rhs)

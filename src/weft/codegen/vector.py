@@ -12,6 +12,7 @@ from weft.codegen.lanes import (
     Lanes,
     held_as,
     helper_call,
+    in_type,
     negative,
     shifted,
     shifted_apart,
@@ -380,9 +381,7 @@ class VectorExpression:
             return self._helper(f"saturate_{target.value}", x.dtype, x.node, gives=target)
         if target in HALVES and x.dtype is not DType.F32:
             return None
-        if x.dtype is not held:
-            x = Lanes(c.Convert(x.node, self.type(held)), held)
-        return self._rounded(x, target, "")
+        return self._rounded(in_type(x, held, self.lanes), target, "")
 
     def _bits(self, expr: Bits) -> Lanes | None:
         """The same bits, which is what conversions between vector types of a size are."""

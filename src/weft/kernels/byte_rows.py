@@ -48,12 +48,13 @@ from weft.loops.nodes import (
     Kernel,
     Load,
     LoopKind,
+    Prefetch,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import rename_buffers, substitute_stmts
+from weft.loops.walk import loads, rename_buffers, substitute, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
@@ -245,7 +246,34 @@ class _Writer:
             )
         ]
         buffers = [Buffer(name, _I32, (lanes,), Access.LOCAL) for name in names.values()]
-        return with_locals(buffers, (*begin, sums, *end))
+        ahead = [
+            stmt
+            for position in range(size)
+            for stmt in self.ahead(
+                plus(first, Var("spot")), plus(origin, position), firsts[0], vectors * lanes
+            )
+        ]
+        return with_locals(buffers, (*ahead, *begin, sums, *end))
+
+    def ahead(self, row: Expr, column: Expr, channel: Expr, count: int) -> Iterator[Stmt]:
+        """Fetches what outputs of a position read beside their sums, a line of it each time."""
+        target, known = self.task.target, self.output.arrays.keys() | {ACCUMULATOR}
+        at = self.placed(row, column)
+        for load in dict.fromkeys(loads(self.output.value)):
+            if load.buffer in known or not target.caches:
+                continue
+            for start in range(0, count, target.line // load.dtype.bytes):
+                names = {**at, self.found.channel.var: plus(channel, start)}
+                yield Prefetch(load.buffer, tuple(substitute(each, names) for each in load.index))
+
+    def placed(self, row: Expr, column: Expr) -> dict[str, Expr]:
+        """Where a row and a column of outputs are."""
+        at: dict[str, Expr] = {}
+        if self.window.rows:
+            at[self.window.rows[1].out.var] = row
+        if self.window.columns:
+            at[self.window.columns[1].out.var] = column
+        return at
 
     def sums(self, start: Expr, origin: Expr, names: dict[tuple[int, int], str]) -> Stmt:
         """All products of a tile."""
@@ -274,11 +302,7 @@ class _Writer:
         lanes = self.shape.lanes
         last = isinstance(channel, Const) and int(channel.value) + lanes > self.channels
         count = self.channels - int(channel.value) if last else lanes  # pyright: ignore
-        at: dict[str, Expr] = {}
-        if self.window.rows:
-            at[self.window.rows[1].out.var] = row
-        if self.window.columns:
-            at[self.window.columns[1].out.var] = column
+        at = self.placed(row, column)
 
         def piece(_: int, width: int, begin: Expr) -> Sequence[Stmt]:
             lane = plus(begin, Var(LANE))

@@ -10,7 +10,7 @@ from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.byte_rows import Shape, write
 from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.generator import Generator
-from weft.kernels.integer_output import fits
+from weft.kernels.integer_output import beside, fits
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import even_tiles
@@ -65,13 +65,26 @@ def _rows(window: ByteWindow, row: Instruction) -> int:
     columns = window.columns[1] if window.columns else None
     places = Side(columns).extent(columns.out.extent) if columns else 1
     bytes = places * window.depth * row.meaning.params[1].dtype.bytes
-    near = task.target.caches[-1] // 4 if task.target.caches else 0
-    side = Side(window.rows[1])
-    bands = next(
-        (count for count in range(1, height) if side.extent(-(-height // count)) * bytes <= near),
-        height,
-    )
+    near = task.target.caches[-1] if task.target.caches else 0
+    side, beside = Side(window.rows[1]), _beside(window)
+    if window.found.weights.size > near // 4:
+        # Every band reads all weights again, which costs more than its outputs, far away.
+        beside = 0
+
+    def fits(rows: int) -> bool:
+        wide = side.extent(rows) * bytes
+        return wide <= near // 4 and wide + rows * beside <= near // 2
+
+    bands = next((count for count in range(1, height) if fits(-(-height // count))), height)
     return -(-height // min(height, -(-bands // task.threads) * task.threads))
+
+
+def _beside(window: ByteWindow) -> int:
+    """Bytes of a row of outputs, and of what they read beside the sums."""
+    task = window.found.task
+    across = window.columns[1].out.extent if window.columns else 1
+    pixel = window.found.channel.extent * across
+    return pixel * sum(each.bytes for each in (task.output.dtype, *beside(window.found)))
 
 
 def cost(window: ByteWindow, shape: Shape) -> float:

@@ -38,6 +38,14 @@ def fits(found: IntegerContraction, row: Instruction) -> int | None:
     return shift if high + shift <= last else None
 
 
+def beside(found: IntegerContraction) -> list[DType]:
+    """Types of what outputs read beside their sums and constants, each once."""
+    zero, task = Const(0, _I32), found.task
+    rest = map_expr(task.compute.value, lambda node: zero if node == found.whole else node)
+    read = {(load.buffer, load.dtype) for load in loads(rest)}
+    return [dtype for name, dtype in sorted(read, key=str) if name not in task.constants]
+
+
 def largest_sum(found: IntegerContraction) -> int:
     """What no sum exceeds in magnitude, its bias included."""
     largest = max(map(abs, interval(found.activation)))

@@ -17,9 +17,21 @@ from weft.ir.printer import show_attributes
 from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
 from weft.ir.unknown import Array, digest, is_known, unshaped
-from weft.loops.nodes import Access, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, Var
+from weft.loops.nodes import (
+    Access,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    Var,
+)
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_stmts, mapper, rename_buffers
+from weft.loops.walk import blocks, map_stmts, mapper, rename_buffers, with_blocks
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
 from weft.ops.rounding import SENTENCES, roundings
@@ -78,13 +90,21 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
         raise InternalError(f"{kernel.name} cannot run in place of {parameter}")
     place = dict(zip(wanted, have, strict=True))
 
+    def moved(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(index[place[axis]] for axis in range(len(output.shape)))
+
     def reread(node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer == parameter:
-            index = tuple(node.index[place[axis]] for axis in range(len(output.shape)))
-            return Load(output.name, index, node.dtype)
+            return Load(output.name, moved(node.index), node.dtype)
         return node
 
-    body = map_stmts(kernel.body, mapper(reread))
+    def refetched(stmt: Stmt) -> Stmt:
+        inner = with_blocks(stmt, [tuple(map(refetched, block)) for block in blocks(stmt)])
+        if isinstance(inner, Prefetch) and inner.buffer == parameter:
+            return Prefetch(output.name, moved(inner.index))
+        return inner
+
+    body = tuple(map(refetched, map_stmts(kernel.body, mapper(reread))))
     params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
     return replace(kernel, params=params, body=body)
 

@@ -102,7 +102,7 @@ static $R weft_${op}_$V($V x)
     const $V below = weft_min_$V(x, $most - ($V){0});
     const $V inside = weft_max_$V(below, $least - ($V){0});
     const $M whole = __builtin_convertvector(($V)(($M)inside & number), $M);
-    return __builtin_convertvector(whole, $R);
+    return $narrow;
 }
 
 //@ lanes
