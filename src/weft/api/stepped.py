@@ -187,7 +187,8 @@ def port_scales(graph: Graph) -> dict[str, tuple[float, int]]:
 
 def _keeps_type(graph: Graph, node: Node) -> bool:
     computed = [name for name in node.inputs if name and name not in graph.constants]
-    types = {graph.types[name].dtype for name in (*computed, *node.outputs)}
+    made = [name for name in node.outputs if name]
+    types = {graph.types[name].dtype for name in (*computed, *made)}
     return len(computed) == len(node.outputs) == len(types) == 1
 
 
