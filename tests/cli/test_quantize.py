@@ -34,7 +34,7 @@ def test_files_and_the_table(digits: Path, samples: Path, tmp_path: Path):
     assert lines[6].split()[:3] == ["/head/head.1/Gemm", "Gemm", "int8"]
     assert lines[-3:] == [f"written: {path}" for path in (out, page, svg)]
     ops = [node.op for node in load(out).nodes]
-    assert ops.count("QuantizeLinear") == 10
+    assert ops.count("QuantizeLinear") == 11
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert svg.read_text(encoding="utf-8").startswith("<svg")
 

@@ -44,7 +44,7 @@ from weft.quantize.weights import QuantizedWeight, WeightQuantizer
 AccuracyMetric: TypeAlias = Callable[[Run], float]
 """``metric(run)``: how good a network is; more is better."""
 _FOR_ACCURACY = "kept in floating point for accuracy"
-_SENSITIVITY_SAMPLES, _REPORT_SAMPLES = 4, 32
+_SENSITIVITY_SAMPLES, _SENSITIVITY_RUNS, _REPORT_SAMPLES = 4, 200, 32
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,9 @@ class _Quantization:
             for unit in missing
             if unit.layer is not None
         }
-        few = self.samples.first(_SENSITIVITY_SAMPLES)
+        # Deep networks have many layers to try: fewer samples each.
+        count = min(_SENSITIVITY_SAMPLES, _SENSITIVITY_RUNS // max(1, len(self.units)))
+        few = self.samples.first(max(1, count))
         found = sensitivities(self.lab, missing, self.activations, rounded, few)
         self.measured.update(found)
 
