@@ -29,6 +29,7 @@ from weft.codegen.uses import Uses, together, words
 from weft.errors import InternalError
 from weft.loops.instruction import instruction
 
+_UNIONS = "weft_bits"
 Text: TypeAlias = tuple[str, tuple[str, ...]]
 """The C text of a helper and the names of the helpers that it calls."""
 
@@ -64,12 +65,16 @@ def _instruction(bare: str, flavour: Dialect) -> Text | None:
     """The helper of an instruction: its row's text where the compiler has it, else its loops."""
     if not is_helper_of_instruction(bare):
         return None
-    name = bare.removeprefix(PREFIX)
+    row = instruction(bare.removeprefix(PREFIX))
+    aliased = frozenset(each.name for each in row.meaning.params if row.in_place)
     meaning = kernel_function(
-        instruction(name).meaning, flavour.without_vectors, name=f"weft_{bare}"
+        row.meaning, flavour.without_vectors, name=f"weft_{bare}", aliased=aliased
     )
-    text = guarded(name, meaning.signature, meaning.body)
-    called_too = called(f"weft_{bare}", instruction(name).c)
+    called_too = called(f"weft_{bare}", row.c)
+    # What the loops alone call is named beside the instruction, too: no compiler then warns of it.
+    functions = (each for each in meaning.uses.helpers if each.islower() and each != _UNIONS)
+    idle = [each for each in functions if each not in called_too]
+    text = guarded(row.name, meaning.signature, meaning.body, idle)
     return text, tuple(sorted({*meaning.uses.helpers, *called_too}))
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helper_text import helper_text
-from weft.codegen.helpers_dsp import SUMS, assembly
+from weft.codegen.helpers_dsp import SUMS
 
 _INSTRUCTION_BYTES = 4
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helper_text import helper_text
 
 _INSTRUCTION_BYTES = 4
@@ -138,11 +139,6 @@ def _taps(rows: int) -> list[str]:
             found += ["smlabb r3, r6, r9, r3", "smlatt r5, r6, r9, r5"]
     back = {1: [], 3: ["sub r0, r0, r11, lsl #1"]}
     return found + back.get(rows, ["sub r0, r0, r11"] * (rows - 1))
-
-
-def assembly(instructions: Sequence[str]) -> str:
-    """Instructions as lines of a string of assembly."""
-    return "".join(f'"{each}\\n\\t"\n' for each in instructions) or "/* */\n"
 
 
 def dsp_helper(name: str) -> str | None:

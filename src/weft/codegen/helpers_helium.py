@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helium_depth import DOCS, Depth, Planes, planes_words
 from weft.codegen.helium_pool import POOLS
 from weft.codegen.helium_sums import ENDS, Sums, Window, moved
@@ -13,10 +14,6 @@ from weft.codegen.helper_text import helper_text
 Sizes: TypeAlias = tuple[int, ...]
 _WORD, _OFFSET = 4, 4096
 _PLAIN = frozenset({"mve_copy", "mve_fill"})
-
-
-def _quoted(lines: Sequence[str]) -> str:
-    return "".join(f'"{each}\\n\\t"\n' for each in lines)
 
 
 def helium_helper(name: str) -> str | None:
@@ -39,7 +36,7 @@ def _sums(family: str, name: str, sizes: Sizes) -> str | None:
         doc=end.doc,
         type=end.type,
         constants=_parameters(end.operands),
-        lines=_quoted(Sums(Window(*sizes), family).lines()),
+        lines=assembly(Sums(Window(*sizes), family).lines()),
     )
 
 
@@ -52,17 +49,14 @@ def _depth(family: str, name: str, sizes: Sizes) -> str | None:
         name=name,
         doc=DOCS[family],
         constants=_parameters(operands),
-        lines=_quoted(made.lines()),
-        data=_quoted(made.data()),
+        lines=assembly(made.lines()),
+        data=assembly(made.data()),
     )
 
 
 def _planes(family: str, name: str, sizes: Sizes) -> str | None:
     words = planes_words(*sizes)
-    texts = {
-        key: word if isinstance(word, int) else _quoted(word) or "/* */\n"
-        for key, word in words.items()
-    }
+    texts = {key: word if isinstance(word, int) else assembly(word) for key, word in words.items()}
     return helper_text("helium", family, name=name, **texts)
 
 
@@ -77,7 +71,7 @@ def _patch(family: str, name: str, sizes: Sizes) -> str | None:
             found += ["vpstt", "vldrbt.8 q0, [r3]", f"vstrbt.8 q0, [r0], #{run}"]
             found += moved("r3", row) if number + 1 < rows else []
     found += moved("r1", step)
-    return helper_text("helium", family, name=name, run=run, rows=_quoted(found))
+    return helper_text("helium", family, name=name, run=run, rows=assembly(found))
 
 
 def _add(family: str, name: str, sizes: Sizes) -> str | None:
@@ -93,14 +87,14 @@ def _add(family: str, name: str, sizes: Sizes) -> str | None:
         following = [line for each, step in steps for line in moved(each, step - done)]
     lower = ["vshr.s32 q0, q2, #31", "vadd.i32 q2, q2, q0"] if below else []
     words = {"count": begin, "below": lower, "next": following}
-    texts = {key: _quoted(lines) or "/* */\n" for key, lines in words.items()}
+    texts = {key: assembly(lines) for key, lines in words.items()}
     return helper_text("helium", family, name=name, **texts)
 
 
 def _pool(family: str, name: str, sizes: Sizes) -> str | None:
     rows, columns, row, column = sizes
     pool = POOLS[family]
-    texts = {key: _quoted(each) for key, each in pool.lines(rows, columns, row, column).items()}
+    texts = {key: assembly(each) for key, each in pool.lines(rows, columns, row, column).items()}
     words = pool.words(rows, columns, row, column)
     return helper_text("helium", "mve_pool", name=name, **words, **texts)
 

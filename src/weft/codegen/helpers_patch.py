@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helper_text import helper_text
-from weft.codegen.helpers_dsp import assembly
 
 _SINGLES = ("r7", "r8", "r9", "r10")
 """Registers of bytes that end rows."""

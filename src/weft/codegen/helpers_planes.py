@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helper_text import helper_text
-from weft.codegen.helpers_dsp import assembly
 
 _SPREAD = (
     "ldr r8, [r1]",

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from weft.codegen.assembly import assembly
 from weft.codegen.helper_text import helper_text
-from weft.codegen.helpers_dsp import SUMS, assembly
+from weft.codegen.helpers_dsp import SUMS
 
 _POINTS, _QUADS = 16, 16
 _WORDS, _SUMS, _POINT, _TILE = 8, 32, 16, 8

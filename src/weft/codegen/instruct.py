@@ -35,13 +35,14 @@ def is_helper_of_instruction(bare: str) -> bool:
     return bare.startswith(PREFIX) and is_instruction(bare.removeprefix(PREFIX))
 
 
-def guarded(name: str, signature: str, portable: Sequence[str]) -> str:
+def guarded(name: str, signature: str, portable: Sequence[str], idle: Sequence[str]) -> str:
     """The text of an instruction's helper.
 
     Args:
         name: of the instruction.
         signature: of the helper.
         portable: the meaning as lines, braces included.
+        idle: functions that these call and the instruction does not.
     """
     row = instruction(name)
     header = [f"#if {row.when}", f"#include <{row.header}>", "#endif"] if row.header else []
@@ -53,6 +54,7 @@ def guarded(name: str, signature: str, portable: Sequence[str]) -> str:
             "{",
             f"#if {row.when}",
             *(f"    {line}" for line in row.c.splitlines()),
+            *(f"    (void){each};" for each in idle),
             "#else",
             *portable[1:-1],
             "#endif",

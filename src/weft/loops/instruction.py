@@ -60,6 +60,7 @@ class Instruction:
         doc: one sentence.
         header: that ``c`` includes.
         sizes: of a family's member, in the order in which its name has them.
+        in_place: whether the destination may be another operand, element by element.
     """
 
     meaning: Kernel
@@ -70,6 +71,7 @@ class Instruction:
     doc: str
     header: str = ""
     sizes: tuple[int, ...] = ()
+    in_place: bool = False
 
     @property
     def name(self) -> str:
