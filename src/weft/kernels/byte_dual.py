@@ -121,7 +121,9 @@ class _Writer:
             cut = weights.reshape(*weights.shape[:2], 1, -1)
         self.run = cut.shape[-1]
         patch = Patch(window, self.lines, form.positions, self.run, self.zero)
-        self.patch = patch if not self.flat and patch.applies else None
+        # It is written out for each size, which takes more code than it saves time.
+        small = self.task.optimize == "size"
+        self.patch = patch if not (small or self.flat) and patch.applies else None
         self.fours = -(-self.run // 4)
         padded = np.pad(cut, [*[(0, 0)] * 3, (0, 4 * self.fours - self.run)])
         joined = self.patch.ordered(cut[:, :, 0]) if self.patch else padded.reshape(len(cut), -1, 4)

@@ -256,7 +256,11 @@ def _by_multipliers(inner: Expr, output: IntegerOutput) -> Scaling | None:
     if multiplier is None or left is None or right is None or left.any():
         return None
     wide = np.int64
-    return _with_terms(multiplier.astype(wide), right.astype(wide), found.zero, _ends(output))
+    made = _with_terms(multiplier.astype(wide), right.astype(wide), found.zero, _ends(output))
+    if made is None or output.found.task.optimize != "size":
+        return made
+    # What is right for all zero points is one loop for all layers.
+    return replace(made, sizes=(made.sizes[0], 1))
 
 
 def _with_terms(
