@@ -130,6 +130,7 @@ def test_integers_of_every_step_have_the_same_bits(tmp_path: Path) -> None:
     assert all("bit-equal: ok" in line for line in steps)
 
 
+@pytest.mark.thorough
 def test_cmake_builds_and_tests(folder: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None or find_compiler().kind == "zig":
         pytest.skip("cmake or a compiler of its own is not installed")

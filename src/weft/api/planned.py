@@ -271,8 +271,14 @@ def toolkit(
     return made_toolkit(net, chosen(ToolkitKeywords, options, keywords, target=target))
 
 
-def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
-    """The toolkit that the options give."""
+def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolkits.Toolkit:
+    """The toolkit that the options give.
+
+    Args:
+        net: what it is of.
+        options: as for ``toolkit``.
+        tests: whether to make golden data; without, it is for its figures only.
+    """
     toolkits.chosen_templates(options.templates, options.also)  # before anything takes time
     net = bound(net)
     plan = made_plan(net, options, "generic")
@@ -280,7 +286,9 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
     program = lowered(plan, options.name or net.graph.name)
     first = program.preparation
     files, rows = plan_source(plan, program, options, stepped=True), report(plan)
-    data = golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs))
+    data = Golden((), ())
+    if tests:
+        data = golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs))
     made = toolkits.Toolkit(
         files=files,
         report=rows,
@@ -293,14 +301,14 @@ def made_toolkit(net: Network, options: Options) -> toolkits.Toolkit:
         parameters=tuple(
             net.graph.constants[each.name] for each in (first.parameters if first else ())
         ),
-        steps=golden_steps(plan, data.first_inputs) if toolkits.tested(files) else (),
+        steps=golden_steps(plan, data.first_inputs) if tests and toolkits.tested(files) else (),
         figures=figures(plan, rows.rows),
         machine=machine,
         origin=provenance(net, plan.graph),
         scales=port_scales(net.graph),
         templates=toolkits.chosen_templates(options.templates, options.also),
     )
-    return toolkits.built(with_counts(made) if options.count else made, options.compiler)
+    return toolkits.built(with_counts(made) if tests and options.count else made, options.compiler)
 
 
 def single_file(
@@ -413,7 +421,8 @@ def export(
         made,
         lambda name: made_toolkit(
             net,
-            replace(asked, plan=None, target=name, ram=None, flash=None, regions=None, count=False),
+            replace(asked, plan=None, target=name, ram=None, flash=None, regions=None),
+            tests=False,
         ),
     )
     made, told = within_ram(net, made, asked, made_plan, made_toolkit, larger)
