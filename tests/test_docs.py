@@ -98,7 +98,7 @@ PACKAGES = {
     ("page", "least"),
     [
         ("tutorial.md", 8),
-        ("tutorial-chip.md", 13),
+        ("tutorial-chip.md", 14),
         ("graphs.md", 10),
         ("keras.md", 3),
         ("qat.md", 3),
