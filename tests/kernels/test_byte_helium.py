@@ -11,7 +11,14 @@ from tests.kernels.tasks import computed, offers, refusal
 from tests.kernels.test_byte_add import CASES as ADD_CASES
 from tests.kernels.test_byte_dual import CASES as DUAL_CASES
 from tests.kernels.test_byte_dual import last, rounded
-from tests.kernels.test_tensorized import Made, convolution, extreme, task_of
+from tests.kernels.test_tensorized import (
+    Made,
+    convolution,
+    extreme,
+    image,
+    number,
+    task_of,
+)
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.byte_helium_choice import propose
@@ -61,6 +68,35 @@ def test_requantizes_by_the_instruction_where_that_is_exact(case: str, family: s
         if isinstance(each, Instruct)
     }
     assert names & {"mve_f32", "mve_i32", "mve_sums"} == {family}
+
+
+def residual(*, bound: bool = True, last_scale: bool = False) -> Made:
+    """A sum in floats of a QLinearConv and an image, requantized; or that as floats."""
+    net, y = last(16, (3, 5), 3, 8)
+    x = image(net, 8, (3, 5), DType.I8, channels_last=True)
+    scales = (number(net, value, DType.F32) for value in (9.0, 0.7))
+    zeros = (number(net, value, DType.I8) for value in (-7, 20))
+    floats = [
+        net.op("DequantizeLinear", value, scale, zero)
+        for value, scale, zero in zip((y, x), scales, zeros, strict=True)
+    ]
+    total = net.op("Add", *floats)
+    total = net.op("Relu", total) if bound else total
+    end = number(net, 3.3, DType.F32), number(net, -128, DType.I8)
+    made = net.op("QuantizeLinear", total, *end)
+    return net, net.op("DequantizeLinear", made, *end) if last_scale else made
+
+
+@pytest.mark.parametrize("arguments", [{}, {"bound": False}, {"last_scale": True}])
+def test_adds_bytes_in_floats_by_lines(arguments: dict[str, bool]) -> None:
+    task = task_of(residual(**arguments), ALL)
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    made = usual(task).make()
+    assert made is not None
+    names = [each.name[:11] for each in walk_stmts(made.kernel.body) if isinstance(each, Instruct)]
+    assert "mve_add_f32" in names
+    np.testing.assert_array_equal(computed(task, made, memory), wanted)
 
 
 @pytest.mark.parametrize("case", ADD_CASES)

@@ -75,7 +75,7 @@ def _patch(family: str, name: str, sizes: Sizes) -> str | None:
 
 
 def _add(family: str, name: str, sizes: Sizes) -> str | None:
-    count, out, first, second, below = sizes
+    count, out, first, second, *below = sizes
     if out == first == second == count:
         # Positions lie side by side: all are one.
         begin = [f"movw r12, #{count}", "mul r12, r12, r8", "movs r8, #1"]
@@ -85,7 +85,7 @@ def _add(family: str, name: str, sizes: Sizes) -> str | None:
         done = -(-count // 4) * 4
         steps = zip(("r0", "r1", "r2"), (out, first, second), strict=True)
         following = [line for each, step in steps for line in moved(each, step - done)]
-    lower = ["vshr.s32 q0, q2, #31", "vadd.i32 q2, q2, q0"] if below else []
+    lower = ["vshr.s32 q0, q2, #31", "vadd.i32 q2, q2, q0"] if any(below) else []
     words = {"count": begin, "below": lower, "next": following}
     texts = {key: assembly(lines) for key, lines in words.items()}
     return helper_text("helium", family, name=name, **texts)
@@ -113,5 +113,6 @@ _FAMILIES: Mapping[str, Callable[[str, str, Sizes], str | None]] = {
     "mve_planes": _planes,
     "mve_patch": _patch,
     "mve_add": _add,
+    "mve_add_f32": _add,
     **dict.fromkeys(POOLS, _pool),
 }

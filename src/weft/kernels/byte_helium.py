@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.byte_addend import Addend, addend
+from weft.kernels.byte_addend import TOTAL, Addend, addend
 from weft.kernels.byte_dual import zero_of
 from weft.kernels.byte_helium_shape import VECTOR, HeliumOutput, Shape
 from weft.kernels.byte_scaling import replace_loads
@@ -140,12 +140,12 @@ class _Writer:
 
     def _addend(self) -> Addend | None:
         """What is added to the bytes of a line, by an instruction."""
-        shape, sum = self.shape, self.end.rounding.add
-        if sum is None or not shape.added or not shape.across:
+        shape = self.shape
+        if not shape.added or not shape.across:
             return None
         windows = (shape.down, shape.across)
-        axes = [each.out for each in windows if each]
-        return addend(sum, self.output, [*axes, self.found.channel], self.image.name)
+        axes = [*(each.out for each in windows if each), self.found.channel]
+        return addend(self.end.rounding, self.output, axes, self.image.name)
 
     # --- loops ----------------------------------------------------------------------------------
 
@@ -267,13 +267,18 @@ class _Writer:
         buffer = Buffer(name, kind, (positions, self.channels), Access.LOCAL)
         target = Load(name, (integer(0), integer(0)), kind)
         sums = self.sums(target, self.channels, read, step, positions)
-        if self.addend:
-            to, row = Load(self.out.name, place, _I8), first if self.shape.down else None
+        if self.addend is None:
+            stores = self.stored(first, place, name, positions)
+            return with_locals((buffer,), (sums, *stores))
+        row = first if self.shape.down else None
+        if self.addend.whole:
+            to = Load(self.out.name, place, _I8)
             added = self.addend.add(to, self.out.steps[-2], target, row, positions)
             return with_locals((buffer,), (sums, added))
-        axes = [Axis("point", positions), Axis("lane", self.channels)]
-        stores = nested(axes, (self.stored(first, place, name),))
-        return with_locals((buffer,), (sums, *stores))
+        total = Load(TOTAL, target.index, _I8)
+        added = self.addend.add(total, self.channels, target, row, positions)
+        stores = self.stored(first, place, TOTAL, positions)
+        return with_locals((buffer, replace(buffer, name=TOTAL)), (sums, added, *stores))
 
     def sums(self, target: Load, out: int, read: Load, step: int, positions: int) -> Stmt:
         """The instruction that makes the outputs of a line, or what they are computed from."""
@@ -290,8 +295,10 @@ class _Writer:
         name = member(self.end.family, *sizes, *self.end.sizes)
         return Instruct(name, (target, read, weights, *constants))
 
-    def stored(self, first: Expr, place: tuple[Expr, ...], name: str) -> Stmt:
-        """Stores the output of a point and a lane; a line's first one lies at a place."""
+    def stored(
+        self, first: Expr, place: tuple[Expr, ...], name: str, positions: int
+    ) -> tuple[Stmt, ...]:
+        """Stores the outputs of a line, whose first one lies at a place."""
         at, shape = (Var("point"), Var("lane")), self.shape
         row, column = first, at[0]
         if self.goes_on:
@@ -306,7 +313,8 @@ class _Writer:
             (self.lines.changed(*substitute_stmts((store,), values)),),
             lambda expr: map_expr(expr, self._read),
         )
-        return _placed(moved, self.out.name, (*place[:-2], plus(place[-2], at[0]), at[1]))
+        stored = _placed(moved, self.out.name, (*place[:-2], plus(place[-2], at[0]), at[1]))
+        return nested([Axis("point", positions), Axis("lane", self.channels)], (stored,))
 
     def _read(self, node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer == self.image.name:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from weft.kernels.byte_addend import line_sum
 from weft.kernels.byte_depth import MOST_BYTES
 from weft.kernels.byte_lines import Lines
 from weft.kernels.byte_scaling import RequantizedRow, Scaling
@@ -78,20 +79,26 @@ class Shape:
         return self.down.out.extent if self.down else 1
 
     @cached_property
-    def rounding(self) -> RequantizedRow:
+    def output(self) -> IntegerOutput:
         """What becomes of sums."""
-        found = self.window.found
-        return RequantizedRow(IntegerOutput(found, found.bias), wide=False)
+        return IntegerOutput(self.window.found, self.window.found.bias)
+
+    @cached_property
+    def rounding(self) -> RequantizedRow:
+        """How they become bytes."""
+        return RequantizedRow(self.output, wide=False)
 
     @property
     def whole(self) -> bool:
         """Whether an instruction makes outputs, not only what they are computed from."""
         return self.rounding.made is not None and self.rounding.whole
 
-    @property
+    @cached_property
     def added(self) -> bool:
-        """Whether an instruction makes outputs of other bytes, too."""
-        return self.rounding.add is not None and not self.patched and self.across is not None
+        """Whether an instruction adds other bytes, too."""
+        if self.patched or self.across is None:
+            return False
+        return line_sum(self.rounding, self.output.value) is not None
 
     @cached_property
     def flat(self) -> bool:

@@ -194,3 +194,53 @@ void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute_
         "pop {r4-r6, pc}");
 }
 #endif
+
+//@ mve_add_f32
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+/* Sums of bytes of different scales, requantized in floats. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attribute__((unused)),
+        const int8_t *second __attribute__((unused)), const float *firsts __attribute__((unused)),
+        const float *seconds __attribute__((unused)), const float *bounds __attribute__((unused)),
+        const int32_t *zero __attribute__((unused)), int positions __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r8, lr}\n\t"
+        "vpush {d8-d11}\n\t"
+        "ldrd r4, r7, [sp, #56]\n\t"
+        "ldrd r5, r8, [sp, #64]\n\t"
+        "ldr r5, [r5]\n\t"
+        "add r3, r3, #512\n\t"
+        "add r4, r4, #512\n\t"
+        "ldrd r6, r7, [r7]\n\t"
+        "vdup.32 q4, r6\n\t"
+        "vmov s20, r7\n\t"
+        $count
+        "1:\n\t"
+        "dlstp.32 lr, r12\n"
+        "2:\n\t"
+        "vldrb.s32 q0, [r1], #4\n\t"
+        "vldrb.s32 q1, [r2], #4\n\t"
+        "vldrw.u32 q2, [r3, q0, uxtw #2]\n\t"
+        "vldrw.u32 q3, [r4, q1, uxtw #2]\n\t"
+        "vadd.f32 q0, q2, q3\n\t"
+        "vmaxnm.f32 q0, q0, q4\n\t"
+        $below
+        "vdiv.f32 s0, s0, s20\n\t"
+        "vdiv.f32 s1, s1, s20\n\t"
+        "vdiv.f32 s2, s2, s20\n\t"
+        "vdiv.f32 s3, s3, s20\n\t"
+        "vcvtn.s32.f32 q0, q0\n\t"
+        "vqadd.s32 q0, q0, r5\n\t"
+        "vqshl.s32 q0, q0, #24\n\t"
+        "vrev32.8 q0, q0\n\t"
+        "vstrb.32 q0, [r0], #4\n\t"
+        "letp lr, 2b\n\t"
+        $next
+        "subs r8, #1\n\t"
+        "bne 1b\n\t"
+        "vpop {d8-d11}\n\t"
+        "pop {r4-r8, pc}");
+}
+#endif
