@@ -20,7 +20,7 @@ def test_helium_on_a_cortex_m55(name: str) -> None:
     missing = MACHINES["cortex-m55"].missing()
     if missing:
         pytest.skip(missing)
-    net = weft.load(tiny.model(name, "int8")).apply("integers", rounding="litert")
+    net = weft.load(tiny.model(name, "int8"), rounding="litert")
     files = net.apply("constant-channels").source("cortex-m55", name="net", optimize="speed")
     inputs, outputs = tiny.golden(name, "int8")
     found = emulated(files, [(x,) for x in inputs[:2]], "cortex-m55")
