@@ -20,6 +20,7 @@ from weft.frontends.onnx.attributes import node_attributes
 from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
 from weft.frontends.onnx.functions import bindings_of, body_of
 from weft.frontends.onnx.lowering import NodeLowering
+from weft.frontends.onnx.microsoft import function_of
 from weft.frontends.onnx.order import in_order
 from weft.frontends.onnx.request import NeedsValue, Request, check_states
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
@@ -272,7 +273,7 @@ class Importer:
         opset = scope.opsets.get(domain)
         own = custom_op(node.op_type, domain, self.ops)
         rule = custom_signature(own) if own else signature(node.op_type, domain, opset or 0)
-        local = self.functions.get((domain, node.op_type, node.overload))
+        local = self.functions.get((domain, node.op_type, node.overload)) or function_of(node)
         where = f"node {label}"
         if local is None:
             self._supported(node, domain, opset, rule, where)
