@@ -12,15 +12,15 @@ import numpy as np
 from weft.dtypes import DType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
-from weft.ops.cast import CastAttributes
 from weft.ops.channels_last import LAST
 from weft.ops.convolution import ConvAttributes
 from weft.ops.fixed_point import FixedPointAddAttributes, FixedPointSoftmaxAttributes
 from weft.ops.gemmlowp import DIFFERENCE_BITS, softmax_table
 from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
-from weft.ops.requantization import RequantizeAttributes, fixed_point
+from weft.ops.requantization import fixed_point
 from weft.ops.shape import ReshapeAttributes
+from weft.rewrite import litert_values, quantized_moves
 from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
@@ -40,21 +40,18 @@ from weft.rewrite.dequantized import (
     scale_of,
     target,
     zero_of,
-    zeros_problem,
+)
+from weft.rewrite.fixed_point import (
+    LEFT_SHIFT,
+    not_fixed,
+    not_rescaled,
+    requantized,
+    rescaled,
+    steps,
 )
 from weft.rewrite.rule import Exactness, Rule
 
 _ADDED = "DequantizeLinear(b, const bs, bz?)"
-LEFT_SHIFT = {DType.I8: 20, DType.U8: 20, DType.I16: 15}
-"""By how much LiteRT shifts what it adds."""
-
-
-def steps(value: float, scale: np.float32) -> float:
-    """A number in steps of a scale, halves away from zero."""
-    quotient = np.float32(value) / scale
-    return float(np.copysign(np.floor(np.abs(np.float64(quotient)) + 0.5), quotient))
-
-
 # --- convolutions and products ------------------------------------------------------------------
 
 
@@ -64,22 +61,6 @@ def _factors(match: Match, *, narrow: bool) -> np.ndarray:
     if narrow:
         return (x * w).astype(np.float64) / y.astype(np.float64)
     return x.astype(np.float64) * w.astype(np.float64) / y.astype(np.float64)
-
-
-def _requantized(
-    match: Match, builder: GraphBuilder, value: str, factors: np.ndarray, axis: int = -1
-) -> str:
-    """Sums in steps of the output, and bounds of an activation."""
-    found = [fixed_point(float(each)) for each in factors]
-    multipliers, shifts = (np.array([each[place] for each in found], np.int32) for place in (0, 1))
-    zero = np.array(zero_of(match, "yz"), target(match).numpy)
-    inputs = (
-        builder.constant(multipliers, "multiplier"),
-        builder.constant(shifts, "shift"),
-        builder.constant(zero, "zero_point"),
-    )
-    made = builder.op("Requantize", value, *inputs, attributes=RequantizeAttributes(axis))
-    return bounded(match, builder, made, steps)
 
 
 def _sum(
@@ -108,7 +89,7 @@ def _conv(match: Match, builder: GraphBuilder) -> str:
     op = layer.op.replace("Conv", "ConvInteger")
     sums = _sum(match, builder, op, match["x"], match["w"], layer.attributes)
     factors = _factors(match, narrow=match.type("x").dtype is DType.U8)
-    return _requantized(match, builder, sums, factors, -1 if op in LAST.values() else 1)
+    return requantized(match, builder, sums, factors, -1 if op in LAST.values() else 1)
 
 
 def _product(match: Match, builder: GraphBuilder) -> str:
@@ -119,31 +100,15 @@ def _product(match: Match, builder: GraphBuilder) -> str:
     kernel = builder.constant(weights.reshape(columns, depth, 1, 1), match["w"])
     sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
     factors = _factors(match, narrow=is_single(match.type("ws")))
-    made = _requantized(match, builder, sums, factors, 1)
+    made = requantized(match, builder, sums, factors, 1)
     return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
 
 
 # --- sums of two, pools, softmax ----------------------------------------------------------------
 
 
-def _not_fixed(match: Match, *names: str) -> str | None:
-    """Why quantized tensors are not those of integer kernels."""
-    types = {match.type(name).dtype for name in (*names, "y")}
-    if len(types) > 1 or not types & LEFT_SHIFT.keys():
-        return "it is not in 8 or 16 bits all through"
-    for name in (*names, "y"):
-        if not is_single(match.type(f"{name}s")):
-            return "there are several scales"
-        if match.type(f"{name}s").dtype is not DType.F32:
-            return "a scale is not f32"
-    given = match.attributes("y")
-    if given.block_size or given.precision not in (None, DType.F32):
-        return "the output is quantized in blocks or with another precision"
-    return zeros_problem(match, *(f"{name}z" for name in (*names, "y")))
-
-
 def _not_added(match: Match) -> str | None:
-    return _not_fixed(match, "x", "b")
+    return not_fixed(match, "x", "b")
 
 
 def _added(match: Match, builder: GraphBuilder) -> str:
@@ -168,7 +133,7 @@ def _not_pooled(match: Match) -> str | None:
         return "it counts padding"
     if not match.type("x").is_static:
         return "the size of the windows is not known"
-    return _not_fixed(match, "x") or other_scale(match)
+    return not_fixed(match, "x") or other_scale(match)
 
 
 def _pooled(match: Match, builder: GraphBuilder) -> str:
@@ -188,10 +153,12 @@ def _pooled(match: Match, builder: GraphBuilder) -> str:
 
 
 def _not_softmax(match: Match) -> str | None:
-    if problem := _not_fixed(match, "x"):
+    if problem := not_fixed(match, "x"):
         return problem
     if target(match) not in BYTES:
         return "it is not in 8 bits"
+    if match.has("beta") and match.array("beta").size != 1:
+        return "its input is scaled by several numbers"
     if scale_of(match, "ys") != 1 / 256 or zero_of(match, "yz") != target(match).limits[0]:
         return "its output does not count from 0 in steps of 1/256"
     return None if _softmax_factor(match)[1] >= 0 else "its input has steps that are too small"
@@ -199,6 +166,8 @@ def _not_softmax(match: Match) -> str | None:
 
 def _softmax_factor(match: Match) -> tuple[int, int]:
     scale = float(scale_of(match, "xs"))
+    if match.has("beta"):
+        scale *= float(match.array("beta").item())
     return fixed_point(min(scale * (1 << (31 - DIFFERENCE_BITS)), (1 << 31) - 1.0))
 
 
@@ -206,23 +175,6 @@ def _softmax(match: Match, builder: GraphBuilder) -> str:
     table = builder.constant(softmax_table(*_softmax_factor(match)), "powers")
     attributes = FixedPointSoftmaxAttributes(match.attributes("s").axis)
     return builder.op("FixedPointSoftmax", match["x"], table, attributes=attributes)
-
-
-def _not_rescaled(match: Match) -> str | None:
-    types = {match.type("x").dtype, target(match)}
-    if not types <= LEFT_SHIFT.keys():
-        return "it is not in 8 or 16 bits"
-    if not (is_single(match.type("xs")) and is_single(match.type("ys"))):
-        return "there are several scales"
-    return zeros_problem(match, "xz", "yz")
-
-
-def _rescaled(match: Match, builder: GraphBuilder) -> str:
-    whole = builder.op("Cast", match["x"], attributes=CastAttributes(DType.I32))
-    if zero := zero_of(match, "xz"):
-        whole = builder.op("Sub", whole, builder.constant(np.array(zero, np.int32), "zero_point"))
-    factor = np.float64(scale_of(match, "xs")) / np.float64(scale_of(match, "ys"))
-    return _requantized(match, builder, whole, np.array([factor]))
 
 
 _DOC = (
@@ -290,13 +242,27 @@ RULES: tuple[Rule, ...] = (
         doc="Softmax between DequantizeLinear and QuantizeLinear is FixedPointSoftmax; its output "
         "must count in steps of 1/256.",
     ),
+    Rule(
+        name="fixed-point-softmax-of-product",
+        before=f"""
+            k = Mul{{{DATA}, const beta}} [users=1]
+            s = Softmax(k) [users=1]
+            y = QuantizeLinear(s, {REST})
+        """,
+        where=_not_softmax,
+        after=_softmax,
+        exactness=Exactness.APPROXIMATE,
+        doc="The same of a product with one number, LiteRT's beta.",
+    ),
     AS_LITERT,
+    *litert_values.RULES,
     *MOVES,
+    *quantized_moves.RULES,
     Rule(
         name="fixed-point-rescale",
         before=f"y = QuantizeLinear({DATA} -> {ACTIVATION}, {REST})",
-        where=_not_rescaled,
-        after=_rescaled,
+        where=not_rescaled,
+        after=rescaled,
         exactness=Exactness.APPROXIMATE,
         doc="QuantizeLinear after DequantizeLinear of another scale, with or without activation, "
         "is Requantize.",

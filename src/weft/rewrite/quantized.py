@@ -14,7 +14,7 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
 from weft.ops.shape import ReshapeAttributes
-from weft.rewrite import litert
+from weft.rewrite import litert, quantized_moves
 from weft.rewrite.byte_tables import AS_FLOATS
 from weft.rewrite.cleanups import by_rules
 from weft.rewrite.dequantized import (
@@ -109,6 +109,7 @@ RULES: tuple[Rule, ...] = (
     ),
     AS_FLOATS,
     *MOVES,
+    *quantized_moves.RULES,
 )
 
 

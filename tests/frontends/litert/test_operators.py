@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from tests.frontends.litert import coverage
 from tests.frontends.litert.against import by_litert, by_weft, check, imported
 from tests.frontends.litert.builder import Case, inputs_of
 from tests.frontends.litert.cases import CASES
+from weft.recipes import apply
+from weft.rewrite.float_layers import float_layers
 
 RUNS = 3
 
@@ -23,6 +27,48 @@ def test_operator(case: Case) -> None:
     quantized |= any(each.scale is not None for each in case.outputs)
     expected = by_litert(content, inputs, runs, case.reference)
     check(by_weft(made, inputs, runs), expected, case.steps * quantized, case.tolerance)
+
+
+STEPS = {
+    # LiteRT 2 rounds sums of fully connected layers once, TensorFlow Lite and Weft twice.
+    "FULLY_CONNECTED": 1,
+    # Left in float.
+    **dict.fromkeys(("BATCH_MATMUL", "RESIZE_BILINEAR", "SUM", "TRANSPOSE_CONV"), 1),
+}
+"""How far operators of quantized bytes are from LiteRT's, those that have not its bits."""
+BYTES = [
+    case
+    for case in CASES
+    if case.outputs[0].dtype in ("int8", "uint8") and case.outputs[0].scale is not None
+]
+_IN_16_BITS = ("ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "RELU", "RELU6")
+HALVES = [case for case in CASES if case.outputs[0].dtype == "int16" and case.name in _IN_16_BITS]
+
+
+@pytest.mark.parametrize("case", [*BYTES, *HALVES], ids=lambda case: case.id)
+def test_in_integers(case: Case) -> None:
+    """In LiteRT's rounding operators of bytes have the bits of its kernels."""
+    content, inputs = case.content(), inputs_of(case)
+    made = imported(content)
+    made = replace(made, graph=apply(made.graph, "integers", {"rounding": "litert"}))
+    runs = RUNS if made.states else 1
+    expected = by_litert(content, inputs, runs, case.reference)
+    check(by_weft(made, inputs, runs), expected, STEPS.get(case.name, 0), 0)
+
+
+def test_most_of_them_are_integers_all_through() -> None:
+    left = {
+        case.name
+        for case in BYTES
+        if float_layers(apply(imported(case.content()).graph, "integers", {"rounding": "litert"}))
+    }
+    assert left == LEFT_IN_FLOAT
+
+
+LEFT_IN_FLOAT = {
+    *("BATCH_MATMUL", "DIV", "L2_NORMALIZATION", "LOG_SOFTMAX", "RESIZE_BILINEAR", "RSQRT"),
+    *("SQUARED_DIFFERENCE", "SUM", "TRANSPOSE_CONV"),
+}
 
 
 def test_there_are_enough() -> None:

@@ -33,9 +33,8 @@ def fully_connected(
         y = rows_product(g, rows, stored, b, asymmetric_quantize_inputs)
     else:
         y = g("Gemm", rows, w, g.bias(b, 2), transB=1)
-    if keep_num_dims:
-        y = g.reshape(y, (*x.shape[:-1], outputs))
-    return g.activated(y, fused_activation_function)
+    y = g.activated(y, fused_activation_function)
+    return g.reshape(y, (*x.shape[:-1], outputs)) if keep_num_dims else y
 
 
 @litert("BATCH_MATMUL")
