@@ -24,16 +24,16 @@ def _makers(match: Match) -> list[Node] | None:
 def _same(match: Match, maker: Node) -> bool:
     """Whether a value is quantized as the output is."""
     constants = match.view.constants
-    scale = constants.get(maker.inputs[1])
-    zero = maker.inputs[2] if len(maker.inputs) > 2 else ""
-    known = constants.get(zero) if zero else np.zeros(())
-    if scale is None or known is None or scale.size > 1 or known.size > 1:
+    source, *rest = maker.inputs
+    scale, zero = (constants.get(name) for name in (*rest, "")[:2])
+    given = any(rest[1:])
+    if scale is None or scale.size > 1 or (given and (zero is None or zero.size > 1)):
         return False
-    same = match.view.types[maker.inputs[0]].dtype is target(match)
+    same = match.view.types[source].dtype is target(match)
     return (
         same
         and scale.reshape(()) == match.array("ys").reshape(())
-        and int(known.reshape(())) == zero_of(match, "yz")
+        and (0 if zero is None else int(zero.item())) == zero_of(match, "yz")
     )
 
 
