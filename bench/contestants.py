@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.networks import Network
+from bench.networks import Network, floats_of, network
 from weft import api
 from weft.runtime.compiler import find_compiler
 
@@ -92,6 +92,20 @@ def by_weft(setting: Setting, **options: object) -> Ready:
         0 if blob is None else blob.size,
         find_compiler().version,
     )
+
+
+def by_weft_in_integers(setting: Setting) -> Ready:
+    """Weft with layers between DequantizeLinear and QuantizeLinear in integers."""
+    net = api.load(setting.network.path).apply("integers")
+    library = net.compile(threads=setting.threads).library
+    outputs = library(*setting.network.inputs)
+    run = partial(library, *setting.network.inputs, out=outputs)
+    return Ready(run, lambda: outputs[0], library.path.stat().st_size)
+
+
+def by_weft_in_floats(setting: Setting) -> Ready:
+    """Weft on the network of floats that one of integers was made of."""
+    return by_weft(replace(setting, network=network(floats_of(setting.network.name))))
 
 
 # --- PyTorch ----------------------------------------------------------------------------------
@@ -282,6 +296,8 @@ def by_iree(setting: Setting) -> Ready:
 MAKERS: Mapping[str, Callable[[Setting], Ready]] = {
     "weft": by_weft,
     "weft-tuned": partial(by_weft, tune=True),
+    "weft-integers": by_weft_in_integers,
+    "weft-float32": by_weft_in_floats,
     "eager": by_eager,
     "inductor": by_inductor,
     "inductor-tuned": partial(by_inductor, max_autotune=True),

@@ -12,6 +12,7 @@ import numpy as np
 
 import weft
 from bench.folders import models_folder, zoo_folder
+from bench.quantized import quantize
 from weft.cli.files import random_inputs
 
 TINY = models_folder() / "tiny"
@@ -32,6 +33,8 @@ CONVOLUTIONAL = (
 )
 OTHERS = ("vit_b_16", "bert", "mlp_8192")
 SMALL = ("ic", "kws", "vww", "ad")
+INTEGERS = tuple(f"{name}_int8" for name in ("resnet18", "resnet50", "mobilenet_v2", *SMALL))
+"""Networks of 8-bit integers: ``bench.quantized`` makes those of the zoo."""
 DEFAULT = (*CONVOLUTIONAL, *OTHERS)
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": (*DEFAULT, *SMALL),
@@ -58,23 +61,37 @@ class Network:
     @property
     def in_zoo(self) -> bool:
         """Whether ``bench.zoo`` can build it with PyTorch."""
-        return self.name not in SMALL
+        return self.name not in (*SMALL, *INTEGERS)
+
+
+def floats_of(name: str) -> str:
+    """The network of floats that one of integers was made of, or the network itself."""
+    return name.removesuffix("_int8") if name in INTEGERS else name
 
 
 def path_of(name: str) -> Path:
+    floats = floats_of(name)
+    if floats != name:
+        return TINY / f"{name}.onnx" if floats in SMALL else ZOO / f"{floats}.int8.onnx"
     return TINY / f"{name}_float.onnx" if name in SMALL else ZOO / f"{name}.ts.onnx"
 
 
 def ensure(name: str) -> None:
     """Exports a network of the zoo if its file is absent."""
-    if name not in SMALL and not path_of(name).exists():
+    if path_of(name).exists() or floats_of(name) in SMALL:
+        return
+    if floats_of(name) != name:
+        ensure(floats_of(name))
+        quantize(path_of(floats_of(name)), path_of(name))
+    else:
         subprocess.run([sys.executable, "-m", "bench.zoo", name, "--force"], check=True)
 
 
 def network(name: str) -> Network:
     path = path_of(name)
-    if name in SMALL:
+    floats = floats_of(name)
+    if floats in SMALL:
         net = weft.load(path).bound()
         return Network(name, path, tuple(random_inputs(net.inputs, 0).values()))
-    with np.load(ZOO / f"{name}.npz") as golden:
+    with np.load(ZOO / f"{floats}.npz") as golden:
         return Network(name, path, (golden["x"],))

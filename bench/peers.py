@@ -119,7 +119,12 @@ def contest(
 
 
 def prepared(
-    remote: Remote, network: str, threads: int, options: Options, expected: np.ndarray
+    remote: Remote,
+    network: str,
+    threads: int,
+    options: Options,
+    expected: np.ndarray,
+    tolerance: float = TOLERANCE,
 ) -> Result:
     """What a contestant took to get ready, and whether it is right."""
     result = Result(network, remote.contestant, threads)
@@ -136,7 +141,7 @@ def prepared(
     known = replace(
         result, error=float(error), again=math.nan if again is None else again, **answer
     )
-    if not error < TOLERANCE:
+    if not error < tolerance:
         return replace(known, why=f"its output is off by {error:.1e} of the range")
     return known
 
