@@ -94,15 +94,6 @@ def by_weft(setting: Setting, **options: object) -> Ready:
     )
 
 
-def by_weft_in_integers(setting: Setting) -> Ready:
-    """Weft with layers between DequantizeLinear and QuantizeLinear in integers."""
-    net = api.load(setting.network.path).apply("integers")
-    library = net.compile(threads=setting.threads).library
-    outputs = library(*setting.network.inputs)
-    run = partial(library, *setting.network.inputs, out=outputs)
-    return Ready(run, lambda: outputs[0], library.path.stat().st_size)
-
-
 def by_weft_in_floats(setting: Setting) -> Ready:
     """Weft on the network of floats that one of integers was made of."""
     return by_weft(replace(setting, network=network(floats_of(setting.network.name))))
@@ -296,7 +287,6 @@ def by_iree(setting: Setting) -> Ready:
 MAKERS: Mapping[str, Callable[[Setting], Ready]] = {
     "weft": by_weft,
     "weft-tuned": partial(by_weft, tune=True),
-    "weft-integers": by_weft_in_integers,
     "weft-float32": by_weft_in_floats,
     "eager": by_eager,
     "inductor": by_inductor,

@@ -7,7 +7,7 @@ Networks: ResNet-18, ResNet-50 and MobileNetV2 with random weights, quantized by
 (`bench/quantized.py`), and the four of MLPerf Tiny.  The files hold pairs of QuantizeLinear and
 DequantizeLinear, which every contestant makes integers of:
 
-    weft-integers   Weft's recipe `integers`
+    weft            as `Net.compile` builds it: in integers
     weft-float32    Weft on the network of floats
     onnxruntime     all graph optimizations
     openvino        latency hint
@@ -34,7 +34,7 @@ from bench.remote import Remote
 from bench.rounds import Options, taken_in_turn
 from weft.runtime.limits import processor_name
 
-CONTESTANTS = ("weft-integers", "weft-float32", "onnxruntime", "openvino")
+CONTESTANTS = ("weft", "weft-float32", "onnxruntime", "openvino")
 OURS, FLOATS, *PEERS = CONTESTANTS
 _PATIENCE_SECONDS = 600.0
 
