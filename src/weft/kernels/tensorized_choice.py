@@ -63,7 +63,9 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
     positions = prod(axis.extent for axis in found.positions)
     channels, depth = found.weights.shape
     steps = positions * channels / shape.lanes * -(-depth // shape.depth)
-    loaded = (1 / shape.tile + 1 / shape.block) / found.task.target.issue.loads
+    # Loops of single sums take as many instructions where two of them are issued at once.
+    loads = found.task.target.issue.loads if shape.lanes > 1 else 1.0
+    loaded = (1 / shape.tile + 1 / shape.block) / loads
     # As other generators count: two instructions a cycle beside the loads.
     each = max(shape.row.cycles / 2, loaded) * (_STEP if shape.lanes == 1 else 1)
     # Patches are filled element by element; without lanes, so are outputs.
