@@ -16,7 +16,9 @@ import numpy as np
 
 from weft.quantize.scheme import QuantizationParameters
 
-STEPS = 1000
+STEPS, _LEAST_STEPS = 1000, 100
+_WORK = 400_000_000_000
+"""Multiply-accumulates that the optimizer may take for one layer; large layers take fewer steps."""
 _ZETA, _GAMMA = 1.1, -0.1
 _WARM, _BETA = 0.2, (20.0, 2.0)
 _RATE, _WEIGHT = 0.02, 0.1
@@ -45,7 +47,7 @@ def adapted_rows(
     limits: tuple[int, int],
     second: np.ndarray,
     *,
-    steps: int = STEPS,
+    steps: int | None = None,
 ) -> RoundingResult:
     """Rounds the rows of a layer's weight.
 
@@ -54,8 +56,11 @@ def adapted_rows(
         scale: of the integers; broadcasts to the rows.
         limits: the smallest and the largest integer.
         second: mean product of the columns, [groups, depth, depth].
-        steps: of the optimizer.
+        steps: of the optimizer; 1000, or fewer for large layers, if not given.
     """
+    if steps is None:
+        each = rows.size * rows.shape[-1]
+        steps = max(_LEAST_STEPS, min(STEPS, _WORK // max(each, 1)))
     exact = rows.astype(np.float64) / scale
     nearest = np.clip(np.rint(exact), *limits)
     # In units of integers, each row's error weighs as that with nearest rounding.
