@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, Unpack, cast
@@ -101,7 +101,7 @@ def quantize(
         max_drop=max_drop,
     )
     result = net.with_graph(made.graph)
-    report = made.report.with_floats(remaining_floats(result))
+    report = replace(made.report, floats=tuple(remaining_floats(result, made.report.floats)))
     # Nets are values; this one is not known to anybody yet.
     object.__setattr__(result, "quantization", report)
     return result
@@ -198,16 +198,18 @@ def top_1(run: Run, samples: CalibrationSamples, output: str) -> float:
 # --- what stays in floating point -----------------------------------------------------------
 
 
-def remaining_floats(net: Quantizable) -> Iterator[FloatNode]:
+def remaining_floats(net: Quantizable, known: Iterable[FloatNode]) -> Iterator[FloatNode]:
     """The nodes that still compute in floating point where layers are ones of integers.
 
     Args:
         net: with QuantizeLinear and DequantizeLinear.
+        known: nodes that are not quantized, with the reasons.
     """
+    reasons = {each.name: each.reason for each in known}
     litert = {node.name for node in _float_nodes(apply(net, "integers", rounding="litert").graph)}
     for node in _float_nodes(apply(net, "integers").graph):
         reason = _NOWHERE if node.name in litert else _LITERT
-        yield FloatNode(node.name, node.op, reason)
+        yield FloatNode(node.name, node.op, reasons.get(node.name, reason))
 
 
 def _float_nodes(graph: Graph) -> Iterator[Node]:

@@ -7,6 +7,7 @@ from dataclasses import replace as changed
 from weft.ir.graph import Graph
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
+from weft.quantize.scaled_products import with_scales_in_weights
 from weft.rewrite.engine import rewrite
 from weft.rewrite.recipes import simplify
 from weft.rewrite.rule import Exactness, Rule
@@ -46,4 +47,4 @@ def prepared(graph: Graph) -> Graph:
     """The graph after the recipes that every model goes through, ready to be quantized."""
     simple = simplify(graph)[0]
     done, _ = rewrite(simple, _RULES, allow=Exactness.BIT_EXACT)
-    return changed(done, history=simple.history)
+    return changed(with_scales_in_weights(done), history=simple.history)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from dataclasses import replace as changed
 from functools import cached_property
 from math import isinf
 
@@ -111,11 +110,6 @@ class QuantizationReport(Shown):
     accuracy: float | None = None
     reference: float | None = None
     equalized: int = 0
-
-    def with_floats(self, floats: Iterable[FloatNode]) -> QuantizationReport:
-        """The same with more nodes that compute in floating point, each told once."""
-        known = {each.name: each for each in (*floats, *self.floats)}
-        return changed(self, floats=tuple(known.values()))
 
     @cached_property
     def short_names(self) -> Mapping[str, str]:

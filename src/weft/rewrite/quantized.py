@@ -29,6 +29,7 @@ from weft.rewrite.dequantized import (
     product_weights,
     target,
 )
+from weft.rewrite.quantized_values import PRODUCTS
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness, Rule
 
@@ -107,6 +108,7 @@ RULES: tuple[Rule, ...] = (
         exactness=Exactness.APPROXIMATE,
         doc=f"A matrix product plus a bias{_DOC}",
     ),
+    *PRODUCTS,
     AS_FLOATS,
     *MOVES,
     *quantized_moves.RULES,
