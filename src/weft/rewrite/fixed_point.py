@@ -38,15 +38,20 @@ def requantized(
 
 
 def scaled(
-    match: Match, builder: GraphBuilder, value: str, found: list[tuple[int, int]], axis: int = -1
+    match: Match,
+    builder: GraphBuilder,
+    value: str,
+    found: list[tuple[int, int]],
+    axis: int = -1,
+    zero: int | None = None,
 ) -> str:
-    """The same for multipliers and shifts."""
+    """The same for multipliers and shifts, and maybe another zero point than the output's."""
     multipliers, shifts = (np.array([each[place] for each in found], np.int32) for place in (0, 1))
-    zero = np.array(zero_of(match, "yz"), target(match).numpy)
+    added = zero_of(match, "yz") if zero is None else zero
     inputs = (
         builder.constant(multipliers, "multiplier"),
         builder.constant(shifts, "shift"),
-        builder.constant(zero, "zero_point"),
+        builder.constant(np.array(added, target(match).numpy), "zero_point"),
     )
     made = builder.op("Requantize", value, *inputs, attributes=RequantizeAttributes(axis))
     return bounded(match, builder, made, steps)

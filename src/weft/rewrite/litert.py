@@ -20,7 +20,7 @@ from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
 from weft.ops.requantization import fixed_point
 from weft.ops.shape import ReshapeAttributes
-from weft.rewrite import litert_values, quantized_moves
+from weft.rewrite import litert_resize, litert_values, quantized_moves
 from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
@@ -256,6 +256,7 @@ RULES: tuple[Rule, ...] = (
     ),
     AS_LITERT,
     *litert_values.RULES,
+    *litert_resize.RULES,
     *MOVES,
     *quantized_moves.RULES,
     Rule(

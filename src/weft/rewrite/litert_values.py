@@ -35,6 +35,21 @@ def _product(match: Match, builder: GraphBuilder) -> str:
     return requantized(match, builder, builder.op("Mul", *factors), factor)
 
 
+def _not_matrices(match: Match) -> str | None:
+    if not {match.type("x").dtype, match.type("b").dtype} <= set(BYTES):
+        return "it is not in 8 bits"
+    return not_fixed(match, "x", "b")
+
+
+def _of_matrices(match: Match, builder: GraphBuilder) -> str:
+    zeros = [match[name] if match.has(name) else "" for name in ("xz", "bz")]
+    while zeros and not zeros[-1]:
+        zeros.pop()
+    sums = builder.op("MatMulInteger", match["x"], match["b"], *zeros)
+    a, b, y = (scale_of(match, name) for name in ("xs", "bs", "ys"))
+    return requantized(match, builder, sums, np.array([float(a * b) / float(y)]))
+
+
 # --- means --------------------------------------------------------------------------------------
 
 
@@ -93,6 +108,18 @@ RULES: tuple[Rule, ...] = (
         after=_product,
         exactness=Exactness.APPROXIMATE,
         doc="The product of two quantized tensors, quantized, is a product of integers and "
+        "Requantize.",
+    ),
+    Rule(
+        name="fixed-point-matrices",
+        before=f"""
+            c = MatMul({DATA}, {OTHER}) [users=1]
+            y = QuantizeLinear(c -> {ACTIVATION}, {REST})
+        """,
+        where=_not_matrices,
+        after=_of_matrices,
+        exactness=Exactness.APPROXIMATE,
+        doc="The product of quantized matrices that are no weights is MatMulInteger and "
         "Requantize.",
     ),
     Rule(
