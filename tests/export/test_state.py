@@ -35,6 +35,10 @@ def test_the_self_test_runs_several_times(
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[:8:2] == ["run 1:", "run 2:", "run 3:", "run 4:"]
+    if weights == "arrays":
+        done = make(tmp_path, "test-steps", "run")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "step 5, Scan" in done.stdout
     if sanitizer_flags(find_compiler()):
         done = make(tmp_path, "sanitize")
         assert done.returncode == 0, done.stdout + done.stderr
