@@ -69,9 +69,14 @@ class Taken:
 
 
 def weights_of(net: weft.Net) -> int:
-    """Bytes of the integer constants of a network that have more than one element."""
-    arrays = net.graph.constants.values()
-    return sum(each.nbytes for each in arrays if each.dtype.kind in "iu" and each.size > 1)
+    """Bytes of a network's weights in 8 bits, and of what is added to sums of products."""
+    graph = net.graph
+    added = {value for node in graph.nodes if node.op == "Add" for value in node.inputs}
+    return sum(
+        array.nbytes
+        for name, array in graph.constants.items()
+        if array.size > 1 and (array.dtype.itemsize == 1 or name in added)
+    )
 
 
 def flash_of(files: Files) -> int:
@@ -110,24 +115,24 @@ def _linked(files: Files, called: bool) -> int:
     return found
 
 
-def taken(name: str, net: weft.Net, weights: int, optimize: str, level: str) -> Taken:
+def taken(name: str, net: weft.Net, optimize: str, level: str, ram: int | None = None) -> Taken:
     """What a network takes on a Cortex-M4.
 
     Args:
         name: of the network.
         net: as it is compiled.
-        weights: bytes of those of its file.
         optimize: what kernels are chosen for.
         level: of the compiler's optimization.
+        ram: that must suffice for arena, estimated stack, input and output.
     """
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / name
-        made = net.export(folder, "cortex-m4", name=name, optimize=optimize)
+        made = net.export(folder, "cortex-m4", name=name, optimize=optimize, ram=ram)
         used, stack = painted(made.files, folder, _MACHINE, level)
         report = made.report
         return Taken(
             *(name, report.arena_bytes, report.lower_bound, stack or 0, used),
-            *(flash_of(made.files), weights),
+            *(flash_of(made.files), weights_of(net)),
         )
 
 
@@ -153,12 +158,13 @@ def main() -> int:
     parser.add_argument("--names", nargs="*", default=list(NAMES))
     parser.add_argument("--optimize", default="balanced")
     parser.add_argument("--level", default="2")
+    parser.add_argument("--suffix", default="tflite", choices=("tflite", "onnx"))
+    parser.add_argument("--ram", type=int, help="that must suffice: rows are streamed")
     given = parser.parse_args()
     rows: list[Taken] = []
     for name in given.names:
-        loaded = weft.load(models_folder() / "tiny" / f"{name}_int8.onnx")
-        net = loaded.apply("integers").simplified().apply("constant-channels")
-        rows.append(taken(name, net, weights_of(loaded), given.optimize, given.level))
+        net = weft.load(models_folder() / "tiny" / f"{name}_int8.{given.suffix}", rounding="litert")
+        rows.append(taken(name, net, given.optimize, given.level, given.ram))
     print(table(rows))
     return 0
 

@@ -172,6 +172,7 @@ def test_sums_get_a_bias_of_their_own():
     }"""
     graph = graph_of(text, w=np.full((3, 4), 20, np.int8), v=np.ones((4, 2), np.int8))
     done = apply(graph, "constant-channels", {"multiple": 1})
+    # The first layer has an addition already, the second one gets one.
     assert [node.op for node in done.nodes] == [
         "MatMulInteger",
         "Add",
@@ -180,6 +181,30 @@ def test_sums_get_a_bias_of_their_own():
         "Add",
     ]
     assert done.types["r"].dims == (1, 2)
+    same_outputs(graph, done)
+
+
+def test_a_constant_that_is_added_already_takes_the_bias():
+    text = """(%x: i8[1,1,4,4]) -> (%y) {
+      const %w: i8[2,1,1,1]
+      const %b: i32[2,1,1] = [1073741824, 9]
+      const %m: i32[] = [1073741824]
+      const %e: i32[] = [-6]
+      const %z: i8[] = [-1]
+      const %v: i8[3,2,1,1]
+      const %k: i32[3,1,1] = [7, 8, 9]
+      %c: i32[1,2,4,4] = ConvInteger(%x, %w)
+      %a: i32[1,2,4,4] = Add(%c, %b)
+      %r: i8[1,2,4,4] = Requantize(%a, %m, %e, %z)
+      %s: i32[1,3,4,4] = ConvInteger(%r, %v, %z)
+      %y: i32[1,3,4,4] = Add(%k, %s)
+    }"""
+    graph = graph_of(text, w=np.full((2, 1, 1, 1), 20, np.int8), v=np.ones((3, 2, 1, 1), np.int8))
+    done = apply(graph, "constant-channels", {"multiple": 1})
+    assert [node.op for node in done.nodes] == [node.op for node in graph.nodes]
+    assert channels(done, "Requantize") == [1]
+    bias = done.constants[done.nodes[-1].inputs[0]]
+    np.testing.assert_array_equal(bias.reshape(-1), [7 + 128, 8 + 128, 9 + 128])
     same_outputs(graph, done)
 
 

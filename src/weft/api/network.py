@@ -14,6 +14,10 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.compress.constant_channels import (
+    ConstantChannelParameters,
+    without_constant_channels,
+)
 from weft.errors import UserError
 from weft.frontends import onnx
 from weft.ir.compose import bind_symbols
@@ -158,19 +162,22 @@ def apply(net: N, /, recipe: str | Recipe, **parameters: object) -> N:
 def expanded(
     net: N, target: str | Target = "host", *, exact: bool = False, plain: bool = False
 ) -> N:
-    """The simplified net without composite ops, as it is planned.
+    """The simplified net without composite ops and constant channels, as it is planned.
 
     Args:
         target: the machine: kernels that users bring may be for some only.
         exact: leave out those of them that round otherwise than the definitions do.
-        plain: leave out all of them, and rules that are not bit-exact.
+        plain: leave out all of them, and rules that are not bit-exact; all channels stay.
     """
     graph = simplified(bound(net), exact=plain).graph
     if not plain:
         name = target if isinstance(target, str) else target.name
         graph = use_natives(graph, name, exact=exact)
     # Channels first, the ops are what rules and kernels know; how values lie is the plan's choice.
-    return net.with_graph(tidy(expand(relaid(graph, TO_FIRST), OPS)))
+    graph = tidy(expand(relaid(graph, TO_FIRST), OPS))
+    if not plain:
+        graph = without_constant_channels(graph, ConstantChannelParameters())
+    return net.with_graph(graph)
 
 
 def reference(

@@ -169,25 +169,19 @@ class IntegerLayer:
         inputs = [*self.node.inputs, *[""] * (place + 1 - len(self.node.inputs))]
         given = graph.constants.get(inputs[place])
         total = made if given is None else made + given
-        name = fresh(inputs[place] or f"{self.weight}_bias", graph.types)
-        array = read_only(total.astype(np.int32))
-        inputs[place] = name
-        nodes = tuple(
-            changed(each, inputs=tuple(inputs)) if each.name == self.node.name else each
-            for each in graph.nodes
-        )
-        return changed(
-            graph,
-            nodes=nodes,
-            constants={**graph.constants, name: array},
-            types={**graph.types, name: type_of(array, name)},
-        )
+        return _reading(graph, changed(self.node, inputs=tuple(inputs)), place, total)
 
     def _with_sum(self, graph: Graph, made: np.ndarray) -> Graph:
-        """Adds to the output of the node, in a node behind it."""
+        """Adds to the output of the node, in the sum with a constant behind it or in a new one."""
         output = self.node.outputs[0]
         behind = len(graph.types[output].shape) - 1 - self.output_axis
         added = read_only(made.astype(np.int32).reshape((-1,) + (1,) * behind))
+        users = [each for each in graph.nodes if output in each.inputs]
+        if len(users) == 1 and users[0].op == "Add" and output not in graph.outputs:
+            place = 1 - users[0].inputs.index(output)
+            given = graph.constants.get(users[0].inputs[place])
+            if given is not None and np.broadcast(given, added).size == added.size:
+                return _reading(graph, users[0], place, given + added)
         name = fresh(f"{output}_bias", graph.types)
         inner = fresh(f"{output}_products", graph.types)
         add = Node(
@@ -213,6 +207,20 @@ class IntegerLayer:
                 name: type_of(added, name),
             },
         )
+
+
+def _reading(graph: Graph, node: Node, place: int, array: np.ndarray) -> Graph:
+    """The graph with a node that reads other numbers of ``i32`` at a place."""
+    inputs = list(node.inputs)
+    inputs[place] = name = fresh(inputs[place] or f"{node.name}_bias", graph.types)
+    whole = read_only(array.astype(np.int32))
+    new = changed(node, inputs=tuple(inputs))
+    return changed(
+        graph,
+        nodes=tuple(new if each.name == node.name else each for each in graph.nodes),
+        constants={**graph.constants, name: whole},
+        types={**graph.types, name: type_of(whole, name)},
+    )
 
 
 def _constant(graph: Graph, node: Node, position: int) -> np.ndarray | None:

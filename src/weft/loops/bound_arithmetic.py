@@ -145,6 +145,11 @@ def _wide(pair: Pair) -> Pair:
     return pair[0].astype(np.float64), pair[1].astype(np.float64)
 
 
+def _truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The quotient rounded towards zero; y is positive."""
+    return np.sign(x) * (np.abs(x) // y)
+
+
 def _quotient(op: str, a: Pair, b: Pair, dtype: DType) -> Pair | None:
     if not (b[0] > 0).all():
         return None
@@ -153,8 +158,8 @@ def _quotient(op: str, a: Pair, b: Pair, dtype: DType) -> Pair | None:
             return None
         wide = _corners(np.divide, _wide(a), _wide(b))
         return within(widened(_corners(np.divide, a, b), wide, dtype), dtype)
-    if op == "floordiv":
-        return _corners(np.floor_divide, a, b)
+    if op in ("floordiv", "div"):
+        return _corners(np.floor_divide if op == "floordiv" else _truncated, a, b)
     if op == "mod" and is_exact(a) and is_exact(b):
         found = np.mod(a[0], b[0])
         return found, found
