@@ -28,7 +28,10 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reduction": ("reduction", "along", "selection", "counted", "suppression"),
         "shape": ("shape", "ordering"),
         "slices": ("slicing", "indexing", "scatter", "padding"),
-        "integers": ("cast", "quantization", "requantization", "dynamic", "integer"),
+        "integers": (
+            *("cast", "quantization", "requantization", "dynamic", "integer"),
+            "fixed_point",
+        ),
         "recurrence": ("recurrent",),
         "sampling": ("resampling", "sampling"),
         "signal": ("signal", "generation", "rotary", "loss"),

@@ -47,7 +47,7 @@ PRODUCT_PLUS = f"""
 
 def not_conv(match: Match) -> str | None:
     """Why a convolution (``CONV``) is not one of integers."""
-    return _problem(match, 0)
+    return layer_problem(match, 0)
 
 
 def not_product(match: Match) -> str | None:
@@ -58,14 +58,14 @@ def not_product(match: Match) -> str | None:
     if not match.type("c").is_static or len(match.type("c").shape) < 2:
         return "the size of the product is not known"
     if product.op == "MatMul":
-        return _problem(match, 1)
+        return layer_problem(match, 1)
     given = product.attributes
     if given.transA or (given.alpha, given.beta) != (1, 1):
         return "the product is scaled or transposed"
-    return _problem(match, 0 if given.transB else 1)
+    return layer_problem(match, 0 if given.transB else 1)
 
 
-def _problem(match: Match, axis: int) -> str | None:
+def layer_problem(match: Match, axis: int) -> str | None:
     """Why a layer, whose weights have their outputs along an axis, is not one of integers."""
     if match.type("x").dtype not in BYTES or match.type("w").dtype not in BYTES:
         return "it is not in 8 bits"

@@ -31,8 +31,10 @@ from weft.rewrite.dequantized import (
     PRODUCT,
     PRODUCT_PLUS,
     REST,
+    WEIGHTS,
     bias_maker,
     bounded,
+    layer_problem,
     not_conv,
     not_product,
     other_scale,
@@ -43,6 +45,7 @@ from weft.rewrite.dequantized import (
 )
 from weft.rewrite.fixed_point import (
     LEFT_SHIFT,
+    centred,
     not_fixed,
     not_rescaled,
     requantized,
@@ -102,6 +105,23 @@ def _product(match: Match, builder: GraphBuilder) -> str:
     factors = _factors(match, narrow=is_single(match.type("ws")))
     made = requantized(match, builder, sums, factors, 1)
     return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
+
+
+def _not_transposed(match: Match) -> str | None:
+    if match.attributes("c").groups != 1:
+        return "it has several groups"
+    return layer_problem(match, 1)
+
+
+def _transposed(match: Match, builder: GraphBuilder) -> str:
+    """A transposed convolution in ``i32``, less zero points."""
+    layer = match.node("c")
+    x, w = (centred(builder, match[name], zero_of(match, f"{name}z")) for name in ("x", "w"))
+    maker = bias_maker(match)
+    bias = (maker.inputs[0],) if maker is not None else ()
+    sums = builder.op(layer.op, x, w, *bias, attributes=layer.attributes)
+    axis = -1 if layer.op in LAST.values() else 1
+    return requantized(match, builder, sums, _factors(match, narrow=False), axis)
 
 
 # --- sums of two, pools, softmax ----------------------------------------------------------------
@@ -191,6 +211,18 @@ RULES: tuple[Rule, ...] = (
         after=_conv,
         exactness=Exactness.APPROXIMATE,
         doc=f"A convolution{_DOC}",
+    ),
+    Rule(
+        name="fixed-point-conv-transpose",
+        before=f"""
+            c = ConvTranspose({DATA}, {WEIGHTS}, _?) [users=1]
+              | ConvTransposeChannelsLast({DATA}, {WEIGHTS}, _?) [users=1]
+            y = QuantizeLinear(c -> {ACTIVATION}, {REST})
+        """,
+        where=_not_transposed,
+        after=_transposed,
+        exactness=Exactness.APPROXIMATE,
+        doc=f"A transposed convolution{_DOC}",
     ),
     Rule(
         name="fixed-point-matmul",

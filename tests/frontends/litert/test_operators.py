@@ -33,7 +33,7 @@ STEPS = {
     # LiteRT 2 rounds sums of fully connected layers once, TensorFlow Lite and Weft twice.
     "FULLY_CONNECTED": 1,
     # Left in float.
-    **dict.fromkeys(("RESIZE_BILINEAR uint8", "TRANSPOSE_CONV"), 1),
+    "RESIZE_BILINEAR uint8": 1,
 }
 """How far operators of quantized bytes are from LiteRT's, those that have not its bits."""
 BYTES = [
@@ -69,7 +69,7 @@ def test_most_of_them_are_integers_all_through() -> None:
 
 LEFT_IN_FLOAT = {
     *("DIV", "L2_NORMALIZATION", "LOG_SOFTMAX", "RESIZE_BILINEAR", "RSQRT"),
-    *("SQUARED_DIFFERENCE", "SUM", "TRANSPOSE_CONV"),
+    *("SQUARED_DIFFERENCE", "SUM"),
 }
 
 
