@@ -13,12 +13,14 @@ from tests.kernels.test_byte_dual import CASES as DUAL_CASES
 from tests.kernels.test_byte_dual import last, rounded
 from tests.kernels.test_tensorized import (
     Made,
+    constant,
     convolution,
     extreme,
     image,
     number,
     task_of,
 )
+from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.byte_helium_choice import propose
@@ -32,6 +34,7 @@ CASES: dict[str, Callable[[], Made]] = {
     **{name: made for name, made in DUAL_CASES.items() if name != DILATED},
     "channels not of fours": lambda: last(3, (4, 7), 3, 6),
     "one position": lambda: last(19, (1, 1), 1, 11),
+    "a sequence": lambda: line(9),
     "several strips": lambda: last(24, (17, 20), 3, 4),
 }
 
@@ -68,6 +71,15 @@ def test_requantizes_by_the_instruction_where_that_is_exact(case: str, family: s
         if isinstance(each, Instruct)
     }
     assert names & {"mve_f32", "mve_i32", "mve_sums"} == {family}
+
+
+def line(length: int, channels: int = 5) -> Made:
+    """A ConvInteger of a sequence, with borders."""
+    net = Net(3)
+    x = net.op("Transpose", net.input(1, length, channels, dtype=DType.I8), perm=(0, 2, 1))
+    w = constant(net, 6, channels, 3, dtype=DType.I8, low=-127, high=127)
+    zero = number(net, 9, DType.I8)
+    return net, net.op("ConvInteger", x, w, zero, kernel=(3,), pads=(1, 1), strides=(2,))
 
 
 def residual(*, bound: bool = True, last_scale: bool = False) -> Made:
@@ -132,5 +144,6 @@ def test_refusals() -> None:
     unsigned = convolution(3, (5, 4), 3, kind=DType.U8, channels_last=True)
     assert "signed bytes" in refusal(propose, task_of(unsigned, ALL))
     assert "Helium" in refusal(propose, task_of(last(4, (3, 3), 1), "dsp vfp"))
+    assert "16384 bytes" in refusal(propose, task_of(line(4000), ALL))
     gaps = rounded(4, (3, 7), dilations=(1, 2), pads=(1, 2, 1, 2))
     assert refusal(propose, task_of(gaps, ALL)) == "its window has gaps"

@@ -152,7 +152,9 @@ class _Writer:
     def kernel(self) -> Kernel:
         """All lines."""
         shape = self.shape
-        if shape.flat or shape.down is None:
+        if shape.down is None and shape.bordered:
+            body = self.single()
+        elif shape.flat or shape.down is None:
             read = self.at(integer(0), self._first())
             body = self.line(integer(0), read, self.image.steps[-2], shape.positions)
         else:
@@ -170,6 +172,15 @@ class _Writer:
         """Where the first position of a line reads, if that is in the image."""
         across = self.shape.across
         return -across.before * self.lines.depth if across else 0
+
+    def single(self) -> tuple[Stmt, ...]:
+        """A line with borders that is no row of several."""
+        zero, length = integer(0), self.shape.length
+        whole = Load(_BAND, (zero, zero), _I8)
+        to, count, skipped = self.middle(zero)
+        copy = Instruct(member("mve_copy", count), (to, self.at(zero, skipped)))
+        made = self.line(zero, whole, length, self.lines.width)
+        return with_locals((self.band,), (self.fill(whole, length), copy, *made))
 
     def strips(self) -> tuple[Stmt, ...]:
         """All strips of rows."""
@@ -219,19 +230,23 @@ class _Writer:
     def band(self) -> Buffer:
         """Rows of the image with their borders."""
         shape = self.shape
-        assert shape.down is not None
-        height = shape.down.reach(shape.strip)
+        height = shape.down.reach(shape.strip) if shape.down else 1
         return Buffer(_BAND, _I8, (height, shape.length), Access.LOCAL)
+
+    def middle(self, row: Expr) -> tuple[Load, int, int]:
+        """Where a row of the image begins in the band, its bytes there, and those left out."""
+        across, depth = self.shape.across, self.lines.depth
+        before = across.before * depth if across else 0
+        left, skipped = max(0, before), max(0, -before)
+        count = min(self.lines.length - skipped, self.shape.length - left)
+        return Load(_BAND, (row, integer(left)), _I8), count, skipped
 
     def copied(self, first: Expr) -> tuple[Stmt, ...]:
         """A row of the band."""
-        shape, down, across = self.shape, self.shape.down, self.shape.across
+        down = self.shape.down
         assert down is not None
-        before = across.before * self.lines.depth if across else 0
-        left, skipped = max(0, before), max(0, -before)
-        count = min(self.lines.length - skipped, shape.length - left)
+        to, count, skipped = self.middle(Var("row"))
         row = plus(plus(times(first, down.stride), Var("row")), -down.before)
-        to = Load(_BAND, (Var("row"), integer(left)), _I8)
         copy = Instruct(member("mve_copy", count), (to, self.at(row, skipped)))
         if down.before <= 0 and down.behind <= 0:
             return (copy,)

@@ -8,6 +8,7 @@ from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.byte_depth import MOST_BYTES
 from weft.kernels.byte_helium import name_of, write
 from weft.kernels.byte_helium_shape import VECTOR, Shape
 from weft.kernels.byte_lines import has_lines, is_signed
@@ -23,6 +24,7 @@ _TILE, _GROUP, _LINE = 23, 16, 40
 """Instructions of a tile besides, of a group of channels and of a line."""
 _COPY, _RUN = 0.2, 4
 """Instructions to copy a byte to the band, and a run to the patch."""
+_LONGEST = 4 * MOST_BYTES
 _ADD, _PLAIN = 3.5, 20
 """Instructions of an output that bytes are added to, or that is computed in other ways."""
 
@@ -47,9 +49,9 @@ def refused(window: ByteWindow) -> str:
     sides = [each[1] for each in (window.rows, window.columns) if each]
     if any(each.dilation > 1 and each.taps > 1 for each in sides):
         return "its window has gaps"
-    across = window.columns[1] if window.columns else None
-    if window.rows is None and across and (across.before > 0 or across.behind > 0):
-        return "it has borders along a single dimension"
+    shape = Shape(window, patched=False)
+    if window.rows is None and shape.bordered and shape.length > _LONGEST:
+        return f"a copy of its input with borders takes more than {_LONGEST} bytes"
     return ""
 
 
@@ -63,8 +65,8 @@ def cost(shape: Shape) -> float:
     tiles = -(-shape.positions // 2) if shape.positions > 1 else 1
     tile = _VECTOR[shape.group] * shape.vectors + _TILE
     total = lines * (groups * (tiles * tile + _GROUP) + _LINE)
-    if shape.bordered and shape.down:
-        reached = shape.down.reach(shape.strip) / shape.strip * shape.height
+    if shape.bordered:
+        reached = shape.height * (shape.down.reach(shape.strip) / shape.strip if shape.down else 1)
         total += outputs / (shape.height * shape.lines.width) * reached * shape.length * _COPY
     if shape.patched:
         total += outputs * (_RUN * shape.taps + 3)
