@@ -115,6 +115,8 @@ MEMBERS = (
     member("mve_planes", 11, 2, 4, 40, 8, 640, 150, 3),
     *(member("mve_add", 2, n, n, n, n, 0) for n in (4, 7)),
     member("mve_add", 2, 7, 9, 20, 11, 1),
+    member("mve_lookup", 2, 7, 9, 20),
+    member("mve_lookup", 2, 18, 18, 18),
     member("mve_add_f32", 2, 7, 9, 20, 11),
     *(member("mve_depth_i32", 3, *sizes, at % 2) for at, sizes in enumerate(PLANES)),
     member("mve_depth_f32", 3, *PLANES[1]),

@@ -111,6 +111,28 @@ def test_adds_bytes_in_floats_by_lines(arguments: dict[str, bool]) -> None:
     np.testing.assert_array_equal(computed(task, made, memory), wanted)
 
 
+def looked_up(op: str, channels: int) -> Made:
+    """A function of a requantized convolution's bytes."""
+    net, y = rounded(channels, (4, 5), 6)
+    if op == "Clip":
+        return net, net.op("Clip", y, min=-50.0, max=60.0)
+    return net, net.op("Lookup", y, constant(net, 256, dtype=DType.I8, low=-128, high=127))
+
+
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("op", ["Clip", "Lookup"])
+def test_functions_of_bytes_are_tables(op: str, channels: int) -> None:
+    task = task_of(looked_up(op, channels), ALL)
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    for each in offers(propose, task):
+        made = each.make()
+        assert made is not None
+        names = [x.name for x in walk_stmts(made.kernel.body) if isinstance(x, Instruct)]
+        assert any(name.startswith("mve_lookup") for name in names)
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
 @pytest.mark.parametrize("case", ADD_CASES)
 def test_adds_bytes_by_lines(case: str) -> None:
     make, lines = ADD_CASES[case]

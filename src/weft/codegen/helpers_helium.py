@@ -8,7 +8,7 @@ from typing import TypeAlias
 from weft.codegen.assembly import assembly
 from weft.codegen.helium_depth import DOCS, Depth, Planes, planes_words
 from weft.codegen.helium_pool import POOLS
-from weft.codegen.helium_sums import ENDS, Sums, Window, moved
+from weft.codegen.helium_sums import CHUNK, ENDS, Sums, Window, moved
 from weft.codegen.helper_text import helper_text
 
 Sizes: TypeAlias = tuple[int, ...]
@@ -76,19 +76,32 @@ def _patch(family: str, name: str, sizes: Sizes) -> str | None:
 
 def _add(family: str, name: str, sizes: Sizes) -> str | None:
     count, out, first, second, *below = sizes
-    if out == first == second == count:
-        # Positions lie side by side: all are one.
-        begin = [f"movw r12, #{count}", "mul r12, r12, r8", "movs r8, #1"]
-        following: list[str] = []
-    else:
-        begin = [f"movw r12, #{count}"]
-        done = -(-count // 4) * 4
-        steps = zip(("r0", "r1", "r2"), (out, first, second), strict=True)
-        following = [line for each, step in steps for line in moved(each, step - done)]
     lower = ["vshr.s32 q0, q2, #31", "vadd.i32 q2, q2, q0"] if any(below) else []
+    begin, following = _positions(count, _WORD, {"r0": out, "r1": first, "r2": second})
     words = {"count": begin, "below": lower, "next": following}
-    texts = {key: assembly(lines) for key, lines in words.items()}
-    return helper_text("helium", family, name=name, **texts)
+    return helper_text("helium", family, name=name, **_texts(words))
+
+
+def _lookup(family: str, name: str, sizes: Sizes) -> str | None:
+    count, out, x = sizes
+    begin, following = _positions(count, CHUNK, {"r0": out, "r1": x})
+    return helper_text("helium", family, name=name, **_texts({"count": begin, "next": following}))
+
+
+def _positions(
+    count: int, lanes: int, steps: Mapping[str, int]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """How many bytes loops take of the positions counted in r8, and what follows one."""
+    if set(steps.values()) == {count}:
+        # Positions lie side by side: all are one.
+        return [f"movw r12, #{count}", "mul r12, r12, r8", "movs r8, #1"], []
+    done = -(-count // lanes) * lanes
+    lines = [line for each, step in steps.items() for line in moved(each, step - done)]
+    return [f"movw r12, #{count}"], lines
+
+
+def _texts(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {key: assembly(lines) for key, lines in words.items()}
 
 
 def _pool(family: str, name: str, sizes: Sizes) -> str | None:
@@ -114,5 +127,6 @@ _FAMILIES: Mapping[str, Callable[[str, str, Sizes], str | None]] = {
     "mve_patch": _patch,
     "mve_add": _add,
     "mve_add_f32": _add,
+    "mve_lookup": _lookup,
     **dict.fromkeys(POOLS, _pool),
 }

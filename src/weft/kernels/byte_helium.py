@@ -46,7 +46,7 @@ from weft.loops.walk import blocks, map_expr, map_stmts, substitute_stmts, with_
 from weft.plan.implementation import Implementation
 
 _I32, _I8 = DType.I32, DType.I8
-_BAND, _PATCH, _ROW, _WEIGHTS = "band", "patch", "row", "weights"
+_BAND, _PATCH, _ROW, _WEIGHTS, _TABLE = "band", "patch", "row", "weights", "bytes"
 
 
 def write(shape: Shape) -> Implementation:
@@ -78,6 +78,10 @@ class _Writer:
         self.out = self._out_buffer()
         self.image = self._image()
         self.addend = self._addend()
+        if shape.table is not None:
+            # The byte alone decides: nothing else is read.
+            self.output.read_only(self.lines.buffer.name)
+            self.output.arrays[_TABLE] = shape.table
 
     def _packed(self, weights: np.ndarray) -> np.ndarray:
         """Weights ``[channel][row][run]`` in vectors of a group's channels."""
@@ -282,6 +286,11 @@ class _Writer:
         buffer = Buffer(name, kind, (positions, self.channels), Access.LOCAL)
         target = Load(name, (integer(0), integer(0)), kind)
         sums = self.sums(target, self.channels, read, step, positions)
+        if self.shape.table is not None:
+            to, table = Load(self.out.name, place, _I8), Load(_TABLE, (integer(0),), _I8)
+            sizes = (positions, self.channels, self.out.steps[-2], self.channels)
+            looked_up = Instruct(member("mve_lookup", *sizes), (to, target, table))
+            return with_locals((buffer,), (sums, looked_up))
         if self.addend is None:
             stores = self.stored(first, place, name, positions)
             return with_locals((buffer,), (sums, *stores))

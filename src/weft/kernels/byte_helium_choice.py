@@ -25,8 +25,8 @@ _TILE, _GROUP, _LINE = 23, 16, 40
 _COPY, _RUN = 0.2, 4
 """Instructions to copy a byte to the band, and a run to the patch."""
 _LONGEST = 4 * MOST_BYTES
-_ADD, _PLAIN = 3.5, 20
-"""Instructions of an output that bytes are added to, or that is computed in other ways."""
+_LOOKUP, _ADD, _PLAIN = 0.4, 3.5, 20
+"""Instructions of an output that a table holds, that bytes are added to, and of others."""
 
 
 def shapes(window: ByteWindow) -> Iterator[Shape]:
@@ -71,7 +71,9 @@ def cost(shape: Shape) -> float:
     if shape.patched:
         total += outputs * (_RUN * shape.taps + 3)
     if not shape.whole:
-        total += outputs * channels * (_ADD if shape.added else _PLAIN)
+        looked_up = shape.table is not None
+        each = _LOOKUP if looked_up else _ADD if shape.added else _PLAIN
+        total += outputs * channels * each
     # As other generators count: two instructions a cycle.
     return total / 2
 

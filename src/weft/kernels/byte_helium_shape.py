@@ -7,13 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.kernels.byte_addend import line_sum
 from weft.kernels.byte_depth import MOST_BYTES
+from weft.kernels.byte_function import byte_table
 from weft.kernels.byte_lines import Lines
-from weft.kernels.byte_scaling import RequantizedRow, Scaling
+from weft.kernels.byte_scaling import ROW, RequantizedRow, Scaling
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer_output import IntegerOutput
+from weft.kernels.integers import constants_of
+from weft.loops.walk import dtype_of
 
 VECTOR = 16
 _PAIR, _SINGLE = 4, 8
@@ -99,6 +103,13 @@ class Shape:
         if self.patched or self.across is None:
             return False
         return line_sum(self.rounding, self.output.value) is not None
+
+    @cached_property
+    def table(self) -> np.ndarray | None:
+        """What outputs are for each requantized byte, if they depend on that alone."""
+        if self.rounding.made is None or self.whole or dtype_of(self.output.value) is not DType.I8:
+            return None
+        return byte_table(self.output.value, ROW, constants_of(self.window.found.task))
 
     @cached_property
     def flat(self) -> bool:

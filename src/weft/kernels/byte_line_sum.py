@@ -15,14 +15,13 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.byte_add import ByteAdd
+from weft.kernels.byte_function import byte_table
 from weft.kernels.fixed_point import saturated
-from weft.kernels.writer import for_range
-from weft.loops.interpret import run
-from weft.loops.nodes import Access, Binary, Buffer, Const, Expr, Kernel, Load, Store, Unary, Var
-from weft.loops.walk import dtype_of, free_vars, loads, map_expr, reduces
+from weft.loops.nodes import Binary, Const, Expr, Load, Unary
+from weft.loops.walk import dtype_of, loads
 
-_I8, _F32 = DType.I8, DType.F32
-_BYTE_SHIFT, _BYTES = 24, 256
+_F32 = DType.F32
+_BYTE_SHIFT = 24
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,19 @@ def float_sum(value: Expr) -> LineSum | None:
     total, low = _bounded(total)
     if not isinstance(total, Binary) or total.op not in ("add", "sub"):
         return None
-    sides = [_byte(each) for each in (total.lhs, total.rhs)]
-    first, second = sides
-    if first is None or second is None or first == second:
+    sides = [set(loads(each)) for each in (total.lhs, total.rhs)]
+    if [len(each) for each in sides] != [1, 1] or dtype_of(total) is not _F32:
         return None
-    tables = [_table(side, load) for side, load in ((total.lhs, first), (total.rhs, second))]
+    (first,), (second,) = sides
+    tables = [
+        byte_table(each, load.buffer) for each, load in ((total.lhs, first), (total.rhs, second))
+    ]
+    firsts, seconds = tables
+    if firsts is None or seconds is None or first == second:
+        return None
     arrays = {
-        "firsts": tables[0],
-        "seconds": -tables[1] if total.op == "sub" else tables[1],
+        "firsts": firsts,
+        "seconds": -seconds if total.op == "sub" else seconds,
         "bounds": np.array([low, scale], np.float32),
         "last": np.array([zero], np.int32),
     }
@@ -90,26 +94,3 @@ def _bounded(value: Expr) -> tuple[Expr, float]:
             return x, float(low)
         case _:
             return value, float(np.finfo(np.float32).min)
-
-
-def _byte(side: Expr) -> Load | None:
-    """The one byte that a number in floats depends on."""
-    found = set(loads(side))
-    if len(found) != 1 or reduces(side) or dtype_of(side) is not _F32:
-        return None
-    (load,) = found
-    outside = map_expr(side, lambda node: Const(0, _I8) if node == load else node)
-    return load if load.dtype is _I8 and not free_vars(outside) else None
-
-
-def _table(side: Expr, load: Load) -> np.ndarray:
-    """What an expression is for every byte, the smallest first."""
-    byte = Load("x", (Var("v"),), _I8)
-    value = map_expr(side, lambda node: byte if node == load else node)
-    shape = (_BYTES,)
-    params = (Buffer("x", _I8, shape), Buffer("table", _F32, shape, Access.WRITE))
-    loop = for_range("v", _BYTES, (Store("table", (Var("v"),), value),))
-    found = np.zeros(shape, np.float32)
-    bytes_ = np.arange(-128, 128).astype(np.int8)
-    run(Kernel("table", params, (loop,)), {"x": bytes_, "table": found})
-    return found

@@ -155,6 +155,12 @@ class IntegerOutput:
             case _:
                 return None
 
+    def read_only(self, name: str) -> None:
+        """Leaves a single input: what outputs read beside it is in arrays now."""
+        kept = [at for at, each in enumerate(self.inputs) if each.name == name]
+        self.inputs = tuple(self.inputs[at] for at in kept)
+        self.values = tuple(self.values[at] for at in kept)
+
     # --- constants as parameters ----------------------------------------------------------------
 
     def buffers(self) -> tuple[Buffer, ...]:

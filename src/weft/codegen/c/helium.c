@@ -244,3 +244,31 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         "pop {r4-r8, pc}");
 }
 #endif
+
+//@ mve_lookup
+#if defined(__GNUC__) && defined(__ARM_FEATURE_MVE)
+/* Bytes that a table holds for bytes. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        const int8_t *table __attribute__((unused)), int positions __attribute__((unused)))
+{
+    __asm__(
+        "push {r8, lr}\n\t"
+        "mov r8, r3\n\t"
+        "vmov.i8 q3, #0x80\n\t"
+        $count
+        "1:\n\t"
+        "dlstp.8 lr, r12\n"
+        "2:\n\t"
+        "vldrb.8 q0, [r1], #16\n\t"
+        "veor q1, q0, q3\n\t"
+        "vldrb.u8 q2, [r2, q1]\n\t"
+        "vstrb.8 q2, [r0], #16\n\t"
+        "letp lr, 2b\n\t"
+        $next
+        "subs r8, #1\n\t"
+        "bne 1b\n\t"
+        "pop {r8, pc}");
+}
+#endif
