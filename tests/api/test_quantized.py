@@ -79,6 +79,21 @@ def test_a_metric_and_its_labels(digits):
     assert (q.quantization.accuracy, q.quantization.reference) == (0.5, 0.5)
 
 
+def test_states_are_inputs_with_samples_of_their_own():
+    def step(x, h):
+        weight = weft.constant(RNG.normal(0, 0.5, (4, 4)).astype(np.float32))
+        h = weft.ops.tanh(weft.ops.matmul(weft.ops.add(x, h), weight), name="next")
+        return h, h
+
+    net = weft.trace(step, "f32[1,4]", "f32[1,4]", name="cell")
+    net = net.with_state({net.graph.inputs[1]: net.graph.outputs[1]})
+    samples = RNG.normal(0, 1, (2, 5, 4)).astype(np.float32)
+    q = weft.quantize(net, dict(zip(net.graph.inputs, samples, strict=True)))
+    assert q.states == net.states
+    assert q.quantization.layers[0].op == "MatMul"
+    assert np.abs(q.compile()(samples[0, :1]) - net.compile()(samples[0, :1])).max() < 0.05
+
+
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [

@@ -88,6 +88,23 @@ def test_functions_have_fixed_ranges_where_they_are_no_outputs():
     assert sites(text, integer_io=True).fixed == {"t": (-1.0, 127 / 128), "s": (0.0, 255 / 256)}
 
 
+def test_functions_without_a_known_range_are_calibrated():
+    found = sites(
+        """(%x: f32[1,3,4,4]) -> (%y) {
+    const %w: f32[5,3,1,1]
+    const %v: f32[2,5,1,1]
+    %c: f32[1,5,4,4] = Conv(%x, %w)
+    %h: f32[1,5,4,4] = HardSwish(%c)
+    %p: f32[1,5,1,1] = GlobalAveragePool(%h)
+    %y: f32[1,2,1,1] = Conv(%p, %v)
+}"""
+    )
+    assert set(found.values) == {"x", "c", "h", "p", "y"}
+    assert len(found.members) == 5
+    assert not found.fixed
+    assert not found.floats
+
+
 def test_products_of_two_values_and_constants_that_are_added():
     found = sites(
         """(%x: f32[2,4,6]) -> (%y) {

@@ -140,7 +140,10 @@ def _building(net: Quantizable, options: Options | None) -> Build:
     asked = replace(options, parameters=(), plan=None) if options is not None else None
 
     def build(graph: Graph) -> Run:
-        built = net.with_graph(graph).compile(options=asked)
+        made = net.with_graph(graph)
+        # States are inputs here: samples give them, and nothing is handed from run to run.
+        object.__setattr__(made, "states", ())
+        built = made.compile(options=asked)
 
         def run(inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
             made = built.library(*(inputs[name] for name in graph.inputs))

@@ -29,7 +29,9 @@ _KINDS: Mapping[str, Scales] = MappingProxyType(
         **dict.fromkeys(("Concat", "Reshape", "Flatten", "Transpose", "Squeeze"), "shared"),
         **dict.fromkeys(("Unsqueeze", "Slice", "Split", "Gather", "Expand"), "shared"),
         **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "shared"),
-        **dict.fromkeys(("Softmax", "Sigmoid", "Tanh"), "function"),
+        **dict.fromkeys(("Softmax", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish"), "function"),
+        **dict.fromkeys(("Swish", "Gelu", "Mish", "Elu", "Selu", "Celu", "LeakyRelu"), "function"),
+        **dict.fromkeys(("Softplus", "Softsign", "ThresholdedRelu", "Erf"), "function"),
     }
 )
 SATURATIONS = ("Relu", "Clip")
@@ -54,12 +56,14 @@ _FUNCTION_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 )
 
 
-def function_range(op: str, bits: int) -> tuple[float, float]:
-    """What a function gives at the least and at the most, in steps of a power of two.
+def function_range(op: str, bits: int) -> tuple[float, float] | None:
+    """What a function gives at the least and at the most, in steps of a power of two, if known.
 
     The highest number is one step lower, so that 8 bits give LiteRT's scales: 1/256 for Softmax and
     Sigmoid, 1/128 for Tanh.
     """
+    if op not in _FUNCTION_RANGES:
+        return None
     low, high = _FUNCTION_RANGES[op]
     return low, high - (high - low) / (1 << bits)
 

@@ -108,9 +108,9 @@ class _Search:
         self._backward(integers)
         layers = tuple(self._layers())
         fixed = {
-            self.ends[name]: function_range(node.op, self.bits)
+            self.ends[name]: found
             for name, node in self.chosen.items()
-            if scales_of(self.graph, node) == "function"
+            if (found := function_range(node.op, self.bits)) is not None
         }
         wanted = dict.fromkeys(
             value for node in self.chosen.values() for value in self._touched(node)
