@@ -230,6 +230,10 @@ def difference(run) -> float:
             "quantize: g has no layer with a constant f32 weight that can be quantized; "
             "got Exp has no form of integers",
         ),
+        (
+            lambda: quantize_graph(quantized().graph, IMAGES, by_reference),
+            "quantize: g is quantized already. Quantize the float network.",
+        ),
     ],
 )
 def test_refusals(call, message):

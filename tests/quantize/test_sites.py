@@ -123,6 +123,13 @@ def test_products_of_two_values_and_constants_that_are_added():
     assert found.members["q"] == ("q", "t")
 
 
+def test_a_weight_that_is_computed_stays():
+    found = sites("""(%x: f32[1,3,4,4], %w: f32[5,3,1,1]) -> (%y) {
+    %y: f32[1,5,4,4] = Conv(%x, %w)
+}""")
+    assert found.floats == {"y": "its weight is no constant in floating point"}
+
+
 @pytest.mark.parametrize(
     ("attributes", "inputs", "why"),
     [

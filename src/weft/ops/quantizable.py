@@ -76,9 +76,14 @@ def scales_of(graph: Graph, node: Node) -> Scales | None:
     return kind
 
 
+def takes_weight(op: str) -> bool:
+    """Whether an op multiplies by a weight, its second input."""
+    return _KINDS.get(op) == "weights"
+
+
 def weight_of(graph: Graph, node: Node) -> str | None:
     """The constant that a layer multiplies by, if it does and it is of floating-point numbers."""
-    if _KINDS.get(node.op) != "weights" or len(node.inputs) < 2:
+    if not takes_weight(node.op) or len(node.inputs) < 2:
         return None
     value = node.inputs[1]
     known = value in graph.constants and graph.types[value].dtype.is_float

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.errors import UserError
+from weft.ir.graph import Graph
 from weft.quantize.calibrators import Bounds, calibrated
 from weft.quantize.config import QuantizationConfig
 from weft.quantize.histogram import RunningHistogram
@@ -124,12 +125,16 @@ def _parts(needs: Sequence[_Need]) -> Iterator[list[QuantizedLayer]]:
         yield part
 
 
-def require_layers(sites: QuantizationSites, name: str) -> None:
+def require_layers(sites: QuantizationSites, graph: Graph) -> None:
     """Refuse a network in which there is nothing to quantize."""
     if sites.layers:
         return
+    if any(node.op == "QuantizeLinear" or node.op.startswith("QLinear") for node in graph.nodes):
+        raise UserError(
+            f"quantize: {graph.name} is quantized already", fix="Quantize the float network."
+        )
     reasons = list(dict.fromkeys(sites.floats.values()))[:3]
     raise UserError(
-        f"quantize: {name} has no layer with a constant f32 weight that can be quantized",
+        f"quantize: {graph.name} has no layer with a constant f32 weight that can be quantized",
         got="; ".join(reasons),
     )

@@ -123,7 +123,7 @@ class _Quantization:
         names = _names_of(base)
         keep_float = _nodes_named(config.keep_float, names, "keep_float")
         sites = _sites(base, keep_float, config)
-        require_layers(sites, graph.name)
+        require_layers(sites, base)
         equalization = equalized(base, sites.layers) if config.equalize else None
         if equalization is not None:
             base = equalization.graph

@@ -15,6 +15,7 @@ from weft.ops.quantizable import (
     input_axis,
     output_axis,
     scales_of,
+    takes_weight,
     weight_of,
 )
 
@@ -256,6 +257,8 @@ class _Search:
 
 
 def _no_form(node: Node) -> str:
+    if takes_weight(node.op):
+        return "its weight is no constant in floating point"
     return f"{node.op} has no form of integers"
 
 
