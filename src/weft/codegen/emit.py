@@ -51,6 +51,7 @@ class Files(Shown):
         foreign: sources and libraries that Weft did not write.
         stepped: for tests, the run function with a macro after each step, if it was asked for;
             to be compiled after the first source.
+        notes: sentences on what is computed: how quantized layers round.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Files(Shown):
     threads: int = 1
     foreign: Foreign = NOTHING_FOREIGN
     stepped: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def stack_bytes(self) -> int:
@@ -158,6 +160,7 @@ class _Emission:
             self._program.threads,
             foreign_of(self._program, {name for name, _ in (*private, *sources)}),
             "\n".join([*self._runs.stepped(ends), ""]) if ends else "",
+            self._program.notes,
         )
 
     # --- sources ------------------------------------------------------------------------------

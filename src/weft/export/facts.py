@@ -64,6 +64,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "threads": files.threads,
         "pool": files.threads > 1,
         "report": report,
+        "notes": files.notes,
         "rows": [_row(row, names) for row in report.rows],
         "long_names": _long_names(report, names),
         "size": size,

@@ -151,4 +151,5 @@ def test_reports_have_one_table_of_long_names(tmp_path: Path) -> None:
     good("export", file("kws", "int8"), "-o", tmp_path / "out")
     steps, names = (tmp_path / "out" / "report.md").read_text().split("Names in the source model:")
     assert ";" not in steps.replace("; ", "")
+    assert "for generic, c99. Quantized layers round as LiteRT's reference kernels do" in steps
     assert "| conv2d/conv_sums | functional_1/activation/Relu;functional_1/batch" in names
