@@ -259,7 +259,7 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
         "parts": Flag("Write one source file for each function.", "--split", on=0),
         "templates": Flag(
             "Folder of templates in place of Weft's own of the same file names (README.md.jinja).",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
         ),
         "count": Flag("Have QEMU count the instructions of each layer, for REPORT.html.", on=True),
         "also": Flag(
