@@ -103,7 +103,6 @@ def main() -> None:
                     activations=bits,
                     method=method or "lsq",
                     ends=None,
-                    between=bits,
                 )
                 if method:
                     fit(prepared, images, labels, seed, chosen.epochs)

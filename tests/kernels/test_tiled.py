@@ -296,3 +296,12 @@ def test_vectors_have_constant_extents():
         for stmt in walk_stmts(made.kernel.body):
             if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR:
                 assert (stmt.start.value, stmt.stop.value) in {(0, n) for n in (8, 4, 2, 1)}
+
+
+@pytest.mark.parametrize(("shape", "lines"), [((9, 11, 32), 1), ((8, 8, 32), 1), ((3, 40, 32), 0)])
+def test_long_sums_are_taken_line_by_line(shape, lines):
+    # Their rounding grows with the number of terms.
+    net = Net()
+    made = tiled_ones(net, net.op("ReduceSum", net.input(*shape), axes=(0, 1), keepdims=0))[0]
+    locals = {each.buffer.name for each in walk_stmts(made.kernel.body) if isinstance(each, Local)}
+    assert ("line0" in locals) == bool(lines)

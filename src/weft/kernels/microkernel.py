@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.image_rows import next_rows
@@ -27,6 +28,9 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import dtype_of, map_expr, substitute
 
+LINE = 8
+"""Terms of a line, and lines, from which on a sum is taken line by line."""
+
 
 @dataclass
 class Microkernel:
@@ -42,6 +46,7 @@ class Microkernel:
             this tile; prefetched while this one is computed.
         share: which of how many turns this tile is that fetch parts of the same weights.
         spans: first and one past the last of reduction axes that are not summed whole.
+        sums: what the accumulators are called.
     """
 
     parts: Contraction
@@ -55,6 +60,7 @@ class Microkernel:
     ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
     share: tuple[Expr, int] = (integer(0), 1)
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    sums: str = "acc"
 
     def statements(self) -> tuple[Stmt, ...]:
         """Everything: accumulate, then store."""
@@ -70,7 +76,7 @@ class Microkernel:
         assert reduce is not None
         dtype = dtype_of(reduce.value)
         return tuple(
-            Buffer(f"acc{piece}", dtype, (self.size, width), Access.LOCAL)
+            Buffer(f"{self.sums}{piece}", dtype, (self.size, width), Access.LOCAL)
             for piece, _, width in self.block.pieces()
         )
 
@@ -119,7 +125,7 @@ class Microkernel:
         start = neutral(reduce.op, dtype_of(reduce.value))
         return self.positions(
             tuple(
-                self.vector(width, Store(f"acc{piece}", (self.position, Var(LANE)), start))
+                self.vector(width, Store(f"{self.sums}{piece}", (self.position, Var(LANE)), start))
                 for piece, _, width in self.block.pieces()
             )
         )
@@ -149,8 +155,8 @@ class Microkernel:
                 value = self.parts.with_packed(value, self.weight, self.number, lane)
             value = substitute(value, {**taps, **self.bound(position, offset)})
             place = (position, Var(LANE))
-            sum = Binary(combine, Load(f"acc{piece}", place, dtype), value)
-            found.append(self.vector(width, Store(f"acc{piece}", place, sum)))
+            sum = Binary(combine, Load(f"{self.sums}{piece}", place, dtype), value)
+            found.append(self.vector(width, Store(f"{self.sums}{piece}", place, sum)))
         return tuple(found)
 
     def reduction(self) -> tuple[Stmt, ...]:
@@ -159,7 +165,47 @@ class Microkernel:
         assert parts.reduce is not None
         extents = {axis.var: axis.extent for axis in parts.reduce.axes}
         static = list(dict.fromkeys(g.tap for g in parts.tile_guards if g.tap in extents))
-        return self.loops(self.parts.loop_order(), extents, static, {})
+        order = self.parts.loop_order()
+        if not static and self.has_lines([extents[var] for var in order]):
+            return self.lines(order, extents)
+        return self.loops(order, extents, static, {})
+
+    def has_lines(self, extents: Sequence[int]) -> bool:
+        """Whether a sum of data alone has so many terms that each line is summed by itself.
+
+        The rounding of a sum grows with the number of its terms: sums of sums are nearer.
+        """
+        reduce = self.parts.reduce
+        assert reduce is not None
+        if reduce.op != "sum" or self.parts.weight or not dtype_of(reduce.value).is_float:
+            return False
+        return len(extents) > 1 and min(extents[0], prod(extents[1:])) >= LINE
+
+    def lines(self, order: list[str], extents: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The loops over taps, with accumulators of its own for each turn of the outermost."""
+        reduce, line = self.parts.reduce, replace(self, sums="line")
+        assert reduce is not None
+        dtype, place = dtype_of(reduce.value), (self.position, Var(LANE))
+        gathered = self.positions(
+            tuple(
+                self.vector(
+                    width,
+                    Store(
+                        f"{self.sums}{piece}",
+                        place,
+                        Binary(
+                            "add",
+                            Load(f"{self.sums}{piece}", place, dtype),
+                            Load(f"line{piece}", place, dtype),
+                        ),
+                    ),
+                )
+                for piece, _, width in self.block.pieces()
+            )
+        )
+        body = (*line.starts(), *line.loops(order[1:], extents, [], {}), *gathered)
+        start, stop = self.limits(order[0], extents[order[0]])
+        return (For(order[0], start, stop, with_locals(line.accumulators(), body)),)
 
     def loops(
         self,
