@@ -58,6 +58,8 @@ def without_constant_channels(graph: Graph, parameters: ConstantChannelParameter
     found = graph
     while True:
         folded = _folded(found)
+        if not any(each.unread_inputs(folded).any() for each in integer_layers(folded)):
+            return found
         smaller = _without_unread(folded, parameters.multiple)
         if smaller is folded:
             return found

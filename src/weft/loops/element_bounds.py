@@ -9,7 +9,8 @@ condition of its padding that holds at some positions only gives the hull of bot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -149,6 +150,7 @@ class _Evaluation:
         dimensions: the dimension of each reduction's first axis, by identity.
         rank: of all arrays.
         enumerated: variables that are arrays of all their values.
+        lies: the dimension and the extent of enumerated variables of one axis only.
         outer: the scope of the output's axes.
     """
 
@@ -156,6 +158,7 @@ class _Evaluation:
     dimensions: dict[int, int]
     rank: int
     enumerated: frozenset[str]
+    lies: dict[str, tuple[int, int]]
     outer: _Scope = field(default_factory=lambda: _Scope({}))
 
     def variable(self, axis: Axis, dimension: int) -> Pair:
@@ -218,6 +221,10 @@ class _Evaluation:
 
     def _load(self, load: Load, scope: _Scope) -> Pair:
         bounds = self.buffers[load.buffer]
+        seen = self._seen(load, bounds)
+        if seen is not None:
+            low = self._spread(bounds.low, seen)
+            return low, low if bounds.low is bounds.high else self._spread(bounds.high, seen)
         places: list[np.ndarray] = []
         for axis, expr in enumerate(load.index):
             if bounds.low.shape[axis] == 1:
@@ -234,6 +241,28 @@ class _Evaluation:
             return bounds.low.reshape(shape), bounds.high.reshape(shape)
         low = bounds.low[tuple(places)]
         return (low, low) if bounds.low is bounds.high else (low, bounds.high[tuple(places)])
+
+    def _seen(self, load: Load, bounds: ElementBounds) -> list[int] | None:
+        """The dimension that each axis of what is loaded lies along, if each has one; -1 of 1."""
+        found: list[int] = []
+        for extent, expr in zip(bounds.low.shape, load.index, strict=True):
+            dimension, whole = (
+                self.lies.get(expr.name, (-1, 0)) if isinstance(expr, Var) else (-1, 0)
+            )
+            if extent > 1 and (extent != whole or dimension in found):
+                return None
+            found.append(dimension if extent > 1 else -1)
+        return found
+
+    def _spread(self, array: np.ndarray, seen: Sequence[int]) -> np.ndarray:
+        """An array whose axes are brought to their dimensions: a view."""
+        axes = [axis for axis, dimension in enumerate(seen) if dimension >= 0]
+        others = [axis for axis, dimension in enumerate(seen) if dimension < 0]
+        order = sorted(axes, key=lambda axis: seen[axis])
+        shape = [1] * self.rank
+        for axis in axes:
+            shape[seen[axis]] = array.shape[axis]
+        return array.transpose((*others, *order)).reshape(shape)
 
     def _reduce(self, node: Reduce, scope: _Scope) -> Pair:
         first = self.dimensions[id(node)]
@@ -302,7 +331,13 @@ def _evaluation(compute: Compute, buffers: Mapping[str, ElementBounds]) -> _Eval
     )
     if prod(axis.extent for axis in axes if axis.var in enumerated) > MOST_POINTS:
         return None
-    found = _Evaluation(buffers, dimensions, len(axes), enumerated)
+    names = Counter(axis.var for axis in axes)
+    lies = {
+        axis.var: (dimension, axis.extent)
+        for dimension, axis in enumerate(axes)
+        if axis.var in enumerated and names[axis.var] == 1
+    }
+    found = _Evaluation(buffers, dimensions, len(axes), enumerated, lies)
     for dimension, axis in enumerate(compute.axes):
         found.outer.variables[axis.var] = found.variable(axis, dimension)
     return found
