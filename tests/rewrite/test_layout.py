@@ -92,6 +92,22 @@ def test_transposes_that_were_there_go():
     assert_same(graph, done, Exactness.BIT_EXACT)
 
 
+def test_scales_by_channel_follow():
+    graph = graph_of(
+        """(%x: f32[1,3,4,4]) -> (%y) {
+          const %s: f32[3] = [0.5, 0.25, 0.125]
+          const %z: i8[3] = [1, 2, 3]
+          %p: f32[1,3,4,4] = AveragePool(%x) {kernel=(1, 1)}
+          %q: i8[1,3,4,4] = QuantizeLinear(%p, %s, %z) {axis=1}
+          %d: f32[1,3,4,4] = DequantizeLinear(%q, %s) {axis=1}
+          %y: f32[1,3,4,4] = AveragePool(%d) {kernel=(1, 1)}
+        }"""
+    )
+    done = apply(graph, "channels-last")
+    assert [node.attributes.axis for node in done.nodes if node.op.endswith("Linear")] == [3, 3]
+    assert_same(graph, done, Exactness.BIT_EXACT)
+
+
 def test_nothing_to_do():
     graph = graph_of("(%x: f32[2,3]) -> (%y) {\n%y: f32[2,3] = Relu(%x)\n}")
     assert apply(graph, "channels-last") is graph

@@ -214,7 +214,7 @@ class _Work:
         if rank < 3:
             return None
         there = self.direction.there(rank)
-        if node.op in _BY_LINES and all(self.rank(value) < 2 for value in node.inputs[1:]):
+        if node.op in _BY_LINES and all(self.rank(value) < 2 for value in node.inputs[1:] if value):
             axis = there.index(node.attributes.axis % rank)
             inputs = [self.new(node.inputs[0]), *map(self.old, node.inputs[1:])]
             return inputs, changed(node.attributes, axis=axis)
