@@ -138,7 +138,7 @@ def bytes_helper(name: str) -> str | None:
         for factors, found in groups:
             end += requantized(found, factors, below == "1", made.double)
     return helper_text(
-        "dsp",
+        "bytes",
         "bytes",
         name=name,
         doc=sums.doc.replace("Sums", "Bytes", 1),
@@ -183,7 +183,7 @@ def add_helper(name: str) -> str | None:
         for each in (f"sxtb r7, lr{f', ror #{8 * place}' if place else ''}", *one)
     ]
     return helper_text(
-        "dsp",
+        "bytes",
         "add_i8",
         name=name,
         shift=shift,

@@ -67,5 +67,5 @@ def patch_helper(name: str) -> str | None:
         found += ["add r1, r3"] * (place > 0)
         found += _position(place, positions, rows, fours, rest)
     return helper_text(
-        "dsp", "patch", name=name, positions=positions, rows=rows, steps=assembly(found)
+        "bytes", "patch", name=name, positions=positions, rows=rows, steps=assembly(found)
     )

@@ -204,14 +204,14 @@ def planes_helper(name: str) -> str | None:
     A last number says whether sums below zero take one less.
     """
     if name == "planes":
-        return helper_text("dsp", "planes", step=assembly(_SPREAD))
+        return helper_text("planes", "planes", step=assembly(_SPREAD))
     family, _, below = name.rpartition("_")
     stride = {"depth_s1": 1, "depth_s2": 2}.get(family)
     if stride is None or below not in ("0", "1"):
         return None
     loops = _LOOPS[stride]
     return helper_text(
-        "dsp",
+        "planes",
         "depth_s",
         name=name,
         stride=stride,

@@ -1,0 +1,97 @@
+// Loops of the Arm DSP extension that make bytes of sums, which rows of
+// weft.loops.instructions call.
+
+//@ bytes
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* $doc */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attribute__((unused)),
+        const int32_t *stream __attribute__((unused)), int quads __attribute__((unused)),
+        int channels __attribute__((unused)), int step __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r11, lr}\n\t"
+        /* 0: patch, 4: where a sum starts, 8: the patch's end, 12: out, 16: step of positions,
+           20: out's end */
+        "ldrd r9, r8, [sp, #36]\n\t"
+        "mov r4, r1\n\t"
+        "rsb r5, r3, #0\n\t"
+        "and r5, r5, #$mask\n\t"
+        "movs r6, #$bytes\n\t"
+        "adr r7, 3f\n\t"
+        "mla r5, r5, r6, r7\n\t"
+        "orr r5, r5, #1\n\t"
+        "add r6, r1, r3, lsl #$shift\n\t"
+        "mov r7, r0\n\t"
+        "add r9, r9, r0\n\t"
+        "push {r4-r9}\n\t"
+        "mov r1, r2\n"
+        "2:\n\t"
+        "ldrd r0, r12, [sp]\n\t"
+        $begin
+        "bx r12\n\t"
+        ".p2align 2\n"
+        "3:\n\t"
+        ".rept $unroll\n\t"
+        $step
+        ".endr\n\t"
+        $again
+        $end
+        "ldr r7, [sp, #20]\n\t"
+        "str r6, [sp, #12]\n\t"
+        "cmp r6, r7\n\t"
+        "bne 2b\n\t"
+        "add sp, #24\n\t"
+        "pop {r4-r11, pc}");
+}
+#endif
+
+//@ add_i8
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* Sums of bytes by a table and a shift by $shift, requantized with a shift by $right. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        const int8_t *y __attribute__((unused)), const int32_t *table __attribute__((unused)),
+        const int32_t *factors __attribute__((unused)), int count __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r10, lr}\n\t"
+        "ldrd r4, r12, [sp, #32]\n\t"
+        "ldrd r4, r5, [r4]\n\t"
+        "add r3, #512\n\t"
+        "subs r12, #4\n\t"
+        "blt 2f\n"
+        "1:\n\t"
+        "ldr lr, [r2], #4\n\t"
+        $four
+        "subs r12, #4\n\t"
+        "bge 1b\n"
+        "2:\n\t"
+        "adds r12, #4\n\t"
+        "beq 4f\n"
+        "3:\n\t"
+        "ldrsb r7, [r2], #1\n\t"
+        $one
+        "subs r12, #1\n\t"
+        "bne 3b\n"
+        "4:\n\t"
+        "pop {r4-r10, pc}");
+}
+#endif
+
+//@ patch
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)
+/* What $positions positions read of $rows rows, as pairs of 16 bits. */
+static
+__attribute__((naked, noinline, unused))
+void weft_$name(int32_t *patch __attribute__((unused)), const int8_t *x __attribute__((unused)),
+        int row __attribute__((unused)), int position __attribute__((unused)))
+{
+    __asm__(
+        "push {r4-r10, lr}\n\t"
+        $steps
+        "pop {r4-r10, pc}");
+}
+#endif
