@@ -63,3 +63,8 @@ def test_it_is_the_usual_choice(machine: str) -> None:
 def test_refusals(channels: int, size: tuple[int, int], filters: int, why: str) -> None:
     task = task_of(convolution(channels, size, 3, filters), "avx2")
     assert refusal(propose, task) == why
+
+
+def test_quads_of_bytes_are_faster() -> None:
+    task = task_of(convolution(16, (6, 6), 3, 16), "avx2 avx512_vnni")
+    assert refusal(propose, task) == TYPES

@@ -28,6 +28,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
+from weft.kernels.byte_rows_choice import rows_of
 from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.generator import Generator
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits, largest_sum
@@ -316,6 +317,7 @@ def _refused(window: ByteWindow) -> str:
 def points_of(window: ByteWindow) -> Iterator[Points]:
     """The instructions of the target that add products of 16 bits to vectors of sums."""
     target = window.found.task.target
+    most = max(map(_rate, rows_of(window)), default=0.0)
     for row in instructions().values():
         sum, *factors = row.meaning.params
         if [len(each.shape) for each in row.meaning.params] != [1, 1, 2]:
@@ -324,10 +326,19 @@ def points_of(window: ByteWindow) -> Iterator[Points]:
         whole = window.found.channel.extent % sum.shape[0] or window.depth % factors[0].shape[0]
         if not wide or whole or fits(window.found, row) != 0:
             continue
+        # 4 products for 9 pay neither for transforms nor for weights of 3.6 times the size where
+        # another instruction multiplies twice as many bytes.
+        if 2 * _rate(row) <= most:
+            continue
         # Where loads do not fill all lanes, a tile has few of the operands that need it.
         most = 2 if target.fused else 4
         vectors = gcd(window.found.channel.extent // sum.shape[0], most)
         yield Points(window, row, max(1, (target.registers - 4) // vectors), vectors)
+
+
+def _rate(row: Instruction) -> float:
+    """Products in a cycle."""
+    return prod(row.meaning.params[2].shape) / row.cycles
 
 
 def cost(loops: Points) -> float:
