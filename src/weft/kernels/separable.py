@@ -73,7 +73,7 @@ from weft.loops.walk import (
     walk,
     with_children,
 )
-from weft.plan.fusion import FEW_TERMS, separable
+from weft.plan.contractions import FEW_TERMS, separable
 from weft.plan.implementation import Implementation, Operand
 
 MOST_POINTS = 144

@@ -22,23 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TypeGuard
 
 from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known
 from weft.loops.definition import Compute, substitute_load
-from weft.loops.nodes import FUNCTIONS, Binary, Cast, Const, Expr, Load, Reduce, Select, Unary
+from weft.loops.nodes import FUNCTIONS, Binary, Expr, Load, Reduce, Select, Unary
 from weft.loops.walk import children, free_vars, loads, reduces, walk
 from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
+from weft.plan.contractions import FEW_TERMS, contraction, is_short, separable
 from weft.plan.tensors import Defined, Item, TensorProgram, is_point, moved_from
 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
 MAX_BUFFERS = 16
-FEW_TERMS = 8
-"""Of a sum that is written out."""
 MANY_SUMS = 16
 """Sums that a factor of each step must be used for to be multiplied into the weights."""
 _COSTLY = FUNCTIONS | frozenset("pow floordiv mod fmod".split())
@@ -68,53 +66,6 @@ class Group:
     def reads(self) -> tuple[str, ...]:
         """Values that it loads, in order of appearance."""
         return tuple(dict.fromkeys(load.buffer for load in loads(self.compute.value)))
-
-
-def contraction(value: Expr) -> Reduce | None:
-    """The sum of products of two tensors in an expression, if there is one."""
-    for node in walk(value):
-        if isinstance(node, Reduce) and node.op == "sum":
-            if _is_separable(node):
-                return None
-            product = _product(node.value)
-            if product and {load.buffer for load in loads(product.lhs)} != {
-                load.buffer for load in loads(product.rhs)
-            }:
-                return node
-    return None
-
-
-def separable(value: Expr) -> Reduce | None:
-    """The outer one of two sums of few products where one is a factor of the other's terms."""
-    return next((node for node in walk(value) if _is_separable(node)), None)
-
-
-def _is_separable(node: Expr) -> TypeGuard[Reduce]:
-    match node:
-        case Reduce("sum", value=Binary("mul", lhs, rhs)):
-            return _is_short(node) and (_is_short(lhs) or _is_short(rhs))
-        case _:
-            return False
-
-
-def _is_short(node: Expr) -> bool:
-    match node:
-        case Reduce("sum", axes, Binary("mul")):
-            return prod(axis.extent for axis in axes) <= FEW_TERMS
-        case _:
-            return False
-
-
-def _product(value: Expr) -> Binary | None:
-    match value:
-        case Binary("mul", lhs, rhs) if any(loads(lhs)) and any(loads(rhs)):
-            return value
-        case Select(_, then, Const()):
-            return _product(then)
-        case Cast(_, inner):
-            return _product(inner)
-        case _:
-            return None
 
 
 def _costly(value: Expr) -> bool:
@@ -301,7 +252,7 @@ class _Grouping:
     def small_product(self, item: Defined) -> tuple[str, str] | None:
         """The matrix and the other factor, if a value is a product with a small constant one."""
         value = item.compute.value
-        if not (isinstance(value, Reduce) and _is_short(value)):
+        if not (isinstance(value, Reduce) and is_short(value)):
             return None
         match value.value:
             case Binary("mul", Load() as lhs, Load() as rhs):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.ir.types import TensorType
 from weft.ops.shape import VIEWS
-from weft.plan.fusion import Group, contraction
+from weft.plan.contractions import contraction
+from weft.plan.fusion import Group
 from weft.plan.tensors import Assembled, Opaque, TensorProgram, moved_from
 
 LINE = 64

@@ -20,7 +20,7 @@ from weft.ops.control import ScanAttributes, scan_length
 from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Control, Define, Expand, Extern, Op
-from weft.plan.fusion import contraction
+from weft.plan.contractions import contraction
 from weft.screen import Screen, Shown, several
 
 

@@ -22,7 +22,8 @@ from weft.loops.nodes import Var
 from weft.loops.shapes import row_major
 from weft.loops.walk import loads, rename_loads
 from weft.ops.shape import VIEWS
-from weft.plan.fusion import Group, contraction
+from weft.plan.contractions import contraction
+from weft.plan.fusion import Group
 from weft.plan.images import SPATIAL, channels_of, fastest, images_of, is_spatial
 from weft.plan.program import Region
 from weft.plan.spread import gap_of, spreadable

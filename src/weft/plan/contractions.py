@@ -1,0 +1,60 @@
+"""Contractions in definitions: sums of products of two tensors, and separable transforms."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TypeGuard
+
+from weft.loops.nodes import Binary, Cast, Const, Expr, Reduce, Select
+from weft.loops.walk import loads, walk
+
+FEW_TERMS = 8
+"""Of a sum that is written out."""
+
+
+def contraction(value: Expr) -> Reduce | None:
+    """The sum of products of two tensors in an expression, if there is one."""
+    for node in walk(value):
+        if isinstance(node, Reduce) and node.op == "sum":
+            if _is_separable(node):
+                return None
+            product = _product(node.value)
+            if product and {load.buffer for load in loads(product.lhs)} != {
+                load.buffer for load in loads(product.rhs)
+            }:
+                return node
+    return None
+
+
+def separable(value: Expr) -> Reduce | None:
+    """The outer one of two sums of few products where one is a factor of the other's terms."""
+    return next((node for node in walk(value) if _is_separable(node)), None)
+
+
+def _is_separable(node: Expr) -> TypeGuard[Reduce]:
+    match node:
+        case Reduce("sum", value=Binary("mul", lhs, rhs)):
+            return is_short(node) and (is_short(lhs) or is_short(rhs))
+        case _:
+            return False
+
+
+def is_short(node: Expr) -> bool:
+    """Whether an expression is a sum of products with few terms."""
+    match node:
+        case Reduce("sum", axes, Binary("mul")):
+            return prod(axis.extent for axis in axes) <= FEW_TERMS
+        case _:
+            return False
+
+
+def _product(value: Expr) -> Binary | None:
+    match value:
+        case Binary("mul", lhs, rhs) if any(loads(lhs)) and any(loads(rhs)):
+            return value
+        case Select(_, then, Const()):
+            return _product(then)
+        case Cast(_, inner):
+            return _product(inner)
+        case _:
+            return None
