@@ -46,7 +46,7 @@ def quantization_picture(report: QuantizationReport) -> str:
         "Bars: shares of the elements, logarithmic from 1 in 10,000 to all. Dark lines: the range "
         "of the integers. Orange: outside of it, and the layer that hurts most."
     )
-    worst = report.worst.name
+    worst = report.worst
     parts = [
         page(width, height),
         text(_MARGIN, 26, heading, font_size=16),
@@ -55,7 +55,7 @@ def quantization_picture(report: QuantizationReport) -> str:
     for place, layer in enumerate(report.layers):
         row, column = divmod(place, _COLUMNS)
         x, y = _MARGIN + column * _WIDE, _TOP + row * _HIGH
-        parts += _panel(layer, report.short_names[layer.name], x, y, layer.name == worst)
+        parts += _panel(layer, report.short_names[layer.name], x, y, layer is worst)
     return frame(width, height, heading, parts)
 
 

@@ -117,9 +117,9 @@ class QuantizationReport(Shown):
         return short_names(layer.name for layer in self.layers)
 
     @property
-    def worst(self) -> QuantizedLayerReport:
-        """The layer that hurts the network's output most on its own."""
-        return min(self.layers, key=lambda layer: layer.own)
+    def worst(self) -> QuantizedLayerReport | None:
+        """The layer that hurts the network's output most on its own; nothing without layers."""
+        return min(self.layers, key=lambda layer: layer.own, default=None)
 
     def headings(self) -> tuple[str, ...]:
         """Of the table's columns."""
@@ -149,13 +149,9 @@ class QuantizationReport(Shown):
         if self.accuracy is not None and self.reference is not None:
             found.append(("accuracy", f"{self.accuracy:.4g}, {self.reference:.4g} in float"))
         found.append(("in float", some(f"{op} ({why})" for op, why in self._float_ops()) or "none"))
-        worst = self.worst
-        found.append(
-            (
-                "hurts most",
-                f"{self.short_names[worst.name]}: {decibels(worst.own)} dB alone, {worst.why}",
-            )
-        )
+        if (worst := self.worst) is not None:
+            name = self.short_names[worst.name]
+            found.append(("hurts most", f"{name}: {decibels(worst.own)} dB alone, {worst.why}"))
         return found
 
     def _float_ops(self) -> Iterator[tuple[str, str]]:
