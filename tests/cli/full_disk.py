@@ -29,6 +29,7 @@ PAGE = 4096
 SIZE = 1 << 20
 FREE_PAGES = (0, 1, 2, 3, 5, 8, 13, 21)
 MODEL = "model.onnx"
+_QUANTIZE = "quantize % --samples $/samples.npz"
 # What these draw was measured.
 UNSTEADY = ("bench --svg", "compare --svg")
 NEW_FOLDERS = ("deploy --output", "plugin new --output")
@@ -41,7 +42,8 @@ class Case:
     Attributes:
         name: of the command, and of its option, if it is one.
         output: what is written; for ``model.onnx`` what is read, too.
-        arguments: ``@`` is the output, ``%`` the model.
+        arguments: ``@`` is the output, ``%`` the model, ``$`` a folder on another disk, which has
+            samples.
         call: for what is no command; takes the output.
     """
 
@@ -55,7 +57,8 @@ class Case:
         output, model = folder / self.output, folder / MODEL
         if self.call is None:
             words = {"@": str(output), "%": str(model)}
-            result = command(*(words.get(each, each) for each in self.arguments.split()))
+            given = [words.get(each, each) for each in self.arguments.split()]
+            result = command(*(each.replace("$", os.environ["WEFT_CACHE"]) for each in given))
             return result.exit_code, result.stderr
         try:
             self.call(output)
@@ -81,6 +84,9 @@ CASES = (
     Case(
         "campaign --svg", "new.svg", "campaign % fault-weights bits=30 count=1 --trials 2 --svg @"
     ),
+    Case("quantize --output", "new.onnx", f"{_QUANTIZE} -o @"),
+    Case("quantize --report", "new.html", f"{_QUANTIZE} -o $/q.onnx --report @"),
+    Case("quantize --svg", "new.svg", f"{_QUANTIZE} -o $/q.onnx --svg @"),
     Case("plugin new --output", "plugin", "plugin new my-op --kind op -o @"),
     Case("save", MODEL, call=lambda path: weft.load(path).save(path)),
     Case("save", "new.weft", call=lambda path: weft.load(path.with_name(MODEL)).save(path)),
@@ -186,6 +192,8 @@ def campaign(folder: Path, free_pages: Sequence[int] = FREE_PAGES) -> list[str]:
     with tempfile.TemporaryDirectory() as outside, patch.dict(os.environ, WEFT_CACHE=outside):
         net.save(Path(outside) / MODEL)
         model = (Path(outside) / MODEL).read_bytes()
+        samples = chance.standard_normal((8, 8, 40)).astype(np.float32)
+        np.savez(Path(outside) / "samples.npz", **{net.graph.inputs[0]: samples})
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], check=True)
         with patch("weft.cli.layers.limits", lambda *_, **__: small):
             return [each for case in CASES for each in problems(folder, case, model, free_pages)]
