@@ -36,7 +36,7 @@ def test_bits_and_instructions(name: str, optimize: str) -> None:
     if missing := MACHINES["cortex-m4"].missing():
         pytest.skip(missing)
     path = tiny.model(name, "int8").with_suffix(".tflite")
-    net = weft.load(path).apply("integers", rounding="litert").apply("constant-channels")
+    net = weft.load(path).apply("integers", rounding="litert")
     files = net.source("cortex-m4", name="net", optimize=optimize)
     inputs, outputs = tiny.golden(name, "int8")
     done = emulated(files, [(x,) for x in inputs[:2]], "cortex-m4")
