@@ -3,10 +3,13 @@
     python -m bench.stack                     everything: half an hour
     python -m bench.stack --names digits      this network only
     python -m bench.stack --levels 0 3        these levels of optimization only
+    python -m bench.stack --targets cortex-m4 cortex-m55    these targets only
 
 Every network is exported as strict C89 and C99 for any machine and built by gcc and clang at
-every level, and by arm-none-eabi-gcc for a Cortex-M4 that QEMU emulates; compilers that are not
-there are left out. The self-test of the toolkit paints the stack and counts. Compared are the
+every level, and by arm-none-eabi-gcc for a Cortex-M4 that QEMU emulates. Networks of bytes are
+exported for a Cortex-M4 and a Cortex-M55, too, whose kernels call functions in assembly, with the
+kernels that are chosen for speed and those that are by default. Compilers that are not there are
+left out. The self-test of the toolkit paints the stack and counts. Compared are the
 estimate in the header, what the build says that it takes (`-fstack-usage`, summed along the
 calls), and what was painted over. The exit status is 1 if that was more.
 """
@@ -22,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,8 @@ BOARD = ROOT / "examples" / "cortex-m"
 STANDARDS = ("c89", "c99")
 LEVELS = ("0", "2", "3", "s")
 CORTEX_M4 = ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-mthumb")
+CORTEX_M55 = ("-mcpu=cortex-m55", "-mfloat-abi=hard", "-mthumb")
+GOALS = ("speed", "balanced")
 _USED = re.compile(r"^stack: (?:at least )?(\d+) bytes used, \w+ is (\d+)", re.M)
 
 
@@ -50,12 +56,14 @@ class Machine:
         compiler: the command with what chooses the processor.
         link: more for linking.
         emulator: the command that runs a program, if it is for another machine.
+        target: what it builds.
     """
 
     name: str
     compiler: tuple[str, ...]
     link: tuple[str, ...] = ()
     emulator: tuple[str, ...] = ()
+    target: str = "generic"
 
     @property
     def missing(self) -> str:
@@ -64,18 +72,27 @@ class Machine:
         return next((each for each in needed if shutil.which(each) is None), "")
 
 
+def emulated(name: str, flags: tuple[str, ...], board: str, script: str, target: str) -> Machine:
+    """A board that QEMU emulates, with one of the examples' linker scripts."""
+    return Machine(
+        name,
+        ("arm-none-eabi-gcc", *flags),
+        ("--specs=rdimon.specs", "-T", str(BOARD / script), str(BOARD / "startup.c")),
+        (
+            *("qemu-system-arm", "-M", board, "-nographic", "-monitor", "none", "-serial", "none"),
+            *("-semihosting-config", "enable=on,target=native", "-kernel"),
+        ),
+        target,
+    )
+
+
+_M4, _M55 = (CORTEX_M4, "mps2-an386", "mps2.ld"), (CORTEX_M55, "mps3-an547", "mps3.ld")
 MACHINES = (
     Machine("gcc", ("gcc",)),
     Machine("clang", ("clang",)),
-    Machine(
-        "Cortex-M4",
-        ("arm-none-eabi-gcc", *CORTEX_M4),
-        ("--specs=rdimon.specs", "-T", str(BOARD / "mps2.ld"), str(BOARD / "startup.c")),
-        (
-            *("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none"),
-            *("-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"),
-        ),
-    ),
+    emulated("Cortex-M4", *_M4, "generic"),
+    emulated("Cortex-M4 assembly", *_M4, "cortex-m4"),
+    emulated("Cortex-M55 assembly", *_M55, "cortex-m55"),
 )
 
 
@@ -84,7 +101,7 @@ class Painted:
     """What one build took.
 
     Attributes:
-        network, standard: what was built.
+        network, standard, target, goal: what was built; an empty goal is the default.
         machine, level: how.
         estimate: what the header says for any compiler.
         measured: what this compiler says.
@@ -93,6 +110,8 @@ class Painted:
 
     network: str
     standard: str
+    target: str
+    goal: str
     machine: str
     level: str
     estimate: int
@@ -140,8 +159,8 @@ def networks() -> Mapping[str, Callable[[], weft.Net]]:
         "robot60": lambda: robot("1,3,60,80", (16, 24, 16, 32, 40, 7), (0, 1, 2)),
     }
     for name in ("ad", "ic", "kws", "vww"):
-        for kind in ("float", "int8"):
-            path = tiny / f"{name}_{kind}.onnx"
+        for kind in ("float.onnx", "int8.tflite"):
+            path = tiny / f"{name}_{kind}"
             if path.is_file():
                 found[path.stem] = lambda path=path: weft.load(path)
     return found
@@ -188,31 +207,48 @@ def campaign(
     """Everything that is asked for, one build after the other."""
     for name in names:
         net = networks()[name]()
-        for standard in STANDARDS:
+        for standard, target, goal in _exports(name, machines):
+            built = [each for each in machines if each.target == target]
             with tempfile.TemporaryDirectory() as parent:
                 folder = Path(parent) / name
-                files = net.export(folder, "generic", flavour=standard, name=name).files
-                for machine in machines:
-                    for level in levels:
-                        used, measured = painted(files, folder, machine, level)
-                        yield Painted(
-                            *(name, standard, machine.name, level),
-                            *(files.stack_bytes, measured, used),
-                        )
+                files = net.export(folder, target, flavour=standard, name=name, optimize=goal).files
+                for machine, level in product(built, levels):
+                    used, measured = painted(files, folder, machine, level)
+                    yield Painted(
+                        *(name, standard, target, goal, machine.name, level),
+                        *(files.stack_bytes, measured, used),
+                    )
+
+
+def _exports(name: str, machines: Sequence[Machine]) -> Iterator[tuple[str, str, str]]:
+    """Standards, targets and goals that a network is exported for."""
+    for target in dict.fromkeys(each.target for each in machines):
+        if target == "generic":
+            yield from ((standard, target, "") for standard in STANDARDS)
+        elif name.endswith("_int8"):
+            yield from (("c99", target, goal) for goal in GOALS)
 
 
 def table(rows: Sequence[Painted]) -> str:
     """The most of each toolkit by machine: painted over, and what its compiler said."""
     machines = list(dict.fromkeys(each.machine for each in rows))
     lines: list[list[str]] = []
-    for toolkit in dict.fromkeys((each.network, each.standard) for each in rows):
-        mine = [each for each in rows if (each.network, each.standard) == toolkit]
+    for toolkit in dict.fromkeys(map(_toolkit, rows)):
+        mine = [each for each in rows if _toolkit(each) == toolkit]
         line = [*toolkit, f"{mine[0].estimate:,}"]
         for machine in machines:
-            most = max((each for each in mine if each.machine == machine), key=_used)
-            line.append(f"{most.used:,} of {most.measured or 0:,} (-O{most.level})")
+            built = [each for each in mine if each.machine == machine]
+            if built:
+                most = max(built, key=_used)
+                line.append(f"{most.used:,} of {most.measured or 0:,} (-O{most.level})")
+            else:
+                line.append("")
         lines.append(line)
-    return "\n".join(markdown(["network", "C", "estimate", *machines], lines))
+    return "\n".join(markdown(["network", "C", "target", "goal", "estimate", *machines], lines))
+
+
+def _toolkit(row: Painted) -> tuple[str, ...]:
+    return row.network, row.standard, row.target, row.goal
 
 
 def _used(row: Painted) -> int:
@@ -223,17 +259,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--names", nargs="*", default=list(networks()))
     parser.add_argument("--levels", nargs="*", default=list(LEVELS))
+    parser.add_argument("--targets", nargs="*", help="machines that build these targets")
     parser.add_argument("--machines", nargs="*", default=[each.name for each in MACHINES])
     parser.add_argument("--out", type=Path, help="a file for all rows, as JSON")
     given = parser.parse_args()
-    machines = [each for each in MACHINES if each.name in given.machines]
+    machines = [
+        each
+        for each in MACHINES
+        if each.name in given.machines and (not given.targets or each.target in given.targets)
+    ]
     for each in machines:
         if each.missing:
             print(f"{each.name} is left out: there is no {each.missing}")
     rows: list[Painted] = []
     for row in campaign(given.names, [each for each in machines if not each.missing], given.levels):
         rows.append(row)
-        told = f"{row.network} {row.standard} {row.machine} -O{row.level}"
+        told = f"{row.network} {row.standard} {row.goal} {row.machine} -O{row.level}"
         verdict = "EXCEEDED" if row.exceeded else "ok"
         print(
             f"{told}: {row.used} of {row.measured}, estimate {row.estimate}: {verdict}", flush=True

@@ -14,7 +14,9 @@ import pytest
 import weft
 from bench.stack import MACHINES, Machine, painted
 from tests.export.test_toolkit import make, toolkit
+from tests.kernels.test_byte_dual import rounded
 from weft import ops
+from weft.api import Net
 from weft.errors import UserError
 from weft.export.toolkit import MARKER, write
 from weft.runtime.compiler import find_compiler
@@ -59,6 +61,39 @@ def test_vectors(lively, name, level, tmp_path):
     used, measured = painted(made.files, tmp_path / "net", machine(name), level)
     assert measured is not None
     assert 0 < used <= min(measured, made.files.stack_bytes)
+
+
+def integers() -> Net:
+    """A convolution of 3x3 taps of bytes, in integers."""
+    net, output = rounded(16, (8, 8), 16)
+    return Net(net.graph(output))
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "called"),
+    [
+        ("Cortex-M4 assembly", "2", "weft_winograd_2x4_4_1"),
+        ("Cortex-M4 assembly", "0", "weft_winograd_2x4_4_1"),
+        ("Cortex-M55 assembly", "2", "weft_mve_i32_16_3_160_48_0_16_4_1"),
+    ],
+)
+def test_assembly_painted(name, level, called, tmp_path):
+    """Compilers say that functions in assembly take nothing; all figures count them."""
+    board = machine(name)
+    compiler = f"{' '.join(board.compiler)} -O{level}"
+    made = integers().export(
+        tmp_path / "net", board.target, name="net", optimize="speed", compiler=compiler
+    )
+    graph = made.files.calls
+    (own,) = [each.own for each in graph.functions if each.name == called]
+    used, measured = painted(made.files, tmp_path / "net", board, level)
+    assert measured == made.files.stack_bytes
+    assert own < used <= measured
+    estimated = integers().source(board.target, optimize="speed")
+    assert used <= estimated.stack_bytes
+    built = f"CC={' '.join(board.compiler)}", f"CFLAGS=-O{level}"
+    done = make(tmp_path / "net", "stack", *built)
+    assert done.stdout == f"stack: {measured} bytes, measured; NET_STACK_BYTES is {measured}\n"
 
 
 def test_a_run_that_takes_more_than_is_said(tmp_path):

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen.assembly import Frame
 from weft.codegen.helium_sums import moved
 
 _SUMS = ("r0", "r2", "r4", "r6")
-_OUT, _PLANE, _WEIGHTS, _FIRST, _SECOND, _ARGUMENTS = 0, 4, 8, 12, 16, 128
+DEPTH_FRAME = Frame(3, 11, doubles=8, room=24)
+_OUT, _PLANE, _WEIGHTS, _FIRST, _SECOND, _ARGUMENTS = 0, 4, 8, 12, 16, DEPTH_FRAME.bytes
 _SIDE = 4
 DOCS = {
     "mve_depth_i32": "Sums of windows of planes, requantized in integers.",
@@ -82,10 +84,9 @@ class Depth:
         return ["9:", *lines, *(f".byte {', '.join(map(str, each))}" for each in planes.offsets())]
 
     def lines(self) -> list[str]:
-        """From the first instruction to the last but those that return."""
+        """All but those of its frame."""
         planes = self.planes
-        found = ["push {r3-r11, lr}", "vpush {d8-d15}", "sub sp, #24"]
-        found += [f"strd r0, r1, [sp, #{_OUT}]", f"strd r2, r3, [sp, #{_WEIGHTS}]"]
+        found = [f"strd r0, r1, [sp, #{_OUT}]", f"strd r2, r3, [sp, #{_WEIGHTS}]"]
         channels = _ARGUMENTS
         if self.scaled:
             found += [f"ldrd r0, r1, [sp, #{_ARGUMENTS}]", f"str r0, [sp, #{_SECOND}]"]

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.codegen.assembly import Frame
+
 CHUNK = 16
 """Bytes of a vector."""
 MOST_CHUNKS = 24
@@ -24,7 +26,8 @@ _SUMS = ("r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr")
 _PAIR, _SINGLE = 4, 8
 # What the stack holds, in bytes: the input's and the output's addresses, two of constants, groups
 # and channels that are left; behind them 16 saved registers and the arguments.
-_X, _OUT, _GROUPS, _CHANNELS, _COUNTER, _POSITIONS = 0, 4, 16, 20, 24, 136
+FRAME = Frame(3, 11, doubles=8, room=32)
+_X, _OUT, _GROUPS, _CHANNELS, _COUNTER, _POSITIONS = 0, 4, 16, 20, 24, FRAME.bytes
 _CONSTANTS = (8, 12)
 
 
@@ -137,12 +140,9 @@ class Sums:
         self.weights = window.rows * window.chunks * window.group * CHUNK
 
     def lines(self) -> list[str]:
-        """From the first instruction to the last but those that return."""
+        """All but those of its frame."""
         window = self.window
         found = [
-            "push {r3-r11, lr}",
-            "vpush {d8-d15}",
-            "sub sp, #32",
             *self.arguments(),
             "mov r5, r2",
             "2:",

@@ -13,9 +13,9 @@ from typing import TypeAlias
 from weft.codegen.flavours import FLAVOURS, Dialect
 from weft.codegen.fork import FORK_HELPERS
 from weft.codegen.function import kernel_function
-from weft.codegen.helper_text import called, helper_text
+from weft.codegen.helper_text import AssemblyText, called, helper_text
 from weft.codegen.helpers_bytes import add_helper, bytes_helper
-from weft.codegen.helpers_dsp import dsp_helper
+from weft.codegen.helpers_dsp import dsp_c_helper, dsp_helper
 from weft.codegen.helpers_float import float_helper
 from weft.codegen.helpers_helium import helium_helper
 from weft.codegen.helpers_integer import integer_helper
@@ -95,6 +95,12 @@ def helper_uses(name: str, flavour: Dialect) -> Uses:
     return Uses(words(text), needs)
 
 
+def assembly_stack(name: str) -> int:
+    """Bytes of the stack that a helper in assembly takes; 0 for helpers in C."""
+    found = _assembly(name.removeprefix("weft_"))
+    return found.stack_bytes if found else 0
+
+
 def is_helper(name: str) -> bool:
     """Whether C that was given calls a helper by this name."""
     return (
@@ -105,6 +111,12 @@ def is_helper(name: str) -> bool:
 def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
     found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
-    found = found or dsp_helper(bare) or bytes_helper(bare) or add_helper(bare)
-    found = found or patch_helper(bare)
+    found = found or dsp_c_helper(bare)
+    made = None if found else _assembly(bare)
+    return made.text if made else found
+
+
+@cache
+def _assembly(bare: str) -> AssemblyText | None:
+    found = dsp_helper(bare) or bytes_helper(bare) or add_helper(bare) or patch_helper(bare)
     return found or planes_helper(bare) or winograd_helper(bare) or helium_helper(bare)

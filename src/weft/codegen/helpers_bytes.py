@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.codegen.assembly import assembly
-from weft.codegen.helper_text import helper_text
+from weft.codegen.assembly import Frame, assembly
+from weft.codegen.helper_text import AssemblyText, assembly_text
 from weft.codegen.helpers_dsp import SUMS
 
 _INSTRUCTION_BYTES = 4
+_BYTES, _ADD = Frame(4, 11, room=24, filled=True), Frame(4, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def requantized(
         yield f"ssat {sum}, #8, {sum}"
 
 
-def bytes_helper(name: str) -> str | None:
+def bytes_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``bytes_1x4_0``, ``bytes_2x2_1_0``), if there is one.
 
     The last number says whether sums below zero take one less; 0 before it that there are no more
@@ -137,9 +138,10 @@ def bytes_helper(name: str) -> str | None:
         end.append(f"ldm r1!, {registers}")
         for factors, found in groups:
             end += requantized(found, factors, below == "1", made.double)
-    return helper_text(
+    return assembly_text(
         "bytes",
         "bytes",
+        _BYTES,
         name=name,
         doc=sums.doc.replace("Sums", "Bytes", 1),
         unroll=made.unroll,
@@ -166,7 +168,7 @@ def _added(shift: int, right: int, below: bool) -> list[str]:
     ]
 
 
-def add_helper(name: str) -> str | None:
+def add_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``add_i8_20_17_0``), if there is one.
 
     Numbers are the shifts of what no table scales and of the sum, and whether sums below zero
@@ -182,9 +184,10 @@ def add_helper(name: str) -> str | None:
         for place in range(4)
         for each in (f"sxtb r7, lr{f', ror #{8 * place}' if place else ''}", *one)
     ]
-    return helper_text(
+    return assembly_text(
         "bytes",
         "add_i8",
+        _ADD,
         name=name,
         shift=shift,
         right=right,

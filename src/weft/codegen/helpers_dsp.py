@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.codegen.assembly import assembly
-from weft.codegen.helper_text import helper_text
+from weft.codegen.assembly import Frame, assembly
+from weft.codegen.helper_text import AssemblyText, assembly_text, helper_text
 
 _INSTRUCTION_BYTES = 4
 _PAIR = 8
@@ -124,7 +124,17 @@ SUMS = {
 }
 
 
-_PLAIN = {"scale_f32", "winograd_out"}
+_FRAMES = {
+    "loads": Frame(4, 11, room=28),
+    "depth": Frame(4, 11),
+    "spread": Frame(4, 5, link=False),
+    "scale_f32": Frame(4, 7, link=False),
+    "scale_i32": Frame(4, 9),
+}
+
+
+def _text(kind: str, **words: object) -> AssemblyText:
+    return assembly_text("dsp", kind, frame=_FRAMES[kind], **words)
 
 
 def _taps(rows: int) -> list[str]:
@@ -141,16 +151,19 @@ def _taps(rows: int) -> list[str]:
     return found + back.get(rows, ["sub r0, r0, r11"] * (rows - 1))
 
 
-def dsp_helper(name: str) -> str | None:
+def dsp_c_helper(name: str) -> str | None:
+    """The helper of this name in C, if there is one."""
+    return helper_text("dsp", name) if name == "winograd_out" else None
+
+
+def dsp_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``dual_2x2``, ``spread_4``), if there is one."""
     # "spread_4": a family and the sizes of a member.
     family, _, size = name.rpartition("_")
     if family == "spread" and size.isdigit():
-        return helper_text("dsp", "spread", name=name, bytes=_PAIR * int(size))
+        return _text("spread", name=name, bytes=_PAIR * int(size))
     if family == "depth" and size.isdigit():
-        return helper_text(
-            "dsp", "depth", name=name, rows=int(size), steps=assembly(_taps(int(size)))
-        )
+        return _text("depth", name=name, rows=int(size), steps=assembly(_taps(int(size))))
     if family == "scale_i32" and size in ("10", "11", "20", "21"):
         single, below = size[0] == "2", size[1] == "1"
         texts = {
@@ -159,12 +172,11 @@ def dsp_helper(name: str) -> str | None:
             )
             for part, sum, term in (("first", "r4", "r7"), ("second", "r5", "r12"))
         }
-        return helper_text("dsp", "scale_i32", name=name, **texts)
+        return _text("scale_i32", name=name, **texts)
     made = SUMS.get(name)
     if made is None:
-        return helper_text("dsp", name) if name in _PLAIN else None
-    return helper_text(
-        "dsp",
+        return _text(name) if name == "scale_f32" else None
+    return _text(
         "loads",
         name=name,
         doc=made.doc,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.codegen.assembly import assembly
-from weft.codegen.helper_text import helper_text
+from weft.codegen.assembly import Frame, assembly
+from weft.codegen.helper_text import AssemblyText, assembly_text
 
+_FRAME = Frame(4, 10)
 _SINGLES = ("r7", "r8", "r9", "r10")
 """Registers of bytes that end rows."""
 
@@ -53,7 +54,7 @@ def _position(place: int, positions: int, rows: int, fours: int, rest: int) -> l
     return [*found, *(_joined(singles, offset(four)) if singles else ())]
 
 
-def patch_helper(name: str) -> str | None:
+def patch_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``patch_2_3_2_1``), if there is one.
 
     Numbers are positions, rows, fours of bytes of a row, and bytes behind these.
@@ -66,6 +67,6 @@ def patch_helper(name: str) -> str | None:
     for place in range(positions):
         found += ["add r1, r3"] * (place > 0)
         found += _position(place, positions, rows, fours, rest)
-    return helper_text(
-        "bytes", "patch", name=name, positions=positions, rows=rows, steps=assembly(found)
+    return assembly_text(
+        "bytes", "patch", _FRAME, name=name, positions=positions, rows=rows, steps=assembly(found)
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.codegen.assembly import assembly
-from weft.codegen.helper_text import helper_text
+from weft.codegen.assembly import Frame, assembly
+from weft.codegen.helper_text import AssemblyText, assembly_text
 
 _SPREAD = (
     "ldr r8, [r1]",
@@ -30,6 +30,7 @@ _SPREAD = (
     "str r11, [r0, r6, lsl #1]",
     "str r10, [r0], #4",
 )
+_PLANES, _DEPTH = Frame(4, 11, room=16), Frame(4, 11, room=92)
 _FIRST, _SECOND = ("r0", "r2", "r4"), ("r1", "r3", "r5")
 """Weights of each column of taps: the first two, and the last two."""
 _WEIGHTS = tuple(
@@ -198,21 +199,22 @@ _WIDTHS = {1: 2, 2: 4}
 """Columns of a tile."""
 
 
-def planes_helper(name: str) -> str | None:
+def planes_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``planes``, ``depth_s1_0``), if there is one.
 
     A last number says whether sums below zero take one less.
     """
     if name == "planes":
-        return helper_text("planes", "planes", step=assembly(_SPREAD))
+        return assembly_text("planes", "planes", _PLANES, step=assembly(_SPREAD))
     family, _, below = name.rpartition("_")
     stride = {"depth_s1": 1, "depth_s2": 2}.get(family)
     if stride is None or below not in ("0", "1"):
         return None
     loops = _LOOPS[stride]
-    return helper_text(
+    return assembly_text(
         "planes",
         "depth_s",
+        _DEPTH,
         name=name,
         stride=stride,
         tail=_WIDTHS[stride] - 1,

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.codegen.assembly import assembly
-from weft.codegen.helper_text import helper_text
+from weft.codegen.assembly import Frame, assembly
+from weft.codegen.helper_text import AssemblyText, assembly_text
 from weft.codegen.helpers_dsp import SUMS
 
 _POINTS, _QUADS = 16, 16
+_IN, _OUTPUTS = Frame(4, 11, room=224), Frame(4, 11, room=288)
 _WORDS, _SUMS, _POINT, _TILE = 8, 32, 16, 8
 """On the stack: bytes of two words of a column, where sums begin, bytes of a point and a tile."""
 
@@ -140,7 +141,7 @@ def _stored(tile: int, below: bool) -> list[str]:
     return found
 
 
-def winograd_helper(name: str) -> str | None:
+def winograd_helper(name: str) -> AssemblyText | None:
     """The helper of this name (``winograd_in``, ``winograd_2x4_8_0``), if there is one.
 
     Numbers are the fours of channels, and whether sums below zero take one less.
@@ -149,8 +150,8 @@ def winograd_helper(name: str) -> str | None:
         second = ["ldr r0, [sp, #4]", "add r0, #8"]
         tiles = [[each for row in range(4) for each in _row(tile, row)] for tile in range(2)]
         rows = [*tiles[0], *second, *tiles[1]]
-        return helper_text(
-            "winograd", "winograd_in", column=assembly(_column()), rows=assembly(rows)
+        return assembly_text(
+            "winograd", "winograd_in", _IN, column=assembly(_column()), rows=assembly(rows)
         )
     head, _, below = name.rpartition("_")
     family, _, fours = head.rpartition("_")
@@ -158,9 +159,10 @@ def winograd_helper(name: str) -> str | None:
         return None
     quads = int(fours)
     tiles = [[*_back(tile), *_stored(tile, below == "1")] for tile in range(2)]
-    return helper_text(
+    return assembly_text(
         "winograd",
         "winograd_2x4",
+        _OUTPUTS,
         name=name,
         points=max(1, _QUADS // quads) if _QUADS % quads == 0 else 1,
         step=assembly(list(_products(quads))),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from weft.codegen.flavours import APART, LANES, SUMS, Dialect
 from weft.codegen.fork import ForkTask
-from weft.codegen.helpers import helper_uses
+from weft.codegen.helpers import assembly_stack, helper_uses
 from weft.codegen.naming import MATH
 from weft.codegen.unit import Unit
 from weft.codegen.uses import Uses
@@ -52,11 +52,13 @@ class Called:
         name: its name.
         more: bytes that what it calls outside of the sources may take.
         calls: names of the functions in the sources that it calls.
+        own: bytes that it takes itself and compilers do not count, as it is in assembly.
     """
 
     name: str
     more: int
     calls: tuple[str, ...]
+    own: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class CallGraph:
         """
         totals: dict[str, int] = {}
         for each in self.functions:
-            own = frames[each.name] + self.level if each.name in frames else 0
+            own = each.own + (frames[each.name] + self.level if each.name in frames else 0)
             deepest = max((totals[name] for name in each.calls), default=0)
             totals[each.name] = own + max(each.more, deepest)
         last = self.functions[-1].name
@@ -106,9 +108,9 @@ def call_graph(
         called = tuple(name for name in uses.helpers if name not in (APART, LANES, SUMS))
         for name in called:
             if name not in found:
-                own = helper_uses(name, flavour)
-                needed = helpers(own)
-                found[name] = Called(name, _outside(own), needed)
+                own, taken = helper_uses(name, flavour), assembly_stack(name)
+                # Assembly calls nothing that Weft did not write.
+                found[name] = Called(name, 0 if taken else _outside(own), helpers(own), taken)
         return called
 
     for unit in units:
@@ -158,6 +160,7 @@ def estimate(
         default=0,
     )
     deepest += max((task.stack_bytes for task in tasks), default=0)
+    deepest += max(each.own for each in graph.functions)
     outside = max(each.more for each in graph.functions)
     return Stack(rounded(deepest + _FRAMES + outside))
 

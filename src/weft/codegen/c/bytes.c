@@ -11,7 +11,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attr
         int channels __attribute__((unused)), int step __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
+        $enter
         /* 0: patch, 4: where a sum starts, 8: the patch's end, 12: out, 16: step of positions,
            20: out's end */
         "ldrd r9, r8, [sp, #36]\n\t"
@@ -25,7 +25,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attr
         "add r6, r1, r3, lsl #$shift\n\t"
         "mov r7, r0\n\t"
         "add r9, r9, r0\n\t"
-        "push {r4-r9}\n\t"
+        $fill
         "mov r1, r2\n"
         "2:\n\t"
         "ldrd r0, r12, [sp]\n\t"
@@ -42,8 +42,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attr
         "str r6, [sp, #12]\n\t"
         "cmp r6, r7\n\t"
         "bne 2b\n\t"
-        "add sp, #24\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -57,7 +57,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         const int32_t *factors __attribute__((unused)), int count __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r10, lr}\n\t"
+        $enter
         "ldrd r4, r12, [sp, #32]\n\t"
         "ldrd r4, r5, [r4]\n\t"
         "add r3, #512\n\t"
@@ -77,7 +77,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         "subs r12, #1\n\t"
         "bne 3b\n"
         "4:\n\t"
-        "pop {r4-r10, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -90,8 +91,9 @@ void weft_$name(int32_t *patch __attribute__((unused)), const int8_t *x __attrib
         int row __attribute__((unused)), int position __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r10, lr}\n\t"
+        $enter
         $steps
-        "pop {r4-r10, pc}");
+        $leave
+    );
 }
 #endif

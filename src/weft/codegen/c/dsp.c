@@ -12,8 +12,7 @@ void weft_$name(int32_t *sums __attribute__((unused)), const int32_t *patch __at
         int channels __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
-        "sub sp, #28\n\t"
+        $enter
         /* 0: patch, 4: its end, 8: where a sum starts, 12: start, 16: sums, 20: bytes of a
            position's sums, 24: the end of the first's */
         "ldrd r4, r5, [sp, #64]\n\t"
@@ -56,8 +55,8 @@ void weft_$name(int32_t *sums __attribute__((unused)), const int32_t *patch __at
         "ldr r7, [sp, #24]\n\t"
         "cmp r6, r7\n\t"
         "bne 2b\n\t"
-        "add sp, #28\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -72,7 +71,7 @@ void weft_$name(int32_t *sums __attribute__((unused)), const int8_t *x __attribu
         int row __attribute__((unused)), int column __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
+        $enter
         "ldr r4, [sp, #36]\n\t"
         "ldrd r11, r10, [sp, #40]\n\t"
         "add r4, r0, r4, lsl #2\n\t"
@@ -89,7 +88,8 @@ void weft_$name(int32_t *sums __attribute__((unused)), const int8_t *x __attribu
         "ldr r6, [sp, #36]\n\t"
         "cmp r12, r6\n\t"
         "bne 1b\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -102,7 +102,7 @@ void weft_$name(int32_t *patch __attribute__((unused)), const int8_t *x __attrib
         int bytes __attribute__((unused)))
 {
     __asm__(
-        "push {r4, r5}\n\t"
+        $enter
         "subs r2, #16\n\t"
         "blt 2f\n"
         "1:\n\t"
@@ -140,8 +140,8 @@ void weft_$name(int32_t *patch __attribute__((unused)), const int8_t *x __attrib
         "5:\n\t"
         "strd r4, r5, [r0]\n"
         "6:\n\t"
-        "pop {r4, r5}\n\t"
-        "bx lr");
+        $leave
+    );
 }
 #endif
 
@@ -156,7 +156,7 @@ void weft_scale_f32(int8_t *out __attribute__((unused)), const int32_t *sums __a
         int count __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r7}\n\t"
+        $enter
         "ldr r12, [r3]\n\t"
         "ldr r3, [sp, #16]\n\t"
         "subs r3, #8\n\t"
@@ -210,8 +210,8 @@ void weft_scale_f32(int8_t *out __attribute__((unused)), const int32_t *sums __a
         "subs r3, #1\n\t"
         "bne 3b\n"
         "4:\n\t"
-        "pop {r4-r7}\n\t"
-        "bx lr");
+        $leave
+    );
 }
 #endif
 
@@ -224,7 +224,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *sums __attri
         const int32_t *factors __attribute__((unused)), int count __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r9, lr}\n\t"
+        $enter
         "subs r3, #4\n\t"
         "blt 2f\n"
         "1:\n\t"
@@ -258,7 +258,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *sums __attri
         "subs r3, #1\n\t"
         "bne 3b\n"
         "4:\n\t"
-        "pop {r4-r9, pc}");
+        $leave
+    );
 }
 #endif
 

@@ -11,10 +11,10 @@ void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute_
         __attribute__((unused)), int groups __attribute__((unused)))
 {
     __asm__(
+        $enter
         $lines
-        "add sp, #32\n\t"
-        "vpop {d8-d15}\n\t"
-        "pop {r3-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -27,14 +27,15 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         int count __attribute__((unused)))
 {
     __asm__(
-        "push {r3, lr}\n\t"
+        $enter
         "wlstp.8 lr, r2, 2f\n"
         "1:\n\t"
         "vldrb.8 q0, [r1], #16\n\t"
         "vstrb.8 q0, [r0], #16\n\t"
         "letp lr, 1b\n"
         "2:\n\t"
-        "pop {r3, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -47,14 +48,15 @@ void weft_$name(int8_t *out __attribute__((unused)), int count __attribute__((un
         int value __attribute__((unused)))
 {
     __asm__(
-        "push {r3, lr}\n\t"
+        $enter
         "vdup.8 q0, r2\n\t"
         "wlstp.8 lr, r1, 2f\n"
         "1:\n\t"
         "vstrb.8 q0, [r0], #16\n\t"
         "letp lr, 1b\n"
         "2:\n\t"
-        "pop {r3, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -67,7 +69,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         int positions __attribute__((unused)))
 {
     __asm__(
-        "push {r4, lr}\n\t"
+        $enter
         "movs r3, #$run\n\t"
         "vctp.8 r3\n\t"
         "mov lr, r2\n"
@@ -75,7 +77,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         "mov r3, r1\n\t"
         $rows
         "le lr, 1b\n\t"
-        "pop {r4, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -88,7 +91,7 @@ void weft_$name(int8_t *planes __attribute__((unused)), const int8_t *image __at
         int rows __attribute__((unused)), int channels __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r8, lr}\n\t"
+        $enter
         "movs r4, #0\n\t"
         "vidup.u16 q1, r4, #1\n\t"
         "movw r5, #$plane\n\t"
@@ -109,7 +112,8 @@ void weft_$name(int8_t *planes __attribute__((unused)), const int8_t *image __at
         $next
         "subs r3, #8\n\t"
         "bgt 1b\n\t"
-        "pop {r4-r8, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -123,13 +127,12 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *planes __attr
         __attribute__((unused)))
 {
     __asm__(
+        $enter
         $lines
-        "add sp, #24\n\t"
-        "vpop {d8-d15}\n\t"
-        "pop {r3-r11, pc}\n\t"
+        $leave
         ".p2align 2\n"
         $data
-        );
+    );
 }
 #endif
 
@@ -143,7 +146,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         const int32_t *numbers __attribute__((unused)), int positions __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r8, lr}\n\t"
+        $enter
         "add r3, r3, #512\n\t"
         "ldrd r7, r8, [sp, #24]\n\t"
         "ldm r7, {r4-r7}\n\t"
@@ -165,7 +168,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         $next
         "subs r8, #1\n\t"
         "bne 1b\n\t"
-        "pop {r4-r8, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -178,7 +182,7 @@ void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute_
         int channels __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r6, lr}\n"
+        $enter
         "1:\n\t"
         "mov r4, r1\n\t"
         "vctp.$bits r2\n\t"
@@ -191,7 +195,8 @@ void weft_$name($type *out __attribute__((unused)), const int8_t *x __attribute_
         "bne 2b\n\t"
         $end
         "bgt 1b\n\t"
-        "pop {r4-r6, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -206,8 +211,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         const int32_t *zero __attribute__((unused)), int positions __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r8, lr}\n\t"
-        "vpush {d8-d11}\n\t"
+        $enter
         "ldrd r4, r7, [sp, #56]\n\t"
         "ldrd r5, r8, [sp, #64]\n\t"
         "ldr r5, [r5]\n\t"
@@ -240,8 +244,8 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *first __attri
         $next
         "subs r8, #1\n\t"
         "bne 1b\n\t"
-        "vpop {d8-d11}\n\t"
-        "pop {r4-r8, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -254,7 +258,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         const int8_t *table __attribute__((unused)), int positions __attribute__((unused)))
 {
     __asm__(
-        "push {r8, lr}\n\t"
+        $enter
         "mov r8, r3\n\t"
         "vmov.i8 q3, #0x80\n\t"
         $count
@@ -269,6 +273,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int8_t *x __attribute
         $next
         "subs r8, #1\n\t"
         "bne 1b\n\t"
-        "pop {r8, pc}");
+        $leave
+    );
 }
 #endif

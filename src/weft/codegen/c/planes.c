@@ -14,8 +14,7 @@ void weft_planes(int32_t *planes __attribute__((unused)), const int8_t *x __attr
         int border __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
-        "sub sp, #16\n\t"
+        $enter
         /* 0: bytes of the border, 4: pairs left, 8: columns, 12: words from there to the next */
         "ldr r4, [sp, #76]\n\t"
         "sub r4, #128\n\t"
@@ -66,8 +65,8 @@ void weft_planes(int32_t *planes __attribute__((unused)), const int8_t *x __attr
         "subs r10, #1\n\t"
         "str r10, [sp, #4]\n\t"
         "bne 1b\n\t"
-        "add sp, #16\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -83,8 +82,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *planes __att
         int row __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
-        "sub sp, #92\n\t"
+        $enter
         /* 0: where a sum starts (4 times), 16: multiplier, term, shift, 28: out, 32: step to the
            second row (0 where there is none), 36: to the next column, 40: end of tiles, 44: of
            columns, 48: from there to the next pair, 52: of outputs, 56: rows left, 60: bytes of a
@@ -165,7 +163,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *planes __att
         "subs r6, #1\n\t"
         "str r6, [sp, #80]\n\t"
         "bne 4b\n\t"
-        "add sp, #92\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif

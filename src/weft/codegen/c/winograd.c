@@ -11,8 +11,7 @@ void weft_winograd_in(int32_t *made __attribute__((unused)), const int8_t *x __a
         int column __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
-        "sub sp, #224\n\t"
+        $enter
         /* 0: x, 4: made, 8: fours left, 12: step to the next row, 16: column, 20: point, 24: three
            rows, 32: columns */
         "add r7, r3, r3, lsl #1\n\t"
@@ -41,8 +40,8 @@ void weft_winograd_in(int32_t *made __attribute__((unused)), const int8_t *x __a
         "subs r2, #1\n\t"
         "str r2, [sp, #8]\n\t"
         "bne 1b\n\t"
-        "add sp, #224\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
 
@@ -56,8 +55,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *tiles __attr
         int column __attribute__((unused)), int row __attribute__((unused)))
 {
     __asm__(
-        "push {r4-r11, lr}\n\t"
-        "sub sp, #288\n\t"
+        $enter
         /* 0: tiles, 4: out, 8: pairs left, 12: step to the next column, 16: row, 20: stream behind
            weights, 24: the next point's sums, 32: sums */
         "strd r1, r0, [sp]\n\t"
@@ -85,7 +83,7 @@ void weft_$name(int8_t *out __attribute__((unused)), const int32_t *tiles __attr
         "subs r3, #1\n\t"
         "strd r0, r3, [sp, #4]\n\t"
         "bne 1b\n\t"
-        "add sp, #288\n\t"
-        "pop {r4-r11, pc}");
+        $leave
+    );
 }
 #endif
