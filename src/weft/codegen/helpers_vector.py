@@ -95,6 +95,8 @@ def vector_helper(name: str) -> str | None:
     lanes, dtype = VECTOR_TYPES[vector]
     if op.startswith("quantize_") and dtype is DType.F32:
         return _quantize(op, lanes)
+    if op.startswith("requantize_") and dtype is DType.I32:
+        return _requantize(op, lanes)
     if op.startswith(("from_", "to_", "saturate_")):
         return _conversion(op, lanes, dtype.value)
     words = {
@@ -217,3 +219,21 @@ def _quantize(op: str, lanes: int) -> str | None:
     last = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
     body = helper_text("vector", f"quantize_{name}", **words, pack_it=last)
     return helper_text("vector", "quantize_by", **words, when=when, body=body, plain=plain)
+
+
+def _requantize(op: str, lanes: int) -> str | None:
+    """``requantize_i8_v16i32`` multiplies, rounds twice and saturates; ``_wide`` gives ``i32``."""
+    narrow = DType(op.split("_")[1])
+    wide = op.endswith("_wide")
+    least, most = narrow.limits
+    words = {"V": f"v{lanes}i32", "U": f"v{lanes}u32", "W": f"v{lanes}i64", "op": op}
+    words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
+    words["R"] = words["V"] if wide else f"v{lanes}{narrow.value}"
+    words["result"] = "whole" if wide else _narrowed("whole", lanes, narrow)
+    plain = helper_text("vector", "requantize_plain", **words)
+    if lanes not in (8, 16):
+        return helper_text("vector", "requantize", **words, plain=plain)
+    when, name = _QUANTIZED[lanes]
+    last = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
+    body = helper_text("vector", f"requantize_{name}", **words, pack_it=last)
+    return helper_text("vector", "requantize_by", **words, when=when, body=body, plain=plain)

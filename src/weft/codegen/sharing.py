@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from weft.dtypes import DType
 from weft.loops.nodes import Expr, Load, Operation, Select
 from weft.loops.walk import children, dtype_of, loads, walk
 
 
-def shared_nodes(root: Expr) -> list[Expr]:
+def shared_nodes(root: Expr, parts: Callable[[Expr], Iterable[Expr]] = children) -> list[Expr]:
     """Operations with more than one parent, operands first, that may be computed up front.
 
     What only one side of a selection computes must stay there if it loads: the load may be
     out of bounds on the other side.
+
+    Args:
+        root: the expression.
+        parts: what an operation is computed from.
     """
     parents: dict[int, int] = {}
     order: list[Expr] = []
-    _count(root, parents, order)
+    _count(root, parents, order, parts)
     if all(count < 2 for count in parents.values()):
         return []
     always: set[int] = set()
@@ -41,13 +47,18 @@ def guarded_loads(root: Expr) -> list[Load]:
     return [load for load in loads(root) if id(load) not in always]
 
 
-def _count(node: Expr, parents: dict[int, int], order: list[Expr]) -> None:
+def _count(
+    node: Expr,
+    parents: dict[int, int],
+    order: list[Expr],
+    parts: Callable[[Expr], Iterable[Expr]],
+) -> None:
     seen = id(node) in parents
     parents[id(node)] = parents.get(id(node), 0) + 1
     if seen:
         return
-    for child in children(node):
-        _count(child, parents, order)
+    for child in parts(node):
+        _count(child, parents, order, parts)
     order.append(node)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.codegen import tree as c
-from weft.codegen.composite import gelu_of, quantized_of
+from weft.codegen.composite import gelu_of, quantized_of, requantized_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import (
     Lanes,
@@ -363,6 +363,9 @@ class VectorExpression:
 
     def _cast(self, expr: Cast) -> Lanes | None:
         source, target = dtype_of(expr.x), expr.dtype
+        if (whole := requantized_of(expr)) is not None:
+            nodes = *(self.vector(each).node for each in whole.operands), c.CNumber(str(whole.zero))
+            return self._helper(whole.op, DType.I32, *nodes, gives=target)
         if source is DType.I64 and any(True for _ in self._index_vars(expr.x)):
             return None
         if (quantized := quantized_of(expr)) is not None:

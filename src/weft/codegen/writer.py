@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from weft.codegen import tree as c
 from weft.codegen.block import BlockWriter
+from weft.codegen.composite import vector_parts
 from weft.codegen.flavours import CACHE_LINE, Dialect
 from weft.codegen.instruct import instruction_call
 from weft.codegen.lanes import Lanes, storage
@@ -36,7 +37,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
 )
-from weft.loops.walk import walk_stmts
+from weft.loops.walk import children, walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
@@ -289,7 +290,7 @@ class StatementWriter:
     # --- stores -------------------------------------------------------------------------------
 
     def _store(self, stmt: Store, block: BlockWriter) -> None:
-        shared = shared_nodes(stmt.value)
+        shared = shared_nodes(stmt.value, vector_parts if self._vector else children)
         if self._vector is None:
             # Loaded whatever a condition says, where that is safe: a compiler cannot know.
             guarded = [each for each in guarded_loads(stmt.value) if self._harmless(each)]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.fixed_point import LARGEST_SHIFT, LARGEST_SUM, fixed_point, saturated
 from weft.kernels.writer import integer
+from weft.loops.fixed_point import LARGEST_SHIFT, LARGEST_SUM, fixed_point, saturated
 from weft.loops.instruction import families, member
 from weft.loops.interpret import run
 from weft.loops.nodes import (

@@ -16,7 +16,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.byte_add import ByteAdd
 from weft.kernels.byte_function import byte_table
-from weft.kernels.fixed_point import saturated
+from weft.loops.fixed_point import saturated
 from weft.loops.nodes import Binary, Const, Expr, Load, Unary
 from weft.loops.walk import dtype_of, loads
 

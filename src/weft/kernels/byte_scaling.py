@@ -17,10 +17,10 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.byte_add import ByteAdd, byte_add
-from weft.kernels.fixed_point import LARGEST_SHIFT, LARGEST_SUM, fixed_point, saturated
 from weft.kernels.folding import interval
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput
 from weft.kernels.writer import integer, nested, plus
+from weft.loops.fixed_point import LARGEST_SHIFT, LARGEST_SUM, fixed_point, saturated
 from weft.loops.instruction import families, member
 from weft.loops.nodes import (
     Access,

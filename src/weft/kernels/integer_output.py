@@ -101,6 +101,9 @@ class IntegerOutput:
             if isinstance(node, Cast) and (node.dtype, node.x) == (self.sums, found.whole):
                 return sum
             constant = foldable(node, constants) and any(loads(node))
+            if isinstance(node, Cast) and node.dtype.bytes > dtype_of(node.x).bytes:
+                # What is made wider is kept narrow.
+                constant = False
             if not constant or not free_vars(node) <= {found.channel.var}:
                 return with_children(node, tuple(map(fold, children(node))))
             name = seen.setdefault(node, f"factor{len(seen)}")

@@ -179,3 +179,78 @@ return ($R)bytes;
 //@ quantize_sse2_pack
 const __m128i words = _mm_packs_epi32(whole, whole);
 return ($R)_mm_cvtsi128_si32(_mm_${pack}_epi16(words, words));
+
+//@ requantize
+/* x * multiplier * 2^(shift - 31), rounded twice, plus a zero point, saturated. */
+static __attribute__((always_inline)) $R weft_${op}_$V($V x, $V multiplier, $V shift, int zero)
+{
+    $plain
+}
+
+//@ requantize_by
+/* x * multiplier * 2^(shift - 31), rounded twice, plus a zero point, saturated. */
+#if defined(__GNUC__) && $when
+#include <immintrin.h>
+#endif
+static __attribute__((always_inline)) $R weft_${op}_$V($V x, $V multiplier, $V shift, int zero)
+{
+#if defined(__GNUC__) && $when
+    $body
+#else
+    $plain
+#endif
+}
+
+// High halves and one more fit 32 bits, as multipliers are not negative.
+// Halves go away from zero: a rest below zero must be more than a half.
+//@ requantize_plain
+const $V left = shift & ~(shift >> 31);
+const $V right = -shift & (shift >> 31);
+const $W wide = __builtin_convertvector(($V)(($U)x << ($U)left), $W)
+        * __builtin_convertvector(multiplier, $W);
+const $V high = __builtin_convertvector((wide + 1073741824) >> 31, $V);
+const $V rest = ($V)((($U){0} + 1u) << ($U)right) - 1;
+const $V scaled = (high >> right) - ($V)((high & rest) > (rest >> 1) - ($V)(high < 0));
+const $V above = weft_max_$V(scaled, ($least - zero) - ($V){0});
+const $V whole = weft_min_$V(above, ($most - zero) - ($V){0}) + zero;
+return $result;
+
+// Products of even lanes and of odd ones; what is divided last is divided by 2 in a second step.
+//@ requantize_avx512
+const __m512i none = _mm512_setzero_si512(), one = _mm512_set1_epi32(1);
+const __m512i factor = (__m512i)multiplier, nudge = _mm512_set1_epi64(1 << 30);
+const __m512i right = _mm512_sub_epi32(none, (__m512i)shift);
+const __mmask16 divided = _mm512_cmpgt_epi32_mask(right, none);
+const __m512i moved = _mm512_sllv_epi32((__m512i)x, _mm512_max_epi32((__m512i)shift, none));
+const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(moved, factor), nudge);
+const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(
+        _mm512_srli_epi64(moved, 32), _mm512_srli_epi64(factor, 32)), nudge);
+const __m512i high = _mm512_mask_blend_epi32(
+        0xaaaa, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+const __m512i lower = _mm512_add_epi32(high, _mm512_srai_epi32(high, 31));
+const __m512i twice = _mm512_srav_epi32(lower, _mm512_sub_epi32(right, one));
+const __m512i scaled = _mm512_mask_srai_epi32(high, divided, _mm512_add_epi32(twice, one), 1);
+const __m512i above = _mm512_max_epi32(scaled, _mm512_set1_epi32($least - zero));
+const __m512i whole = _mm512_add_epi32(
+        _mm512_min_epi32(above, _mm512_set1_epi32($most - zero)), _mm512_set1_epi32(zero));
+$pack_it
+
+//@ requantize_avx2
+const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi32(1);
+const __m256i factor = (__m256i)multiplier, nudge = _mm256_set1_epi64x(1 << 30);
+const __m256i right = _mm256_sub_epi32(none, (__m256i)shift);
+const __m256i divided = _mm256_cmpgt_epi32(right, none);
+const __m256i moved = _mm256_sllv_epi32((__m256i)x, _mm256_max_epi32((__m256i)shift, none));
+const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(moved, factor), nudge);
+const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(
+        _mm256_srli_epi64(moved, 32), _mm256_srli_epi64(factor, 32)), nudge);
+const __m256i high = _mm256_blend_epi32(
+        _mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xaa);
+const __m256i lower = _mm256_add_epi32(high, _mm256_srai_epi32(high, 31));
+const __m256i twice = _mm256_srav_epi32(lower, _mm256_sub_epi32(right, one));
+const __m256i halved = _mm256_srai_epi32(_mm256_add_epi32(twice, one), 1);
+const __m256i scaled = _mm256_blendv_epi8(high, halved, divided);
+const __m256i above = _mm256_max_epi32(scaled, _mm256_set1_epi32($least - zero));
+const __m256i whole = _mm256_add_epi32(
+        _mm256_min_epi32(above, _mm256_set1_epi32($most - zero)), _mm256_set1_epi32(zero));
+$pack_it

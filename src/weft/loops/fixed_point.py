@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Cast, Const, Expr
-from weft.ops.expr import const
 
 _I64 = DType.I64
 LARGEST_SUM, LARGEST_SHIFT = 1 << 30, 22
@@ -74,9 +73,9 @@ def fixed_point(value: Expr) -> FixedPoint | None:
 
 def _rounds(high: Expr, half: Expr, below: Expr, right: Expr) -> bool:
     """Whether a half and what is below zero round a division by a power of two."""
-    one = const(1, _I64)
+    one = Const(1, _I64)
     if half != Binary("shr", Binary("shl", one, right), one):
         return False
-    negative = Cast(_I64, Binary("lt", high, const(0, _I64)))
+    negative = Cast(_I64, Binary("lt", high, Const(0, _I64)))
     always = isinstance(right, Const) and int(right.value) >= 1
     return below == Binary("min", half, negative) or (always and below == negative)
