@@ -11,6 +11,7 @@ from tests.codegen.harness import Case, check
 from weft.codegen.composite import requantized_of, vector_parts
 from weft.codegen.sharing import shared_nodes
 from weft.dtypes import DType
+from weft.loops.fixed_point import Requantization
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -25,6 +26,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.loops.simplify import simplify
 from weft.ops.requantization import requantization
 from weft.targets.system import architecture, cpu_flags
 
@@ -106,11 +108,18 @@ def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
 def test_the_formula_is_known() -> None:
     found = requantized_of(requantized(DType.I8, -3))
     assert found is not None
-    assert (found.operands, found.zero, found.op) == ((X, MULTIPLIER, SHIFT), -3, "requantize_i8")
+    assert found == (Requantization((X, MULTIPLIER, SHIFT), -3), "requantize_i8")
     found = requantized_of(Cast(I32, requantized(DType.U8, 3, shift=Const(-7, I32))))
     assert found is not None
-    assert found.operands == (X, MULTIPLIER, Const(-7, I32))
-    assert found.op == "requantize_u8_wide"
+    assert found[0].operands == (X, MULTIPLIER, Const(-7, I32))
+    assert found[1] == "requantize_u8_wide"
+
+
+def test_it_stays_as_it_is_where_places_are_simplified() -> None:
+    zero = Binary("mul", Var("i"), Const(0, I64))
+    at = Binary("add", Var("i"), zero)
+    value = requantized(DType.I8, -3, Load("x", (at,), I32))
+    assert simplify(value) == requantized(DType.I8, -3)
 
 
 def test_other_formulas_are_not() -> None:

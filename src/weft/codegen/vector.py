@@ -364,8 +364,9 @@ class VectorExpression:
     def _cast(self, expr: Cast) -> Lanes | None:
         source, target = dtype_of(expr.x), expr.dtype
         if (whole := requantized_of(expr)) is not None:
-            nodes = *(self.vector(each).node for each in whole.operands), c.CNumber(str(whole.zero))
-            return self._helper(whole.op, DType.I32, *nodes, gives=target)
+            parts, op = whole
+            nodes = *(self.vector(each).node for each in parts.operands), c.CNumber(str(parts.zero))
+            return self._helper(op, DType.I32, *nodes, gives=target)
         if source is DType.I64 and any(True for _ in self._index_vars(expr.x)):
             return None
         if (quantized := quantized_of(expr)) is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.dtypes import DType
-from weft.loops.nodes import Binary, Cast, Const, Expr
+from weft.loops.nodes import Binary, Cast, Const, Expr, Unary
+from weft.loops.walk import dtype_of
 
-_I64 = DType.I64
+_I32, _I64 = DType.I32, DType.I64
+_WORD, _MOST_ZERO = 32, 255
 LARGEST_SUM, LARGEST_SHIFT = 1 << 30, 22
 """Sums that may be doubled, and shifts by which a zero point still fits 31 bits."""
 
@@ -79,3 +81,61 @@ def _rounds(high: Expr, half: Expr, below: Expr, right: Expr) -> bool:
     negative = Cast(_I64, Binary("lt", high, Const(0, _I64)))
     always = isinstance(right, Const) and int(right.value) >= 1
     return below == Binary("min", half, negative) or (always and below == negative)
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """An integer requantized to a byte.
+
+    Attributes:
+        operands: the integer, its multiplier and its shift to the left, all ``i32``.
+        zero: what is added.
+    """
+
+    operands: tuple[Expr, Expr, Expr]
+    zero: int
+
+
+def requantization_of(byte: Cast) -> Requantization | None:
+    """The parts of ``weft.ops.requantization.requantization``, held within a byte."""
+    match byte:
+        case Cast(DType.I8 | DType.U8, Binary("min", Binary("max", lhs, rhs), Const(most))):
+            whole, low = (rhs, lhs) if isinstance(lhs, Const) else (lhs, rhs)
+        case _:
+            return None
+    if not isinstance(low, Const) or (low.value, most) != byte.dtype.limits:
+        return None
+    found = fixed_point(whole) if dtype_of(whole) is _I64 else None
+    if found is None or abs(found.zero) > _MOST_ZERO or dtype_of(found.sum) is not _I32:
+        return None
+    multiplier, shift = _narrow(found.multiplier), _shift(found)
+    if multiplier is None or shift is None:
+        return None
+    return Requantization((found.sum, multiplier, shift), found.zero)
+
+
+def _narrow(multiplier: Expr) -> Expr | None:
+    """A multiplier in ``i32``; the op has none below zero."""
+    match multiplier:
+        case Cast(DType.I64, Const(value)) if value < 0:
+            return None
+        case Cast(DType.I64, x) if dtype_of(x) is _I32:
+            return x
+        case Const(value) if 0 <= value <= _I32.limits[1]:
+            return Const(int(value), _I32)
+        case _:
+            return None
+
+
+def _shift(found: FixedPoint) -> Expr | None:
+    """The shift to the left that both shifts are made of."""
+    match found.left, found.right:
+        case Const(left), Const(right) if 0 in (left, right) and 0 <= left + right < _WORD:
+            return Const(int(left - right), _I32)
+        case (
+            Binary("max", shift, Const(0)),
+            Cast(DType.I64, Binary("max", Unary("neg", other), Const(0))),
+        ) if shift == other and dtype_of(shift) is _I32:
+            return shift
+        case _:
+            return None

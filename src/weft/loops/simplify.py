@@ -19,9 +19,11 @@ import numpy as np
 from weft.dtypes import DType
 from weft.loops.affine import AffineForm, affine
 from weft.loops.constants import FALSE, TRUE, fold_constants, wrap
+from weft.loops.fixed_point import requantization_of
 from weft.loops.nodes import (
     COMPARISONS,
     Binary,
+    Cast,
     Const,
     Conversion,
     Expr,
@@ -50,6 +52,7 @@ from weft.loops.walk import (
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
 _I64 = DType.I64.limits
+_WIDE = (DType.I64, DType.BOOL)
 
 
 def simplify(expr: Expr, facts: Facts | None = None) -> Expr:
@@ -179,8 +182,23 @@ def _rules(expr: Expr, facts: Facts) -> Expr:
             inner = facts.bind({axis.var: (0, axis.extent - 1) for axis in axes})
             return Reduce(op, axes, _expr(value, inner))
         case _:
-            operands = tuple(_expr(each, facts) for each in children(expr))
+            number = isinstance(expr, Cast) and requantization_of(expr) is not None
+            inside = _number if number else _expr
+            operands = tuple(inside(each, facts) for each in children(expr))
             return _fold(with_children(expr, operands), facts)
+
+
+def _number(expr: Expr, facts: Facts) -> Expr:
+    """A number of 64 bits that is no index: only its operands are simplified."""
+    if type(expr) is Const:
+        return expr
+    if dtype_of(expr) not in _WIDE or isinstance(expr, Load | Var):
+        return _expr(expr, facts)
+    found = facts.simplified.get(id(expr))
+    if found is None:
+        simple = with_children(expr, tuple(_number(each, facts) for each in children(expr)))
+        found = facts.simplified[id(expr)] = (expr, simple)
+    return cast(Expr, found[1])
 
 
 def _select(expr: Expr, condition: Expr, then: Expr, otherwise: Expr, facts: Facts) -> Expr:
