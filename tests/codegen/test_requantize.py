@@ -40,7 +40,10 @@ def requantized(
     dtype: DType, zero: int, x: Expr = X, multiplier: Expr = MULTIPLIER, shift: Expr = SHIFT
 ) -> Cast:
     least, most = (Const(end, I64) for end in dtype.limits)
-    whole = Binary("add", requantization(x, multiplier, shift), Const(zero, I64))
+    whole = requantization(x, multiplier, shift)
+    if dtype is I32:
+        return Cast(dtype, whole)
+    whole = Binary("add", whole, Const(zero, I64))
     return Cast(dtype, Binary("min", Binary("max", whole, least), most))
 
 
@@ -102,6 +105,7 @@ def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
         for lanes in (8, 16)
         for shift in (-9, 0, 2)
     ]
+    cases += [Case(kernel(I32, 0, lanes, count, False, SHIFT), inputs) for lanes in (4, 8, 16)]
     check(cases, "gnu", tmp_path, [LEVELS[level]] if level else [])
 
 
@@ -113,6 +117,8 @@ def test_the_formula_is_known() -> None:
     assert found is not None
     assert found[0].operands == (X, MULTIPLIER, Const(-7, I32))
     assert found[1] == "requantize_u8_wide"
+    found = requantized_of(requantized(I32, 0))
+    assert found == (Requantization((X, MULTIPLIER, SHIFT), 0), "requantize_i32")
 
 
 def test_it_stays_as_it_is_where_places_are_simplified() -> None:
@@ -130,6 +136,7 @@ def test_other_formulas_are_not() -> None:
     other = Binary("min", Binary("max", Cast(I64, X), least), most)
     assert requantized_of(Cast(DType.I8, other)) is None
     assert requantized_of(requantized(DType.I8, 1000)) is None
+    assert requantized_of(Cast(I32, Binary("add", whole, Const(3, I64)))) is None
     assert requantized_of(requantized(DType.I8, 0, multiplier=Const(-1, I32))) is None
     wide = requantization(X, Cast(DType.I16, MULTIPLIER), SHIFT)
     assert requantized_of(Cast(DType.I8, Binary("min", Binary("max", wide, least), most))) is None

@@ -79,11 +79,11 @@ def _rounded(whole: Expr) -> tuple[Expr, int] | None:
 
 
 def requantized_of(expr: Cast) -> tuple[Requantization, str] | None:
-    """The parts of a byte requantized in fixed point.
+    """The parts of a byte, or of an ``i32``, requantized in fixed point.
 
     Returns:
         They, and the helper's name: ``requantize_i8``, or ``requantize_i8_wide`` where the byte is
-        made an ``i32`` again.
+        made an ``i32`` again; ``requantize_i32`` does not saturate.
     """
     match expr:
         case Cast(DType.I32, Cast(DType.I8 | DType.U8) as byte):

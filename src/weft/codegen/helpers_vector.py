@@ -222,18 +222,27 @@ def _quantize(op: str, lanes: int) -> str | None:
 
 
 def _requantize(op: str, lanes: int) -> str | None:
-    """``requantize_i8_v16i32`` multiplies, rounds twice and saturates; ``_wide`` gives ``i32``."""
+    """``requantize_i8_v16i32`` multiplies, rounds twice and saturates; ``_wide`` gives ``i32``.
+
+    ``requantize_i32_v16i32`` does not saturate.
+    """
     narrow = DType(op.split("_")[1])
-    wide = op.endswith("_wide")
+    wide = op.endswith("_wide") or narrow is DType.I32
     least, most = narrow.limits
     words = {"V": f"v{lanes}i32", "U": f"v{lanes}u32", "W": f"v{lanes}i64", "op": op}
     words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
     words["R"] = words["V"] if wide else f"v{lanes}{narrow.value}"
     words["result"] = "whole" if wide else _narrowed("whole", lanes, narrow)
-    plain = helper_text("vector", "requantize_plain", **words)
+
+    def body(name: str, pack: str) -> str | None:
+        last = "requantize_whole" if narrow is DType.I32 else f"requantize_{name}_end"
+        end = helper_text("vector", last, **words, pack_it=pack)
+        return helper_text("vector", f"requantize_{name}", **words, end=end)
+
+    plain = body("plain", "")
     if lanes not in (8, 16):
         return helper_text("vector", "requantize", **words, plain=plain)
     when, name = _QUANTIZED[lanes]
-    last = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
-    body = helper_text("vector", f"requantize_{name}", **words, pack_it=last)
-    return helper_text("vector", "requantize_by", **words, when=when, body=body, plain=plain)
+    pack = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
+    own = body(name, pack or "")
+    return helper_text("vector", "requantize_by", **words, when=when, body=own, plain=plain)

@@ -85,7 +85,7 @@ def _rounds(high: Expr, half: Expr, below: Expr, right: Expr) -> bool:
 
 @dataclass(frozen=True)
 class Requantization:
-    """An integer requantized to a byte.
+    """An integer requantized, to a byte or to ``i32``.
 
     Attributes:
         operands: the integer, its multiplier and its shift to the left, all ``i32``.
@@ -96,17 +96,23 @@ class Requantization:
     zero: int
 
 
-def requantization_of(byte: Cast) -> Requantization | None:
-    """The parts of ``weft.ops.requantization.requantization``, held within a byte."""
-    match byte:
+def requantization_of(value: Cast) -> Requantization | None:
+    """The parts of ``weft.ops.requantization.requantization``, held within a byte or in ``i32``.
+
+    In ``i32`` no zero point is added.
+    """
+    most_zero = _MOST_ZERO
+    match value:
         case Cast(DType.I8 | DType.U8, Binary("min", Binary("max", lhs, rhs), Const(most))):
             whole, low = (rhs, lhs) if isinstance(lhs, Const) else (lhs, rhs)
+            if not isinstance(low, Const) or (low.value, most) != value.dtype.limits:
+                return None
+        case Cast(DType.I32, whole):
+            most_zero = 0
         case _:
             return None
-    if not isinstance(low, Const) or (low.value, most) != byte.dtype.limits:
-        return None
     found = fixed_point(whole) if dtype_of(whole) is _I64 else None
-    if found is None or abs(found.zero) > _MOST_ZERO or dtype_of(found.sum) is not _I32:
+    if found is None or abs(found.zero) > most_zero or dtype_of(found.sum) is not _I32:
         return None
     multiplier, shift = _narrow(found.multiplier), _shift(found)
     if multiplier is None or shift is None:

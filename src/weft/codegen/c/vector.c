@@ -209,11 +209,9 @@ const $V right = -shift & (shift >> 31);
 const $W wide = __builtin_convertvector(($V)(($U)x << ($U)left), $W)
         * __builtin_convertvector(multiplier, $W);
 const $V high = __builtin_convertvector((wide + 1073741824) >> 31, $V);
-const $V rest = ($V)((($U){0} + 1u) << ($U)right) - 1;
+const $V rest = ($V)(((($U){0} + 1u) << ($U)right) - 1u);
 const $V scaled = (high >> right) - ($V)((high & rest) > (rest >> 1) - ($V)(high < 0));
-const $V above = weft_max_$V(scaled, ($least - zero) - ($V){0});
-const $V whole = weft_min_$V(above, ($most - zero) - ($V){0}) + zero;
-return $result;
+$end
 
 // Products of even lanes and of odd ones; what is divided last is divided by 2 in a second step.
 //@ requantize_avx512
@@ -230,10 +228,7 @@ const __m512i high = _mm512_mask_blend_epi32(
 const __m512i lower = _mm512_add_epi32(high, _mm512_srai_epi32(high, 31));
 const __m512i twice = _mm512_srav_epi32(lower, _mm512_sub_epi32(right, one));
 const __m512i scaled = _mm512_mask_srai_epi32(high, divided, _mm512_add_epi32(twice, one), 1);
-const __m512i above = _mm512_max_epi32(scaled, _mm512_set1_epi32($least - zero));
-const __m512i whole = _mm512_add_epi32(
-        _mm512_min_epi32(above, _mm512_set1_epi32($most - zero)), _mm512_set1_epi32(zero));
-$pack_it
+$end
 
 //@ requantize_avx2
 const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi32(1);
@@ -250,7 +245,25 @@ const __m256i lower = _mm256_add_epi32(high, _mm256_srai_epi32(high, 31));
 const __m256i twice = _mm256_srav_epi32(lower, _mm256_sub_epi32(right, one));
 const __m256i halved = _mm256_srai_epi32(_mm256_add_epi32(twice, one), 1);
 const __m256i scaled = _mm256_blendv_epi8(high, halved, divided);
+$end
+
+//@ requantize_plain_end
+const $V above = weft_max_$V(scaled, ($least - zero) - ($V){0});
+const $V whole = weft_min_$V(above, ($most - zero) - ($V){0}) + zero;
+return $result;
+
+//@ requantize_avx512_end
+const __m512i above = _mm512_max_epi32(scaled, _mm512_set1_epi32($least - zero));
+const __m512i whole = _mm512_add_epi32(
+        _mm512_min_epi32(above, _mm512_set1_epi32($most - zero)), _mm512_set1_epi32(zero));
+$pack_it
+
+//@ requantize_avx2_end
 const __m256i above = _mm256_max_epi32(scaled, _mm256_set1_epi32($least - zero));
 const __m256i whole = _mm256_add_epi32(
         _mm256_min_epi32(above, _mm256_set1_epi32($most - zero)), _mm256_set1_epi32(zero));
 $pack_it
+
+//@ requantize_whole
+(void)zero;
+return ($R)scaled;
