@@ -34,7 +34,7 @@ from weft.match.compile import compile_query, compile_rule
             "*[sise=3]",
             "query: no op has attribute or fact sise (line 1, column 3\n"
             "    *[sise=3]\n"
-            "      ^). Did you mean size or sizes?",
+            "      ^). Did you mean size or sizes or shifts?",
         ),
         (
             "Add(x[shap=()], ...)",
