@@ -37,8 +37,9 @@ def cut_all(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path_factory.getbasetemp() / "all-cut"))
 
 
-def net_of(name: str) -> Net:
-    return weft.load(networks.path_of(name))
+def net_of(name: str, rounding: str = "float") -> Net:
+    """In float, where quantized networks have enough work for parts, too."""
+    return weft.load(networks.path_of(name), rounding=rounding)
 
 
 def inputs_of(library: Library, count: int) -> list[np.ndarray]:
@@ -76,6 +77,17 @@ def test_code_for_threads_computes_the_same(name: str) -> None:
         program = net_of(name).program(machine, threads=threads, exact=True)
         library = build(program, machine.flavour, flags=flags)
         results.add(library(sample(program.inputs[0]))[0].tobytes())
+        assert bool(cut_calls(library)) == (threads > 1)
+    assert len(results) == 1
+
+
+@tiny.needed
+@pytest.mark.parametrize("rounding", ["onnx", "litert"])
+def test_integers_for_threads_are_the_same(rounding: str) -> None:
+    results: set[bytes] = set()
+    for threads in (1, 2, 7):
+        library = net_of("ic_int8", rounding).compile(threads=threads).library
+        results.add(library(sample(library.program.inputs[0]))[0].tobytes())
         assert bool(cut_calls(library)) == (threads > 1)
     assert len(results) == 1
 

@@ -175,7 +175,9 @@ class IntegerOutput:
     def operands(self, packed: Callable[[str, np.ndarray], np.ndarray]) -> tuple[Operand, ...]:
         """What stands for all parameters but the output, constants as ``packed`` lays them out."""
         task = self.found.task
-        constant = next(name for name in task.constants)
+        # Named after the weights, the largest of them.
+        known = [each.name for each in task.inputs if each.name in task.constants]
+        constant = max(known, key=lambda name: task.arrays[name].size)
         value, shape = task.value_of(constant), task.arrays[constant].shape
         arrays = [packed(name, array) for name, array in self.arrays.items()]
         made = (Operand(value, Folded(_digest(each), each, shape)) for each in arrays)
