@@ -198,6 +198,8 @@ CASES: Mapping[str, Case] = {
         }"""
     ),
     "adapt-types": Case(CONV, {"dtypes": ("f64",)}),
+    "bfloat16": Case(CONV),
+    "float16": Case(CONV),
     "integers": Case(
         """(%x: u8[2,3,5,6]) -> (%y) {
           const %xs: f32[] = [0.0625]

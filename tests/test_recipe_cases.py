@@ -11,6 +11,7 @@ import pytest
 from tests.recipe_cases import CASES, VARIANTS, graph_for
 from tests.rewrite.checks import assert_same, infer, outputs_of
 from weft.api import Net
+from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.compose import merge
 from weft.ir.graph import Graph
@@ -122,7 +123,9 @@ def test_compiled(made, monkeypatch):
         for expected in each.expected():
             array = next(found)
             span = max(1.0, float(np.abs(expected).max()))
-            atol = 2e-3 if expected.dtype == np.float16 else 2e-5
+            # A sum in another order may be rounded to the neighbour.
+            held = {type.dtype for type in each.after.types.values()}
+            atol = 1e-2 if DType.BF16 in held else 2e-3 if DType.F16 in held else 2e-5
             np.testing.assert_allclose(array / span, expected / span, atol=atol, err_msg=key)
             if key in exact:
                 np.testing.assert_array_equal(array, next(before), err_msg=key)

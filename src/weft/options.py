@@ -42,6 +42,9 @@ else:
     Constraints = later("weft.plan.text").Constraints
     identifier = later("weft.plan.to_program").identifier
 
+PRECISIONS = ("float32", "bfloat16", "float16")
+"""What values may be stored in."""
+SHORT_PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GOALS = ("size", "balanced", "speed")
 """What kernels may be chosen for."""
 TUNE_SECONDS = 15.0
@@ -75,6 +78,10 @@ class Options:
         encoding: how the constant weights of products of a matrix and one vector are stored:
             ``int8``, ``int4`` or ``palette``, which round them, or ``float28``, which does not.
             By default they are single precision, or what is lossless and takes less time.
+        precision: of stored values and weights: ``float32``, or ``bfloat16`` or ``float16``, which
+            layers read as float32 and round what they store to (the recipes of these names);
+            ``fp32``, ``bf16`` and ``fp16`` are taken, too.  By default ``float32``.
+        keep_float32: layers that stay in float32 with another precision, by the names of nodes.
         optimize: what kernels are chosen for: ``speed``; ``balanced``, integer weights in as many
             bits as they have, and loops that layers share; ``size``, the least code.  By default
             ``balanced`` for targets with a memory of kind ``rom`` (chips), else ``speed``.
@@ -127,6 +134,8 @@ class Options:
     plain: bool = False
     libraries: Sequence[str] = ()
     encoding: str = ""
+    precision: str = ""
+    keep_float32: Sequence[str] = ()
     optimize: str = ""
     choices: Mapping[str, str] | None = None
     tune: Tune = False
@@ -161,6 +170,7 @@ class Options:
         if self.flavour:
             flavour_named(self.flavour)
         self._check_weights()
+        self._check_precision()
         if self.simd and self.simd not in SIMD:
             raise UserError(f"simd must be one of {', '.join(SIMD)}", got=repr(self.simd))
         if self.optimize not in ("", *GOALS):
@@ -200,6 +210,19 @@ class Options:
             fix = "Leave weights out: what is constant besides is written as arrays."
             raise UserError("a blob holds weights that are known", got="parameters, too", fix=fix)
 
+    def _check_precision(self) -> None:
+        """The name of the precision; the default has none."""
+        name = SHORT_PRECISIONS.get(self.precision, self.precision)
+        if name not in ("", *PRECISIONS):
+            rule = f"precision must be one of {', '.join(PRECISIONS)}"
+            raise UserError(rule, got=repr(self.precision), fix=nearest(name, PRECISIONS))
+        name = "" if name == "float32" else name
+        object.__setattr__(self, "precision", name)
+        object.__setattr__(self, "keep_float32", tuple(self.keep_float32))
+        if self.keep_float32 and not name:
+            rule = "keep_float32 names layers that another precision leaves in float32"
+            raise UserError(rule, got="no precision", fix='Give precision="bfloat16", too.')
+
     def machine(self, default: str = "host") -> Target:
         """The target, or another one where none is given."""
         if self.simd and self.target:
@@ -232,6 +255,8 @@ class Options:
             tuple(self.parameters),
             encoding=self.encoding,
             optimize=self.optimize,
+            precision=self.precision,
+            keep_float32=tuple(self.keep_float32),
         )
 
     def of_plan(self, plan: PlanText, *names: str) -> Options:
@@ -247,6 +272,7 @@ class Options:
         """
         made = plan.constraints
         names = ("exact", "plain", "libraries", "parameters", "encoding", "optimize", *names)
+        names = ("precision", "keep_float32", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
         own |= {"target": plan.target, "threads": plan.threads, "regions": sizes(made.regions)}
         tune = self.tune if made.tuned else False
@@ -303,6 +329,8 @@ class TuneKeywords(TypedDict, total=False):
     exact: bool
     libraries: Sequence[str]
     encoding: str
+    precision: str
+    keep_float32: Sequence[str]
     optimize: str
     flavour: str
     batch: int
@@ -337,6 +365,8 @@ class PlanKeywords(TypedDict, total=False):
     plain: bool
     libraries: Sequence[str]
     encoding: str
+    precision: str
+    keep_float32: Sequence[str]
     optimize: str
     choices: Mapping[str, str] | None
     tune: Tune

@@ -89,6 +89,7 @@ class Build:
             "planned": asked.plan,
             "parameters at run time": asked.parameters,
             f"{asked.encoding} weights": asked.encoding,
+            f"stored as {asked.precision}": asked.precision,
             f"optimized for {asked.optimize}": asked.optimize,
         }
         return ", ".join([*parts, *(word for word, on in words.items() if on), *asked.libraries])
@@ -104,7 +105,7 @@ class Build:
         parts = (self.machine, asked.threads, asked.exact, asked.plain, asked.tune)
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
         parts += tuple((asked.regions or {}).items())
-        parts += (asked.encoding, asked.optimize)
+        parts += (asked.encoding, asked.optimize, asked.precision, asked.keep_float32)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:

@@ -38,7 +38,10 @@ def with_encoded(net: N, plan: Plan) -> N:
     """
     if plan.target is None or all(each.encoding.exact for _, each in encoded_operands(plan)):
         return net
-    graph = expanded(net, plan.target).graph
+    asked = plan.constraints
+    graph = expanded(
+        net, plan.target, precision=asked.precision, keep_float32=asked.keep_float32
+    ).graph
     return net.with_graph(rounded(graph, plan))
 
 

@@ -35,6 +35,7 @@ from weft.options import Inputs
 from weft.rewrite.chosen import RuleLike, rules_of, told_of
 from weft.rewrite.engine import Log
 from weft.rewrite.engine import rewrite as apply_rules
+from weft.rewrite.half_precision import narrowed
 from weft.rewrite.layout import TO_FIRST, relaid
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipe import Recipe
@@ -160,7 +161,13 @@ def apply(net: N, /, recipe: str | Recipe, **parameters: object) -> N:
 
 
 def expanded(
-    net: N, target: str | Target = "host", *, exact: bool = False, plain: bool = False
+    net: N,
+    target: str | Target = "host",
+    *,
+    exact: bool = False,
+    plain: bool = False,
+    precision: str = "",
+    keep_float32: Sequence[str] = (),
 ) -> N:
     """The simplified net without composite ops and constant channels, as it is planned.
 
@@ -168,13 +175,16 @@ def expanded(
         target: the machine: kernels that users bring may be for some only.
         exact: leave out those of them that round otherwise than the definitions do.
         plain: leave out all of them, and rules that are not bit-exact; all channels stay.
+        precision: that values are stored in; see ``weft.Options``.
+        keep_float32: layers that stay in float32.
     """
     graph = simplified(bound(net), exact=plain).graph
     if not plain:
         name = target if isinstance(target, str) else target.name
         graph = use_natives(graph, name, exact=exact)
     # Channels first, the ops are what rules and kernels know; how values lie is the plan's choice.
-    graph = tidy(expand(relaid(graph, TO_FIRST), OPS))
+    graph = narrowed(relaid(graph, TO_FIRST), precision or "float32", keep_float32)
+    graph = tidy(expand(graph, OPS))
     if not plain:
         graph = without_constant_channels(graph, ConstantChannelParameters())
     return net.with_graph(graph)

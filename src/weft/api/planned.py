@@ -116,7 +116,14 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     regions = machine.regions(options.regions)
     announce("simplifying")
     without = without_values(net, options.parameters)
-    graph = expanded(without, machine, exact=exact, plain=plain).graph
+    graph = expanded(
+        without,
+        machine,
+        exact=exact,
+        plain=plain,
+        precision=options.precision,
+        keep_float32=options.keep_float32,
+    ).graph
     announce("planning")
     made = make(
         graph,
@@ -158,7 +165,14 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     machine, threads, asked = machine_of(text, target), text.threads, text.constraints
     announce("simplifying")
     without = without_values(net, asked.parameters)
-    graph = expanded(without, machine, exact=asked.exact, plain=asked.plain).graph
+    graph = expanded(
+        without,
+        machine,
+        exact=asked.exact,
+        plain=asked.plain,
+        precision=asked.precision,
+        keep_float32=asked.keep_float32,
+    ).graph
     states = places(net)
     fits(text, graph, states)
     decisions = GivenDecisions(

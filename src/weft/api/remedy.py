@@ -166,8 +166,22 @@ def within_ram(
     ram = options.ram
     if ram is None or toolkits.ram_needed(made)[0] <= ram or options.parameters:
         return made, ""
-    afresh = replace(options, plan=None, count=False, target=made.machine or options.target)
-    inner = expanded(net, made.target, exact=options.exact, plain=options.plain)
+    afresh = replace(
+        options,
+        plan=None,
+        count=False,
+        target=made.machine or options.target,
+        precision="",
+        keep_float32=(),
+    )
+    inner = expanded(
+        net,
+        made.target,
+        exact=options.exact,
+        plain=options.plain,
+        precision=options.precision,
+        keep_float32=options.keep_float32,
+    )
 
     def planned(each: Network) -> Plan:
         return plan(each, afresh, "generic")

@@ -72,6 +72,8 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "exact",
     "libraries",
     "encoding",
+    "precision",
+    "keep_float32",
     "optimize",
     target="Target whose instructions to use; if this machine lacks them and QEMU emulates the "
     "target, count instructions by function there instead.",

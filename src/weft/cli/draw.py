@@ -63,7 +63,19 @@ def svg_option(help: str) -> Callable[[Function], Function]:
     "alternatives; or the loops of these kernels, too.",
 )
 @graph_option
-@options("target", "threads", "exact", "plain", "tune", "libraries", "encoding", "optimize", "plan")
+@options(
+    "target",
+    "threads",
+    "exact",
+    "plain",
+    "tune",
+    "libraries",
+    "encoding",
+    "precision",
+    "keep_float32",
+    "optimize",
+    "plan",
+)
 @click.option(
     "--width",
     type=click.IntRange(1),

@@ -41,6 +41,8 @@ from weft.targets.boards import flash_bytes, ram_bytes
     "weights",
     "unroll",
     "encoding",
+    "precision",
+    "keep_float32",
     "optimize",
     "parameters",
     "parts",

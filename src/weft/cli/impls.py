@@ -76,7 +76,17 @@ def _of_op(
     help="For an op: type of an input, such as f32[1,64,56,56]; for a model as in other commands.",
 )
 @rounding_option
-@options("target", "batch", "threads", "exact", "libraries", "encoding", "optimize")
+@options(
+    "target",
+    "batch",
+    "threads",
+    "exact",
+    "libraries",
+    "encoding",
+    "precision",
+    "keep_float32",
+    "optimize",
+)
 @wide_option
 @json_option
 @click.pass_obj
@@ -109,7 +119,12 @@ def impls(
                 )
             net = api.load(model[0], parse_shapes(inputs), rounding=rounding or "")
             net, asked = net.bound(options.batch), model[1]
-        graph = net.expanded(options.machine(), exact=options.exact).graph
+        graph = net.expanded(
+            options.machine(),
+            exact=options.exact,
+            precision=options.precision,
+            keep_float32=options.keep_float32,
+        ).graph
         # A node may be asked for as it is shown.
         node = next((each for each, shown in names_of(graph).items() if shown == asked), asked)
         layers = net.implementations(node=node, options=options)

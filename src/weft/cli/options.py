@@ -208,6 +208,17 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             "(rounded), or float28 (lossless).",
             metavar="NAME",
         ),
+        "precision": Flag(
+            "What values and weights are stored in: float32, bfloat16 (bf16) or float16 (fp16) "
+            "[default: float32].",
+            metavar="NAME",
+        ),
+        "keep_float32": Flag(
+            "Layers that stay in float32 with another precision.",
+            "--keep-float32",
+            metavar="NAME,...",
+            convert=_names,
+        ),
         "optimize": Flag(
             "What kernels are chosen for: code size, speed, or both [default: balanced for chips "
             "with flash, else speed].",

@@ -53,6 +53,8 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     "tune",
     "libraries",
     "encoding",
+    "precision",
+    "keep_float32",
     "optimize",
     "flavour",
     "regions",

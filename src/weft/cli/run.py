@@ -105,6 +105,8 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     "flavour",
     "libraries",
     "encoding",
+    "precision",
+    "keep_float32",
     "optimize",
     threads=ALL_CORES,
 )

@@ -113,7 +113,17 @@ def _summary(found: Tuning) -> str:
 
 @click.command(short_help="Measure the fastest kernels for each layer.")
 @model_options
-@options("threads", "simd", "exact", "libraries", "encoding", "optimize", threads=ALL_CORES)
+@options(
+    "threads",
+    "simd",
+    "exact",
+    "libraries",
+    "encoding",
+    "precision",
+    "keep_float32",
+    "optimize",
+    threads=ALL_CORES,
+)
 @click.option(
     "--seconds",
     default=TUNE_SECONDS,

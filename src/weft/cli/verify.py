@@ -254,6 +254,8 @@ def _passed(
 @options(
     "target",
     "flavour",
+    "precision",
+    "keep_float32",
     "optimize",
     "plan",
     target="A target that QEMU emulates, such as cortex-m4: run there, and compare the outputs "

@@ -4,6 +4,7 @@ Every group computes one value.  A value whose users are all in one group may jo
 definition is put in place of its loads.  It joins when that does not repeat much work:
 
 - what only moves elements joins any user but a contraction;
+- so does what reads half precision as single precision, and that joins a contraction, too;
 - a map (no reduction) joins unless it would be evaluated more often than its cost allows,
   or could ride on a contraction while its user reduces;
 - a reduction joins when it is still evaluated once for each of its elements;
@@ -32,7 +33,7 @@ from weft.loops.walk import children, free_vars, loads, reduces, walk
 from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
 from weft.plan.contractions import FEW_TERMS, contraction, is_short, separable
-from weft.plan.tensors import Defined, Item, TensorProgram, is_point, moved_from
+from weft.plan.tensors import Defined, Item, TensorProgram, is_point, is_widening, moved_from
 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""
@@ -202,7 +203,7 @@ class _Grouping:
         if not uses or not self.small_enough(item, draft):
             return False
         reducing = reduces(item.compute.value)
-        if self.transforms(item, draft):
+        if is_widening(item.compute) or self.transforms(item, draft):
             return True
         if draft.contraction is not None:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
@@ -21,7 +22,8 @@ from weft.ir.types import TensorType
 from weft.ir.unknown import is_known
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
-from weft.loops.nodes import Axis, Const, Expr, Load, Var
+from weft.loops.nodes import Axis, Cast, Const, Expr, Load, Var
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import map_expr, rename_loads
 from weft.ops.evaluate import call_of
 from weft.ops.record import Control, Define, Extern, Op
@@ -108,6 +110,15 @@ def moved_from(compute: Compute) -> Load | None:
         if any(not isinstance(atom, Var) or atom.name not in own for atom in affine(part).terms):
             return None
     return load
+
+
+def is_widening(compute: Compute) -> bool:
+    """Whether a definition reads half precision as f32 and does no more."""
+    match compute.value:
+        case Cast(DType.F32, Load(_, _, dtype) as load) if dtype in HALVES:
+            return moved_from(Compute(compute.axes, load)) is not None
+        case _:
+            return False
 
 
 def is_point(load: Load, axes: Sequence[Axis]) -> bool:
@@ -283,6 +294,33 @@ def own_outputs(graph: Graph) -> Graph:
             nodes.append(Node(f"{name}_copy", "Identity", (value,), (name,)))
         outputs.append(name)
     return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs))
+
+
+def widened_apart(graph: Graph) -> Graph:
+    """The same function where every node that reads half precision as f32 converts it itself.
+
+    A conversion costs less than a copy of what it gives, so it belongs to what reads it.
+    """
+    types, nodes = dict(graph.types), list[Node]()
+    widened: dict[str, Node] = {}
+    given: set[str] = set()
+    for node in graph.nodes:
+        inputs = list(node.inputs)
+        for place, value in enumerate(node.inputs):
+            maker = widened.get(value)
+            if maker is None or value in node.inputs[:place]:
+                continue
+            if value in given:
+                name = fresh(value, types)
+                types[name] = types[value]
+                nodes.append(replace(maker, name=f"{maker.name}_{name}", outputs=(name,)))
+                inputs = [name if each == value else each for each in inputs]
+            given.add(value)
+        nodes.append(replace(node, inputs=tuple(inputs)))
+        if node.op == "Cast" and types[node.inputs[0]].dtype in HALVES:
+            widened[node.outputs[0]] = node
+            given.update(value for value in node.outputs if value in graph.outputs)
+    return replace(graph, nodes=tuple(nodes), types=types)
 
 
 def tensor_program(graph: Graph, ops: Mapping[str, Op]) -> TensorProgram:

@@ -68,6 +68,8 @@ class Constraints:
         regions: memories that the arena must fit into, as ``NAME=BYTES``.
         encoding: of weights, where one was asked for.
         optimize: what kernels were to be chosen for, where that was asked for.
+        precision: that values are stored in, where it is not float32; keep_float32: layers that
+            stay in it nevertheless.
     """
 
     exact: bool = False
@@ -81,6 +83,8 @@ class Constraints:
     regions: tuple[str, ...] = ()
     encoding: str = ""
     optimize: str = ""
+    precision: str = ""
+    keep_float32: tuple[str, ...] = ()
 
 
 NO_CONSTRAINTS = Constraints()

@@ -12,7 +12,8 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, noted
 from weft.ir.types import TensorType
 from weft.ir.unknown import Recorded, Unknown, as_array, digest, is_known, same_array
-from weft.match.view import Match
+from weft.loops.python_arithmetic import HALVES
+from weft.match.view import Match, QueryableGraph
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate_node
 from weft.ops.record import Control
@@ -56,8 +57,8 @@ def _not_foldable(match: Match) -> str | None:
         return ""
     if node.op in _SHAPES and not all(is_known(constants[value]) for value in given):
         return ""  # the shape is known: ``fold-shape``
-    if _is_quantized_operand(match):
-        return "integer kernels want the quantized constant"
+    if _is_stored_narrower(match):
+        return "kernels read the constant as it is stored"
     if _numbers_a_palette(match):
         return "a palette and its numbers are smaller than what they stand for"
     made = [match.view.types[value] for value in node.outputs if value]
@@ -77,15 +78,29 @@ def _not_foldable(match: Match) -> str | None:
     return f"the result would have {size} bytes, what it is made from has {read}"
 
 
-def _is_quantized_operand(match: Match) -> bool:
-    """Whether this dequantizes for an op that another input is dequantized for."""
-    if match.root.op != "DequantizeLinear":
+def _is_stored_narrower(match: Match) -> bool:
+    """Whether this dequantizes, or widens, for an op that another input is treated so for."""
+    op = match.root.op
+    if op != "DequantizeLinear" and not _widens(match.view, match.root):
         return False
     view, own = match.view, match.root.outputs[0]
     others = [v for user in view.readers(own) for v in user.inputs if v and v != own]
     makers = [view.producers[value] for value in others if value in view.producers]
     return any(
-        maker.op == "DequantizeLinear" and maker.inputs[0] not in view.constants for maker in makers
+        maker.op == op
+        and maker.inputs[0] not in view.constants
+        and (op == "DequantizeLinear" or _widens(view, maker))
+        for maker in makers
+    )
+
+
+def _widens(view: QueryableGraph, node: Node) -> bool:
+    """Whether a node reads half precision as f32."""
+    types = view.types
+    return (
+        node.op == "Cast"
+        and types[node.inputs[0]].dtype in HALVES
+        and types[node.outputs[0]].dtype is DType.F32
     )
 
 
