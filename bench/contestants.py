@@ -25,6 +25,7 @@ import numpy as np
 from bench.networks import Network, floats_of, network
 from weft import api
 from weft.runtime.compiler import find_compiler
+from weft.runtime.timing import Caller, Timer, loop_over
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,13 @@ class Setting:
         network: the file and its inputs.
         threads: how many it may use.
         folder: for what it compiles; an earlier run may have left something there.
+        simd: the vector instructions of Weft; any if empty.
     """
 
     network: Network
     threads: int
     folder: Path
+    simd: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Ready:
         code_bytes: compiled for this network.
         weight_bytes: that it reads beside that.
         note: what was chosen.
+        timer: times batches of runs from C, where the contestant is called so.
     """
 
     run: Callable[[], object]
@@ -59,6 +63,7 @@ class Ready:
     code_bytes: int = 0
     weight_bytes: int = 0
     note: str = ""
+    timer: Timer | None = None
 
 
 class Absent(Exception):
@@ -75,15 +80,18 @@ def needed(name: str) -> ModuleType:
 # --- Weft -------------------------------------------------------------------------------------
 
 
-def by_weft(setting: Setting, **options: object) -> Ready:
+def by_weft(setting: Setting, called_from: Caller = "Python", **options: object) -> Ready:
     known = inspect.signature(api.Net.compile).parameters
     lacking = [name for name in options if name not in known]
     if lacking:
         raise Absent(f"Net.compile has no {', '.join(lacking)}")
     arguments: dict[str, Any] = {"threads": setting.threads, **options}
+    if setting.simd:
+        arguments["simd"] = setting.simd
     library = api.load(setting.network.path).compile(**arguments).library
     inputs = setting.network.inputs
     outputs = library(*inputs)
+    timer = loop_over(library, inputs)[0].timer if called_from == "C" else None
     blob = library.files.blob
     return Ready(
         partial(library, *inputs, out=outputs),
@@ -91,12 +99,14 @@ def by_weft(setting: Setting, **options: object) -> Ready:
         library.path.stat().st_size,
         0 if blob is None else blob.size,
         find_compiler().version,
+        timer,
     )
 
 
-def by_weft_in_floats(setting: Setting) -> Ready:
+def by_weft_in_floats(setting: Setting, called_from: Caller) -> Ready:
     """Weft on the network of floats that one of integers was made of."""
-    return by_weft(replace(setting, network=network(floats_of(setting.network.name))))
+    floats = replace(setting, network=network(floats_of(setting.network.name)))
+    return by_weft(floats, called_from)
 
 
 # --- PyTorch ----------------------------------------------------------------------------------
@@ -287,7 +297,8 @@ def by_iree(setting: Setting) -> Ready:
 MAKERS: Mapping[str, Callable[[Setting], Ready]] = {
     "weft": by_weft,
     "weft-tuned": partial(by_weft, tune=True),
-    "weft-float32": by_weft_in_floats,
+    "weft-from-c": partial(by_weft, called_from="C"),
+    "weft-float32-from-c": partial(by_weft_in_floats, called_from="C"),
     "eager": by_eager,
     "inductor": by_inductor,
     "inductor-tuned": partial(by_inductor, max_autotune=True),

@@ -113,8 +113,12 @@ def races(results: Sequence[Result], ours: str = "weft") -> list[Race]:
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A Markdown table, the first column flush left."""
-    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
-    return lines + [f"| {' | '.join(row)} |" for row in rows]
+    return [markdown_row(heads), f"|---|{'---:|' * (len(heads) - 1)}", *map(markdown_row, rows)]
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """A row of such a table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def number(value: float) -> str:

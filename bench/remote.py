@@ -30,10 +30,17 @@ class Remote:
         threads: on which it runs.
         folder: of its log and of what it compiles.
         before: the other checkout.
+        simd: the vector instructions of Weft; any if empty.
     """
 
     def __init__(
-        self, contestant: str, network: str, threads: int, folder: Path, before: Path | None = None
+        self,
+        contestant: str,
+        network: str,
+        threads: int,
+        folder: Path,
+        before: Path | None = None,
+        simd: str = "",
     ) -> None:
         self.contestant = contestant
         root = Path(__file__).parents[1]
@@ -42,7 +49,7 @@ class Remote:
             root, contestant = before.resolve(), "weft"
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         command = [sys.executable, "-m", "bench.worker", contestant, network, str(threads)]
-        command += [str(folder), ",".join(map(str, cores))]
+        command += [str(folder), ",".join(map(str, cores)), *([simd] if simd else [])]
         with (folder / "log.txt").open("w") as log:
             self.process = subprocess.Popen(
                 command,

@@ -28,7 +28,7 @@ _AGAIN = 3
 
 @dataclass(frozen=True)
 class Options:
-    """How it is measured."""
+    """How it is measured; ``simd``: the vector instructions of Weft, as ``Net.compile`` has it."""
 
     contestants: tuple[str, ...]
     rounds: int
@@ -37,6 +37,7 @@ class Options:
     cache: Path | None
     patience: float
     before: Path | None = None
+    simd: str = ""
 
 
 @dataclass

@@ -32,6 +32,7 @@ from bench.contestants import (
 )
 from bench.networks import network
 from weft.errors import WeftError
+from weft.runtime.timing import Timer
 
 CLOCKS: Mapping[str, Callable[[], int]] = {
     "wall": time.perf_counter_ns,
@@ -69,12 +70,23 @@ def polite() -> Iterator[None]:
             os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
+def from_c(timer: Timer, end: float) -> list[float]:
+    """Nanoseconds of one run, the mean of each batch, until an instant of ``perf_counter``."""
+    runs = timer.batch()
+    times: list[float] = []
+    while len(times) < _AT_LEAST or time.perf_counter() < end:
+        times += (micros * 1e3 for micros in timer.micros(runs, _AT_LEAST))
+    return times
+
+
 class Worker:
     """A contestant and the orders that it takes."""
 
-    def __init__(self, contestant: str, name: str, threads: int, folder: Path) -> None:
+    def __init__(
+        self, contestant: str, name: str, threads: int, folder: Path, simd: str = ""
+    ) -> None:
         self.contestant = contestant
-        self.setting = Setting(network(name), threads, folder)
+        self.setting = Setting(network(name), threads, folder, simd)
         self.ready: Ready | None = None
 
     def prepare(self, order: Mapping[str, object]) -> dict[str, object]:
@@ -113,9 +125,11 @@ class Worker:
         if self.ready is None:
             raise Absent("it was not prepared")
         run, clock = self.ready.run, CLOCKS[str(order["clock"])]
-        # Some runs first, for what the others have left in the caches.
         start = time.perf_counter()
         end = start + float(str(order["seconds"]))
+        if self.ready.timer is not None:
+            return {"times": from_c(self.ready.timer, end)}
+        # Some runs first, for what the others have left in the caches.
         run()
         while time.perf_counter() < start + (end - start) / 5:
             run()
@@ -151,12 +165,13 @@ class Worker:
 
 
 def main() -> None:
-    contestant, name, threads, folder, cores = sys.argv[1:]
+    contestant, name, threads, folder, cores, *simd = sys.argv[1:]
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     # Libraries print; what they print must not get among the answers.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
-        Worker(contestant, name, int(threads), Path(folder)).serve(sys.stdin, answers)
+        worker = Worker(contestant, name, int(threads), Path(folder), *simd)
+        worker.serve(sys.stdin, answers)
 
 
 if __name__ == "__main__":
