@@ -7,6 +7,7 @@ selection is made of bits; compilers turn it back into a blend.
 from __future__ import annotations
 
 from weft.codegen.helper_text import helper_text
+from weft.codegen.helpers_half import converted_half, rounded_half
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.loops.nodes import FUNCTIONS
@@ -113,6 +114,8 @@ def vector_helper(name: str) -> str | None:
         return helper_text("vector", "abs_float" if dtype.is_float else "abs_int", **words)
     if op in ("min", "max"):
         return _extreme(op, words)
+    if op in ("round16bf16", "round16f16"):
+        return rounded_half(DType(op.removeprefix("round16")), lanes)
     function, operands = _of_lane(op, dtype)
     if function:
         return _by_lanes(function, operands, vector, words)
@@ -155,8 +158,6 @@ def _extreme(op: str, words: dict[str, str]) -> str | None:
 def _of_lane(op: str, dtype: DType) -> tuple[str, int]:
     """The function that computes a lane and how many operands it has; ``""`` for none."""
     suffix = "f" if dtype is DType.F32 else ""
-    if op in ("round16f16", "round16bf16"):
-        return f"weft_round_{op.removeprefix('round16')}", 1
     if op in ("mod", "floordiv", "sign"):
         return f"weft_{op}_{dtype.value}", 1 if op == "sign" else 2
     if op in ("fmod", "pow"):
@@ -178,8 +179,8 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
     vector = f"v{lanes}{element}"
     packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
     words = {"L": str(lanes), "V": vector, "R": packed, "op": op}
-    if verb == "from":
-        return _by_lanes(f"weft_{other}_to_{element}", 1, packed, {**words, "R": vector})
+    if narrow in HALVES and element == "f32":
+        return converted_half(verb, narrow, lanes)
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:
         least, most = (f"{float(end):.1f}f" for end in narrow.limits)
         words |= {"M": f"v{lanes}i32", "narrow": _narrowed("whole", lanes, narrow)}

@@ -186,8 +186,17 @@ class VectorExpression:
         if dtype is DType.BOOL:
             return c.Convert(c.CUnary("-", value.node), self.type(DType.U8))
         if dtype in HALVES:
-            return self._helper(f"to_{dtype.value}", DType.F32, value.node).node
+            return self._half(dtype, value.node)
         return value.node
+
+    def _half(self, dtype: DType, node: c.Node) -> c.Node:
+        """A vector of single precision in half precision."""
+        if isinstance(node, c.Helper):
+            if node.function.startswith(f"weft_from_{dtype.value}_"):
+                return node.arguments[0]
+            if node.function.startswith(f"weft_round16{dtype.value}_"):
+                node = node.arguments[0]  # storing rounds
+        return self._helper(f"to_{dtype.value}", DType.F32, node).node
 
     def at_lane(self, lane: int) -> Scalar:
         """A writer of what one lane computes."""

@@ -105,7 +105,7 @@ class _Sites:
         graph = self.graph
         maker = graph.producers[value]
         users = graph.users[value]
-        if graph.types[value].dtype is not DType.F32 or value in graph.outputs or not users:
+        if graph.types[value].dtype is not DType.F32 or self.is_given(value) or not users:
             return False
         if maker.name in self.kept or isinstance(OPS[maker.op].compute, Extern | Control):
             return False
@@ -117,6 +117,14 @@ class _Sites:
         # Of several layers whose sums meet, the last one goes on with them.
         anchor = self.anchors[value]
         return any(self.anchors.get(v, -1) > anchor >= 0 for v in user.reads if self.rides(v))
+
+    def is_given(self, value: str) -> bool:
+        """Whether a value is an output, or elements of one and nothing else."""
+        users = self.graph.users[value]
+        return value in self.graph.outputs or all(
+            user.name in self.moving and all(map(self.is_given, filter(None, user.outputs)))
+            for user in users
+        )
 
     def _is_worth(self, value: str) -> bool:
         """Whether it is more than a few numbers that a larger value is multiplied by or so."""

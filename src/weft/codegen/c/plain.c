@@ -9,6 +9,13 @@ typedef union weft_bits {
 
 //@ f16_to_f32
 /* Half precision to single; exact. */
+#if defined(__GNUC__) && defined(__F16C__)
+#include <immintrin.h>
+static float weft_f16_to_f32(uint16_t code)
+{
+    return _cvtsh_ss(code);
+}
+#else
 static float weft_f16_to_f32(uint16_t code)
 {
     const uint32_t sign = ((uint32_t)code & 0x8000u) << 16;
@@ -24,9 +31,17 @@ static float weft_f16_to_f32(uint16_t code)
     result.bits |= sign;
     return result.number;
 }
+#endif
 
 //@ f32_to_f16
 /* Single precision to half; rounds to nearest, ties to even. */
+#if defined(__GNUC__) && defined(__F16C__)
+#include <immintrin.h>
+static uint16_t weft_f32_to_f16(float number)
+{
+    return _cvtss_sh(number, 0);
+}
+#else
 static uint16_t weft_f32_to_f16(float number)
 {
     weft_bits value;
@@ -47,6 +62,7 @@ static uint16_t weft_f32_to_f16(float number)
     }
     return (uint16_t)(sign | value.bits);
 }
+#endif
 
 //@ bf16_to_f32
 /* bfloat16 to single; exact. */
