@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.kernels.contraction import Contraction
+from weft.kernels.contraction import Contraction, PairedFactors
 from weft.kernels.image_rows import next_rows
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import LaneBlock
@@ -19,6 +19,7 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
+    Instruct,
     Load,
     LoopKind,
     Prefetch,
@@ -145,6 +146,8 @@ class Microkernel:
         parts = self.parts
         assert parts.reduce is not None
         assert parts.value is not None
+        if parts.pairs:
+            return tuple(self.paired(parts.pairs, position, taps))
         combine = COMBINE[parts.reduce.op]
         dtype = dtype_of(parts.reduce.value)
         found: list[Stmt] = []
@@ -158,6 +161,22 @@ class Microkernel:
             sum = Binary(combine, Load(f"{self.sums}{piece}", place, dtype), value)
             found.append(self.vector(width, Store(f"{self.sums}{piece}", place, sum)))
         return tuple(found)
+
+    def paired(
+        self, pairs: PairedFactors, position: Expr, taps: Mapping[str, Expr]
+    ) -> Iterator[Stmt]:
+        """The same by instructions that multiply pairs."""
+        zero = integer(0)
+        for piece, offset, width in self.block.pieces():
+            bound = {**taps, **self.bound(position, offset)}
+            row = pairs.rows[width]
+            weight = (*self.parts.packed_index(self.number, integer(offset)), zero)
+            operands = (
+                Load(f"{self.sums}{piece}", (position, zero), row.meaning.params[0].dtype),
+                pairs.image,
+                Load(self.weight, weight, row.meaning.params[2].dtype),
+            )
+            yield Instruct(row.name, tuple(_bound(each, bound) for each in operands))
 
     def reduction(self) -> tuple[Stmt, ...]:
         """The loops over taps and channels."""
@@ -314,6 +333,7 @@ class Microkernel:
             index = (*index[:-1], times(plus(times(turn, own), line), width // size))
             ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
             # Where groups are the tile, the weights depend on it too: those of its first.
+            ahead += [integer(0)] * bool(self.parts.pairs)
             at = {**self.bound(integer(0), line * width // size), **taps}
             found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
@@ -344,6 +364,11 @@ class Microkernel:
                 self.vector(width, Store(parts.task.output.name, index, substitute(value, bound)))
             )
         return self.positions(tuple(found))
+
+
+def _bound(load: Load, values: Mapping[str, Expr]) -> Load:
+    """A load with its variables replaced."""
+    return replace(load, index=tuple(substitute(part, values) for part in load.index))
 
 
 def replaced(value: Expr, old: Expr, by: Expr) -> Expr:

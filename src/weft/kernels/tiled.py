@@ -27,6 +27,7 @@ from typing import TypeAlias
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.microkernel import Microkernel
+from weft.kernels.pairs import PAIR
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
@@ -118,9 +119,11 @@ class _Writer:
         depth, others = block.depth, [weight.shape[a] for a in order]
         lanes = lane_count(parts)
         width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
-        packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth)
+        pairs = parts.pairs is not None
+        depth = PAIR if pairs else depth
+        packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
         others[-1] //= depth
-        shape = (block.count, *others, width * depth)
+        shape = (block.count, *others, *((width, PAIR) if pairs else (width * depth,)))
         self.params.append(Buffer(name, weight.dtype, shape))
         self.operands.append(Operand(parts.task.value_of(parts.weight), packing))
         self.packed.add(name)
@@ -317,11 +320,11 @@ def fits(parts: Contraction, form: TileForm) -> bool:
     return all(len(_tiles(parts, axis, size)) <= MOST_TILES for size in sizes)
 
 
-def write(parts: Contraction, form: TileForm) -> Implementation | None:
+def write(parts: Contraction, form: TileForm, name: str = "") -> Implementation | None:
     """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
     if not fits(parts, form):
         return None
     writer = _Writer(parts, form)
     kernel = writer.kernel()
-    name = form.name if parts.reduce else "tiled"
+    name = name or (form.name if parts.reduce else "tiled")
     return Implementation(kernel, tuple(writer.operands), name)

@@ -172,12 +172,15 @@ def products(parts: Contraction, form: TileForm) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
     vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
-    return (
-        reduction(parts)
-        * vectors
-        * prod(axis.extent for axis in axes)
-        / parts.task.target.multiply_adds
-    )
+    return reduction(parts) * vectors * prod(axis.extent for axis in axes) / products_a_cycle(parts)
+
+
+def products_a_cycle(parts: Contraction) -> float:
+    """Steps of the reduction for a vector of lanes that take a cycle."""
+    target = parts.task.target
+    if parts.pairs is None:
+        return target.multiply_adds
+    return target.multiply_adds / target.cycles(parts.pairs.rows[lane_count(parts)])
 
 
 def arithmetic(parts: Contraction, form: TileForm) -> float:
@@ -197,7 +200,7 @@ def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
     loaded = (positions + vectors) / target.loads
     # Where no instruction loads one element into all lanes, shuffles take turns with additions.
     shuffles = 0 if target.fused or block.depth == lane_count(parts) else positions
-    products = (positions * vectors + shuffles) / target.multiply_adds
+    products = (positions * vectors + shuffles) / products_a_cycle(parts)
     step = max(products, loaded, target.issue.latency)
     steps = reduction(parts)
     # Vectors are stored, or folded while others are multiplied.

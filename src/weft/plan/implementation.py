@@ -43,6 +43,7 @@ class Packing:
         blocks: number of blocks.
         width: lanes of each block.
         depth: elements along the last of the other dimensions for every lane.
+        apart: whether these are a dimension of their own, the innermost.
     """
 
     shape: tuple[int, ...]
@@ -52,6 +53,7 @@ class Packing:
     blocks: int
     width: int
     depth: int = 1
+    apart: bool = False
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array, ``[blocks, others..., width * depth]``."""
@@ -61,6 +63,8 @@ class Packing:
         whole = blocks[..., : blocks.shape[-1] // self.depth * self.depth]
         cut = whole.reshape(*whole.shape[:-1], -1, self.depth)
         sides = np.moveaxis(cut, 1, -2)
+        if self.apart:
+            return contiguous(sides)
         return contiguous(sides.reshape(*sides.shape[:-2], -1))
 
     def cut(self, array: np.ndarray) -> np.ndarray:

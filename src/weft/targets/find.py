@@ -131,4 +131,9 @@ def host(simd: str = "") -> Target:
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
     if levels[0] == "x86-avx512":
         flags += system.feature_flags()
-    return system.completed(replace(_read(levels[0]), name="host", flags=flags))
+    found = system.completed(replace(_read(levels[0]), name="host", flags=flags))
+    own = ALL.get(found.core)
+    if own is None:
+        return found
+    # What instructions take differs between cores of one level more than anything else.
+    return replace(found, costs=replace(found.costs, instructions=own.costs.instructions))

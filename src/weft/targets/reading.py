@@ -72,6 +72,8 @@ def read(
     return made
 
 
+_BY_NAME = ("operations", "instructions")
+"""Tables of ``costs``."""
 _chain: ContextVar[tuple[str, ...]] = ContextVar("chain", default=())
 """The targets that are being read, each ``like`` the next."""
 
@@ -113,7 +115,7 @@ def _stated(target: Target) -> Row:
     row = _row(target)
     for part in _PARTS.values():
         row[part.__name__.lower()] = _row(row[part.__name__.lower()])
-    row["costs"]["operations"] = dict(target.costs.operations)
+    row["costs"] |= {key: dict(getattr(target.costs, key)) for key in _BY_NAME}
     row["memories"] = [_row(each) for each in target.memories]
     return {key: value for key, value in row.items() if key not in (*_NOT_IN_FILES, "doc")}
 
@@ -247,8 +249,9 @@ def _of_vectors(made: Target) -> Iterator[str]:
 def _of_figures(made: Target) -> Iterator[str]:
     figures = {f"issue.{key}": value for key, value in _row(made.issue).items()}
     figures |= {f"costs.{key}": value for key, value in _row(made.costs).items()}
-    del figures["costs.operations"]
-    figures |= {f"costs.operations.{op}": cost for op, cost in made.costs.operations}
+    for key in _BY_NAME:
+        del figures[f"costs.{key}"]
+        figures |= {f"costs.{key}.{name}": cost for name, cost in getattr(made.costs, key)}
     for key, value in figures.items():
         if not 0 < value < float("inf"):
             yield f"{key} must be positive, but is {value:g}"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.dtypes import DType
+from weft.loops.instruction import Instruction
 
 FLAVOURS = ("c89", "c99", "gnu")
 KINDS = ("cache", "ram", "rom")
@@ -116,6 +117,8 @@ class Costs:
     Attributes:
         operations: of one on a vector, by name.
         other: of an operation that ``operations`` does not name.
+        instructions: from one issue of an instruction to the next, by its name, where that is
+            not what its row says.
         move: of a load or store that the first cache answers.
         tile: to begin a register tile: loops, addresses, and the first products' latency.
         row: to begin a row of a softmax, or a register tile of the products beside it.
@@ -134,6 +137,7 @@ class Costs:
 
     operations: tuple[tuple[str, float], ...] = OPERATIONS
     other: float = 1.0
+    instructions: tuple[tuple[str, float], ...] = ()
     move: float = 0.2
     tile: float = 20.0
     row: float = 40.0
@@ -231,6 +235,10 @@ class Target:
     def loads(self) -> float:
         """Of whole vectors, per cycle."""
         return self.issue.loads * self.vectors.share
+
+    def cycles(self, row: Instruction) -> float:
+        """From one issue of an instruction to the next, in one of two pipes."""
+        return dict(self.costs.instructions).get(row.name, row.cycles)
 
     # --- memories ---------------------------------------------------------------------------
 

@@ -1,0 +1,152 @@
+"""Contractions of bfloat16 whose elements are pairs, which an instruction multiplies and adds.
+
+Two neighbouring numbers along a reduction axis take as many bytes as one of ``f32``, and one
+instruction adds both products.  So the loops are those of ``f32`` with half as many steps: a pair
+is what positions broadcast, what weights hold for every lane, and what is fetched ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from weft.dtypes import DType
+from weft.kernels.contraction import Contraction, PairedFactors
+from weft.kernels.refusal import Refusal
+from weft.loops.affine import affine
+from weft.loops.definition import Compute
+from weft.loops.instruction import Instruction, instructions
+from weft.loops.nodes import Axis, Binary, Buffer, Cast, Expr, Load, Reduce, Var
+from weft.loops.walk import free_vars, map_expr, mapper, substitute
+from weft.ops.expr import mul
+from weft.targets.target import Target
+
+_HELD, _SUM = DType.BF16, DType.F32
+PAIR = 2
+"""Numbers of a pair."""
+
+
+def rows_of(target: Target) -> Mapping[int, Instruction]:
+    """The instructions of a target that add pairs of products to sums, by lanes."""
+    found: dict[int, Instruction] = {}
+    for row in instructions().values():
+        sum, *factors = row.meaning.params
+        known = [each.shape for each in factors] == [(PAIR,), (*sum.shape, PAIR)]
+        types = [each.dtype for each in row.meaning.params] == [_SUM, _HELD, _HELD]
+        if known and types and row.needs in target.features:
+            found[sum.shape[0]] = row
+    return found
+
+
+def paired(parts: Contraction) -> Contraction | Refusal:
+    """The contraction by pairs, or why it cannot be; analyzed once."""
+    return parts.fact(_paired)
+
+
+def _paired(parts: Contraction) -> Contraction | Refusal:
+    reduce, lanes, target = parts.reduce, parts.lanes, parts.task.target
+    rows = rows_of(target)
+    if not rows:
+        return Refusal("the target has no instruction for pairs of bf16")
+    if reduce is None or reduce.op != "sum" or lanes is None or parts.weight is None:
+        return Refusal("it is no sum of products with constant weights, output channels fastest")
+    image = _image(parts)
+    if image is None:
+        return Refusal("what is multiplied is not bf16 on both sides")
+    if max(rows) != target.lanes(_SUM) or lanes.extent % min(rows):
+        return Refusal(f"the output channels are no multiple of {min(rows)}")
+    axis = next((each for each in reduce.axes if _pairs(parts, image, each)), None)
+    if axis is None:
+        return Refusal("no even number of input channels lies side by side")
+    return _by_pairs(parts, image, axis, rows)
+
+
+def _image(parts: Contraction) -> Load | None:
+    """What is multiplied by the weights, both read as ``f32``."""
+    match parts.value:
+        case Binary("mul", Cast(DType.F32, Load() as lhs), Cast(DType.F32, Load() as rhs)):
+            if {lhs.dtype, rhs.dtype} != {_HELD} or lhs.buffer == rhs.buffer:
+                return None
+            return {rhs.buffer: lhs, lhs.buffer: rhs}.get(parts.weight or "")
+        case _:
+            return None
+
+
+def _pairs(parts: Contraction, image: Load, axis: Axis) -> bool:
+    """Whether neighbours along an axis of the reduction lie side by side, two by two."""
+    name, weight = axis.var, parts.weight_index()
+    if axis.extent % PAIR or any(guard.tap == name for guard in parts.guards):
+        return False
+    if [part for part in weight if name in free_vars(part)] != [Var(name)]:
+        return False
+    return _dimension(parts.task.inputs, image, name) is not None
+
+
+def _dimension(inputs: Sequence[Buffer], load: Load, name: str) -> int | None:
+    """The one dimension that a variable walks element by element, if no other depends on it."""
+    buffer = next(each for each in inputs if each.name == load.buffer)
+    moving = [place for place, part in enumerate(load.index) if name in free_vars(part)]
+    if len(moving) != 1 or buffer.steps[moving[0]] != 1:
+        return None
+    form = affine(load.index[moving[0]])
+    plain = [atom for atom in form.terms if name in free_vars(atom)] == [Var(name)]
+    return moving[0] if plain and form.terms[Var(name)] == 1 else None
+
+
+def _by_pairs(
+    parts: Contraction, image: Load, axis: Axis, rows: Mapping[int, Instruction]
+) -> Contraction:
+    """The same loops with half as many steps along an axis, which the image has innermost."""
+    last = _dimension(parts.task.inputs, image, axis.var)
+    order = sorted(range(len(image.index)), key=lambda place: place == last)
+    parts, old = _turned(parts, image.buffer, order), _reordered(image, order)
+    reduce, compute = parts.reduce, parts.task.compute
+    assert reduce is not None
+    assert parts.value is not None
+    moved = substitute(old, {axis.var: mul(Var(axis.var), PAIR)})
+    assert isinstance(moved, Load)
+    value = map_expr(parts.value, lambda node: moved if node == old else node)
+    axes = tuple(
+        replace(each, extent=each.extent // PAIR) if each.var == axis.var else each
+        for each in reduce.axes
+    )
+    half = Reduce(reduce.op, axes, value)
+    whole = map_expr(compute.value, lambda node: half if node == reduce else node)
+    return replace(
+        parts,
+        task=replace(parts.task, compute=Compute(compute.axes, whole)),
+        reduce=half,
+        value=value,
+        pairs=PairedFactors(axis.var, moved, rows),
+    )
+
+
+def _reordered(load: Load, order: Sequence[int]) -> Load:
+    return replace(load, index=tuple(load.index[place] for place in order))
+
+
+def _turned(parts: Contraction, name: str, order: Sequence[int]) -> Contraction:
+    """The contraction with the dimensions of an input in another order; memory is as it was."""
+
+    def load(node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer == name:
+            return _reordered(node, order)
+        return node
+
+    def buffer(each: Buffer) -> Buffer:
+        if each.name != name:
+            return each
+        shape, steps = (tuple(old[place] for place in order) for old in (each.shape, each.steps))
+        return replace(each, shape=shape, strides=steps)
+
+    reduce, compute, turn = parts.reduce, parts.task.compute, mapper(load)
+    assert reduce is not None
+    assert parts.value is not None
+    made = turn(reduce)
+    assert isinstance(made, Reduce)
+    task = replace(
+        parts.task,
+        compute=Compute(compute.axes, turn(compute.value)),
+        inputs=tuple(map(buffer, parts.task.inputs)),
+    )
+    return replace(parts, task=task, reduce=made, value=turn(parts.value))

@@ -1,0 +1,156 @@
+"""Layers of bfloat16 by pairs: the plain loops' sums, and when other loops are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
+from tests.plan.nets import Net
+from weft.api import Net as Compiled
+from weft.dtypes import DType
+from weft.kernels import nest
+from weft.kernels.pairs_choice import propose
+from weft.kernels.selection import usual
+from weft.kernels.task import Task
+from weft.loops.nodes import Instruct
+from weft.loops.walk import reduces, walk_stmts
+
+_TYPE = DType.BF16
+
+
+class Narrow(Net):
+    """A net of small whole numbers: all sums of products are exact, in any order."""
+
+    def numbers(self, shape, scale, dtype):
+        return self.random.integers(-4, 5, shape).astype(dtype.numpy)
+
+    def wide(self, value: str) -> str:
+        return self.op("Cast", value, to=DType.F32)
+
+    def stored(self, value: str) -> str:
+        return self.op("Cast", value, to=_TYPE)
+
+    def image(self, *shape: int) -> str:
+        """A value of an inner layer, whose channels lie side by side."""
+        return self.stored(self.op("Relu", self.wide(self.input(*shape, dtype=_TYPE))))
+
+    def weights(self, *shape: int) -> str:
+        return self.wide(self.constant(*shape, dtype=_TYPE))
+
+
+def convolution(
+    channels: int,
+    filters: int,
+    sides: tuple[int, ...],
+    kernel: tuple[int, ...],
+    *,
+    residual: bool = False,
+    images: int = 1,
+    groups: int = 1,
+    **attributes: object,
+) -> Callable[[], tuple[Narrow, str]]:
+    """A convolution, activated, and maybe added to something before."""
+
+    def made() -> tuple[Narrow, str]:
+        net = Narrow()
+        x = net.wide(net.image(images, channels, *sides))
+        w = net.weights(filters, channels // groups, *kernel)
+        y = net.op("Conv", x, w, net.constant(filters), kernel=kernel, groups=groups, **attributes)
+        if residual:
+            y = net.op("Add", y, net.wide(net.input(*net.shape(y), dtype=_TYPE)))
+        return net, net.op("Relu", y)
+
+    return made
+
+
+def product(rows: tuple[int, ...], depth: int, outputs: int) -> Callable[[], tuple[Narrow, str]]:
+    """A matrix product with constant weights."""
+
+    def made() -> tuple[Narrow, str]:
+        net = Narrow()
+        x = net.wide(net.input(*rows, depth, dtype=_TYPE))
+        return net, net.op("MatMul", x, net.weights(depth, outputs))
+
+    return made
+
+
+CASES = {
+    "pointwise": convolution(32, 64, (5, 6), (1, 1)),
+    "3x3, stored": convolution(6, 32, (7, 9), (3, 3), pads=(1, 1, 1, 1)),
+    "residual": convolution(8, 48, (5, 6), (1, 1), residual=True),
+    "strided, half a vector": convolution(4, 24, (9, 8), (3, 3), strides=(2, 2), pads=(1,) * 4),
+    "dilated, quarter": convolution(2, 20, (9, 8), (3, 3), dilations=(2, 2), pads=(2,) * 4),
+    "images": convolution(4, 16, (4, 5), (2, 3), images=3),
+    "groups": convolution(12, 64, (5, 5), (3, 3), groups=2, pads=(1,) * 4),
+    "one side": convolution(10, 16, (17,), (5,), strides=(3,), pads=(2, 1)),
+    "vector": product((1,), 96, 200),
+    "rows": product((11,), 30, 36),
+    "many rows": product((2, 3), 64, 32),
+}
+
+
+def task_of(net: Net, made: str, machine: str = "zen4") -> Task:
+    return next(t for t in tasks_of(net, made, machine=machine) if reduces(t.compute.value))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_sums_as_plain_loops(case: str) -> None:
+    task = task_of(*CASES[case]())
+    offered = offers(propose, task)
+    assert offered, refusal(propose, task)
+    memory = memory_of(task)
+    random = np.random.default_rng(1)
+    for name, buffer in zip(task.values, task.inputs, strict=True):
+        if buffer.name not in task.arrays:
+            whole = random.integers(-4, 5, memory[name].shape)
+            memory[name] = whole.astype(buffer.dtype.numpy)
+    wanted = computed(task, nest.generate(task), memory)
+    for each in offered:
+        made = each.make()
+        assert made is not None
+        assert any(isinstance(stmt, Instruct) for stmt in walk_stmts(made.kernel.body))
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
+@pytest.mark.parametrize("case", ["pointwise", "strided, half a vector", "residual", "vector"])
+def test_it_is_the_usual_choice(case: str) -> None:
+    task = task_of(*CASES[case]())
+    assert usual(task).name in {each.name for each in offers(propose, task)}
+
+
+def test_a_slow_instruction_is_not_taken() -> None:
+    task = task_of(*CASES["pointwise"](), machine="golden-cove")
+    assert offers(propose, task)
+    assert usual(task).name.startswith("tiled")
+
+
+@pytest.mark.parametrize("case", ["3x3, stored", "residual", "rows"])
+def test_compiled(case: str) -> None:
+    net, made = CASES[case]()
+    graph = net.graph(net.stored(made) if "stored" in case else made)
+    arrays = [net.arrays[name] for name in graph.inputs]
+    api = Compiled(graph)
+    (wanted,) = api.reference(*arrays)
+    np.testing.assert_array_equal(api.compile()(*arrays), wanted)
+
+
+def test_refusals() -> None:
+    def why(made: tuple[Net, str], machine: str = "zen4") -> str:
+        return refusal(propose, task_of(*made, machine=machine))
+
+    assert why(CASES["rows"](), "x86-avx512") == "the target has no instruction for pairs of bf16"
+    assert why(convolution(3, 16, (5, 5), (3, 3))()) == (
+        "no even number of input channels lies side by side"
+    )
+    assert why(convolution(4, 18, (5, 5), (3, 3))()) == ("the output channels are no multiple of 4")
+    net = Net()
+    plain = net, net.conv(net.op("Relu", net.input(1, 4, 5, 5)), 16)
+    assert why(plain) == "what is multiplied is not bf16 on both sides"
+    net = Narrow()
+    both = [net.wide(net.input(*shape, dtype=_TYPE)) for shape in ((6, 8), (8, 16))]
+    assert why((net, net.op("MatMul", *both))) == (
+        "it is no sum of products with constant weights, output channels fastest"
+    )
