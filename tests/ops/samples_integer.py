@@ -16,7 +16,8 @@ def one(dtype: str, value: float) -> np.ndarray:
 
 
 def whole(text: str) -> np.ndarray:
-    return random(text, 0 if text[0] == "u" else -128, 127)
+    most = 3000 if text.startswith("i16") else 127
+    return random(text, 0 if text[0] == "u" else -most - 1, most)
 
 
 def scales(text: str) -> np.ndarray:
@@ -91,6 +92,9 @@ SAMPLES = [
         ConvAttributes((3, 3), (2, 1), (1, 1), (1, 0, 1, 2), 2),
     ),
     Sample("ConvInteger", ("i8[1,2,6]", "i8[4,2,3]", one("i8", 1), "i8[4]"), PLAIN),
+    # Few products are added in 32 bits, many in 64.
+    quantized_conv("i16[1,3,5,5]", "i8[4,3,3,3]", "[4]", PADDED, bias=True),
+    quantized_conv("i16[1,30,4,3]", "i8[4,30,3,3]", "[4]", PLAIN, bias=True),
     quantized_conv("u8[1,3,5,5]", "i8[4,3,3,3]", "[]", PADDED),
     quantized_conv("i8[2,3,5,5]", "i8[4,3,3,3]", "[4]", PADDED, bias=True),
     quantized_conv("i8[1,4,5,5]", "i8[4,1,3,3]", "[4]", ConvAttributes(groups=4), bias=True),

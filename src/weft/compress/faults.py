@@ -74,6 +74,7 @@ class NoiseParameters:
 _STORED: Mapping[str, tuple[int, ...]] = {
     "DequantizeLinear": (0,),
     "ConvInteger": (1,),
+    "ConvInteger16": (1,),
     "MatMulInteger": (0, 1),
     "QLinearConv": (3, 8),
     "QLinearMatMul": (0, 3),

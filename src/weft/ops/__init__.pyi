@@ -422,6 +422,34 @@ def conv_integer(
 ) -> Value:
     """The convolution of x and w less their zero points, in i32."""
 
+def conv_integer16(
+    x: Input,
+    w: Input,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    groups: int = 1,
+    sums: DType | str | np.dtype | type = DType.I64,
+    *,
+    name: str = "",
+) -> Value:
+    """The convolution of i16 by i8, in i32 (where sums wrap) or i64."""
+
+def conv_integer16_channels_last(
+    x: Input,
+    w: Input,
+    kernel: Sequence[int] = (),
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    groups: int = 1,
+    sums: DType | str | np.dtype | type = DType.I64,
+    *,
+    name: str = "",
+) -> Value:
+    """ConvInteger16 of images whose channels are the last axis; weights are as there."""
+
 def conv_integer_channels_last(
     x: Input,
     w: Input,
@@ -715,6 +743,19 @@ def fixed_point_add(
     multiplier and a shift, and so is the sum.
     """
 
+def fixed_point_sigmoid(
+    x: Input,
+    table: Input,
+    multiplier: int,
+    shift: int = 0,
+    tanh: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """The logistic function or the hyperbolic tangent of i16, in steps of 1/32768, by
+    interpolation in a table of the logistic function.
+    """
+
 def fixed_point_softmax(
     x: Input,
     powers: Input,
@@ -724,6 +765,20 @@ def fixed_point_softmax(
 ) -> Value:
     """Softmax of bytes in fixed point, 1 as 256 steps: exponentials by a table of how far a
     byte is below the largest, their sum's reciprocal by Newton's division.
+    """
+
+def fixed_point_softmax16(
+    x: Input,
+    powers: Input,
+    shares: Input,
+    axis: int = -1,
+    multiplier: int = 1073741824,
+    shift: int = 0,
+    *,
+    name: str = "",
+) -> Value:
+    """Softmax of i16, in steps of 1/32768: exponentials and the reciprocal of their sum by
+    interpolation in tables.
     """
 
 def flatten(
@@ -1468,7 +1523,9 @@ def qlinear_conv(
     groups: int = 1,
     name: str = "",
 ) -> Value:
-    """The convolution of quantized x and w, plus an i32 bias, quantized."""
+    """The convolution of quantized x and w, plus an i32 bias, quantized. Beside ONNX's types x
+    and y may be i16.
+    """
 
 def qlinear_matmul(
     a: Input,
@@ -1634,6 +1691,20 @@ def requantize(
 ) -> Value:
     """x * multiplier * 2^(shift - 31) in integers, rounded to nearest twice as LiteRT's
     reference kernels do, plus the zero point, held within its type.
+    """
+
+def requantize_wide(
+    x: Input,
+    multiplier: Input,
+    shift: Input,
+    zero_point: Input,
+    axis: int = 1,
+    *,
+    name: str = "",
+) -> Value:
+    """x * multiplier * 2^-shift in integers, rounded to nearest, halves up, as LiteRT's
+    reference kernels do with sums of 64 bits and multipliers of 15; plus the zero point, held
+    within its type. Shifts are 1 and more.
     """
 
 def resample(

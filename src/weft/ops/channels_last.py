@@ -12,7 +12,7 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.ir.types import TensorType
-from weft.ops import convolution, global_pooling, integer, normalization, ordering, pooling
+from weft.ops import convolution, global_pooling, halves, integer, normalization, ordering, pooling
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import WITH_AUTODIFF, Builder, Call, Expand, NoGrad, Op, Param
 
@@ -79,6 +79,7 @@ def _channels_last(base: Op) -> Op:
 _NAMES = (
     "Conv",
     "ConvInteger",
+    "ConvInteger16",
     "QLinearConv",
     "ConvTranspose",
     "MaxPool",
@@ -96,6 +97,7 @@ _FAMILIES = (
     *(
         convolution.OPS,
         integer.OPS,
+        halves.OPS,
         pooling.OPS,
         global_pooling.OPS,
         normalization.OPS,

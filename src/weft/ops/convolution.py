@@ -15,12 +15,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.ir.graph import Attributes
 from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Expr, Var
 from weft.ops.accumulate import accumulator, narrowed, widened
-from weft.ops.expr import add, binary, const, index, mul, total, variables
+from weft.ops.expr import add, binary, cast, const, index, mul, total, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.window import (
     Window,
@@ -127,6 +128,7 @@ def conv_compute(
     activation: Element,
     weight: Element,
     outside: Expr,
+    sums: DType | None = None,
 ) -> tuple[tuple[Axis, ...], Expr]:
     """The contraction of a convolution, for ``Conv`` and its integer kin.
 
@@ -138,6 +140,7 @@ def conv_compute(
         activation: the left factor at an index of ``x`` that is inside.
         weight: the right factor at an index of ``w``.
         outside: what padding contributes instead of ``activation``.
+        sums: the type that products are added in, if it is not theirs.
 
     Returns:
         The output's axes ``n, c, y, x`` and the sum over ``k, i, j``, without bias.
@@ -151,6 +154,8 @@ def conv_compute(
     inside = activation((Var("n"), k, *positions))
     weights = weight((channel, Var("k") if reduced else index(0), *variables(taps)))
     value = binary("mul", guarded(conditions, inside, outside), weights)
+    if sums is not None:
+        value = cast(sums, value)
     axes = (Axis("n", x[0]), Axis("c", w[0]), *points)
     return axes, total("sum", (*reduced, *taps), value)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.window import implied_window
 
 BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
+NARROW = Domain("i8, u8 or i16", frozenset({DType.I8, DType.U8, DType.I16}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,10 @@ def _define_qlinear_matmul(call: Call) -> tuple[Compute, ...]:
 # --- convolutions ---------------------------------------------------------------------------
 
 
-def _infer_conv(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[Dim, ...]:
-    data, weight = checked(call, 0, BYTES), checked(call, w, BYTES)
+def _infer_conv(
+    call: Call, w: int, x_zero: int, w_zero: int, data_types: Domain = BYTES
+) -> tuple[Dim, ...]:
+    data, weight = checked(call, 0, data_types), checked(call, w, BYTES)
     shape = conv_shape(call, data, weight)
     _check_zero_point(call, 0, x_zero)
     _check_zero_point(call, w, w_zero)
@@ -256,8 +260,16 @@ def _channel(call: Call, position: int, channel: Expr) -> Expr:
     return _single(call, position) if is_single(found) else call.load(position, channel)
 
 
+def _sums(call: Call, w: int) -> DType:
+    """The type of a convolution's sums: ``i64`` where those of 16 bits might not fit ``i32``."""
+    count = prod(call.type(w).dims[1:])
+    wide = call.type(0).dtype is DType.I16 and count << 24 >= 1 << 31
+    return DType.I64 if wide else DType.I32
+
+
 def _conv_sum(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[tuple[Axis, ...], Expr]:
-    """Axes and ``i32`` sum; padding counts as the zero point, that is as nothing."""
+    """Axes and sum; padding counts as the zero point, that is as nothing."""
+    sums = _sums(call, w)
 
     def activation(at: tuple[Expr, ...]) -> Expr:
         value = cast(DType.I32, call.load(0, *at))
@@ -279,6 +291,7 @@ def _conv_sum(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[tuple[Axis,
         activation=activation,
         weight=weight,
         outside=const(0, DType.I32),
+        sums=None if sums is DType.I32 else sums,
     )
 
 
@@ -300,7 +313,8 @@ def _convolved(
     if w_zero is not None:
         weight = weight - _along_channels(w_zero, w.ndim + 1)
     window = conv_window(call, TensorType(DType.of(w.dtype), w.shape))
-    return _wrapped(convolve(data, weight, window, call.attributes.groups))
+    found = convolve(data, weight, window, call.attributes.groups)
+    return _wrapped(found) if x.dtype.itemsize == 1 else found.astype(np.int64)
 
 
 def _conv_integer(
@@ -314,7 +328,7 @@ def _conv_integer(
 
 
 def _infer_qlinear_conv(call: Call) -> tuple[TensorType, ...]:
-    shape = _infer_conv(call, 3, 2, 5)
+    shape = _infer_conv(call, 3, 2, 5, NARROW)
     channels = call.type(3).dims[0]
     for position in (1, 4, 6):
         checked(call, position, FLOATS)
@@ -322,7 +336,7 @@ def _infer_qlinear_conv(call: Call) -> tuple[TensorType, ...]:
         _check_single(call, position)
     _check_channels(call, 4, channels)
     check_bias(call, 8, channels, ACCUMULATED)
-    return (TensorType(checked(call, 7, BYTES).dtype, shape),)
+    return (TensorType(checked(call, 7, NARROW).dtype, shape),)
 
 
 def _qlinear_conv(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -338,7 +352,8 @@ def _define_qlinear_conv(call: Call) -> tuple[Compute, ...]:
     ranges, value = _conv_sum(call, 3, 2, 5)
     channel = Var(ranges[1].var)
     if call.has(8):
-        value = binary("add", value, _channel(call, 8, channel))
+        added = _channel(call, 8, channel)
+        value = binary("add", value, fitted(_sums(call, 3), added, DType.I32))
     y = _requantized(
         value,
         _single(call, 1),
@@ -404,7 +419,8 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_qlinear_conv),
         grad=INTEGERS_ONLY,
         rounding="onnx",
-        doc="The convolution of quantized x and w, plus an i32 bias, quantized.",
+        doc="The convolution of quantized x and w, plus an i32 bias, quantized. Beside ONNX's types "
+        "x and y may be i16.",
         attributes=ConvAttributes,
         implied=implied_window(weight=3),
     ),

@@ -29,7 +29,9 @@ from weft.ops.support import axis_of
 QUANTIZED = Domain(
     "an integer type of 8 or 16 bits", frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 )
-STORED = Domain("an integer type of 8 or 16 bits or i32", QUANTIZED.dtypes | {DType.I32})
+STORED = Domain(
+    "an integer type of 8 or 16 bits, i32 or i64", QUANTIZED.dtypes | {DType.I32, DType.I64}
+)
 SCALES = Domain("f32, f16, bf16 or i32", FLOATS.dtypes - {DType.F64} | {DType.I32})
 
 
@@ -200,14 +202,20 @@ def _infer_dequantize(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(call.attributes.output_dtype or scale.dtype, x.shape),)
 
 
+def _whole(call: Call) -> DType:
+    """The type in which a zero point is subtracted."""
+    return DType.I64 if call.type(0).dtype is DType.I64 else DType.I32
+
+
 def _dequantize(
     call: Call, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
     dtype = _infer_dequantize(call)[0].dtype
     wide = accumulator(dtype).numpy
-    centred = x.astype(np.int32)
+    whole = _whole(call)
+    centred = x.astype(whole.numpy)
     if zero_point is not None:
-        centred = centred - _spread(call, zero_point).astype(np.int32)
+        centred = centred - _spread(call, zero_point).astype(whole.numpy)
     product = centred.astype(wide) * _spread(call, scale).astype(wide)
     return (np.asarray(product).astype(dtype.numpy),)
 
@@ -218,9 +226,10 @@ def _define_dequantize(call: Call) -> tuple[Compute, ...]:
     ranges = axes(found.dims)
     point = variables(ranges)
     x, scale = call.load(0, *point), _scale_at(call, 1, point)
-    centred = fitted(DType.I32, x, x.dtype)
+    whole = _whole(call)
+    centred = fitted(whole, x, x.dtype)
     if call.has(2):
-        zero_point = fitted(DType.I32, _scale_at(call, 2, point), x.dtype)
+        zero_point = fitted(whole, _scale_at(call, 2, point), x.dtype)
         centred = binary("sub", centred, zero_point)
     product = binary("mul", cast(wide, centred), fitted(wide, scale, dtype_of(scale)))
     return (Compute(ranges, fitted(found.dtype, product, wide)),)

@@ -4,7 +4,8 @@ A real factor ``f`` is written ``multiplier * 2**(shift - 31)`` with a multiplie
 ``x * f`` is rounded twice: the high half of the doubled product to nearest, halves up, then
 its division by a power of two to nearest, halves away from zero.  That is what LiteRT's
 reference kernels compute (``MultiplyByQuantizedMultiplier``; B. Jacob et al., Quantization and
-Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, 2018).
+Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference, 2018).  Sums of 64
+bits have multipliers of 15 bits, and one rounding.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from weft.ops.support import axis_of
 DOMAIN = "weft.integers"
 """The operator set of integer ops in ONNX files that the standard does not have."""
 SUMS = Domain("i32", frozenset({DType.I32}))
+WIDE_SUMS = Domain("i32 or i64", frozenset({DType.I32, DType.I64}))
 RESULTS = Domain("i8, u8, i16 or i32", frozenset({DType.I8, DType.U8, DType.I16, DType.I32}))
 MOST_SHIFT = 31
 _I32, _I64 = DType.I32, DType.I64
@@ -74,8 +76,8 @@ def _check_lines(call: Call, position: int, axis: int) -> None:
         )
 
 
-def _infer(call: Call) -> tuple[TensorType, ...]:
-    x = checked(call, 0, SUMS)
+def _infer(call: Call, sums: Domain = SUMS) -> tuple[TensorType, ...]:
+    x = checked(call, 0, sums)
     rank = len(x.shape)
     axis = axis_of(call, call.attributes.axis, rank) if rank > 1 else 0
     for position in (1, 2):
@@ -157,13 +159,70 @@ def _define(call: Call) -> tuple[Compute, ...]:
     ranges = axes(found.dims)
     point = variables(ranges)
     scaled = requantization(call.load(0, *point), _at(call, 1, point), _at(call, 2, point))
+    return (Compute(ranges, _held(call, found.dtype, scaled)),)
+
+
+def _held(call: Call, dtype: DType, scaled: Expr) -> Expr:
+    """A scaled number of ``i64`` plus the zero point, held within the output's type."""
     zero = cast(_I64, call.load(3, *(index(0) for _ in call.type(3).shape)))
-    low, high = found.dtype.limits
+    low, high = dtype.limits
     held = binary("max", binary("add", scaled, zero), const(low, _I64))
-    return (Compute(ranges, cast(found.dtype, binary("min", held, const(high, _I64)))),)
+    return cast(dtype, binary("min", held, const(high, _I64)))
+
+
+# --- of wide sums -------------------------------------------------------------------------------
+
+
+def narrow_multiplier(multiplier: int, shift: int) -> tuple[int, int]:
+    """A multiplier of 31 bits in 15 bits, and how far its products are shifted to the right.
+
+    Args:
+        multiplier: of ``fixed_point``.
+        shift: likewise, at most 14.
+    """
+    narrow = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
+    return narrow, 15 - shift
+
+
+def _infer_wide(call: Call) -> tuple[TensorType, ...]:
+    return _infer(call, WIDE_SUMS)
+
+
+def _reference_wide(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    x, multiplier, shift, zero = inputs
+    factor, right = (_spread(call, each).astype(np.int64) for each in (multiplier, shift))
+    value = (x.astype(np.int64) * factor + (np.int64(1) << (right - 1))) >> right
+    value = value + zero.reshape(()).astype(np.int64)
+    return (np.clip(value, *DType.of(zero.dtype).limits).astype(zero.dtype),)
+
+
+def _define_wide(call: Call) -> tuple[Compute, ...]:
+    found = _infer_wide(call)[0]
+    ranges = axes(found.dims)
+    point = variables(ranges)
+    factor, right = (cast(_I64, _at(call, place, point)) for place in (1, 2))
+    one = const(1, _I64)
+    product = binary("mul", cast(_I64, call.load(0, *point)), factor)
+    half = binary("shl", one, binary("sub", right, one))
+    scaled = binary("shr", binary("add", product, half), right)
+    return (Compute(ranges, _held(call, found.dtype, scaled)),)
 
 
 OPS: tuple[Op, ...] = (
+    Op(
+        name="RequantizeWide",
+        inputs=(Param("x"), Param("multiplier"), Param("shift"), Param("zero_point")),
+        infer=_infer_wide,
+        reference=_reference_wide,
+        compute=Define(_define_wide),
+        grad=NoGrad("integers have no derivative"),
+        attributes=RequantizeAttributes,
+        domain=DOMAIN,
+        rounding="litert",
+        doc="x * multiplier * 2^-shift in integers, rounded to nearest, halves up, as LiteRT's "
+        "reference kernels do with sums of 64 bits and multipliers of 15; plus the zero point, "
+        "held within its type. Shifts are 1 and more.",
+    ),
     Op(
         name="Requantize",
         inputs=(Param("x"), Param("multiplier"), Param("shift"), Param("zero_point")),

@@ -11,7 +11,7 @@ from weft.plan.fusion import Group
 
 SPATIAL = frozenset(
     "Conv ConvTranspose MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool "
-    "GlobalLpPool Resize GridSample QLinearConv ConvInteger".split()
+    "GlobalLpPool Resize GridSample QLinearConv ConvInteger ConvInteger16".split()
 )
 """Ops over windows or points of an image, whose channels come second."""
 _AXIS_CHANGING = frozenset({*VIEWS, "Transpose", "MatMul", "Gemm", "Einsum"})

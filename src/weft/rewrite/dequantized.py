@@ -67,11 +67,9 @@ def not_product(match: Match) -> str | None:
 
 def layer_problem(match: Match, axis: int) -> str | None:
     """Why a layer, whose weights have their outputs along an axis, is not one of integers."""
-    if match.type("x").dtype not in BYTES or match.type("w").dtype not in BYTES:
-        return "it is not in 8 bits"
+    if problem := _types_problem(match):
+        return problem
     quantize = match.attributes("y")
-    if target(match) not in BYTES:
-        return "its output is not in 8 bits"
     if not (is_single(match.type("xs")) and is_single(match.type("ys"))):
         return "an activation has several scales"
     if quantize.block_size or quantize.precision not in (None, match.type("ys").dtype):
@@ -87,6 +85,19 @@ def layer_problem(match: Match, axis: int) -> str | None:
     if any(match.type(name).dtype is not DType.F32 for name in ("xs", "ws", "ys")):
         return "a scale is not f32"
     return zeros_problem(match, "xz", "wz", "yz") or _bias_problem(match)
+
+
+def _types_problem(match: Match) -> str | None:
+    x, w = (match.type(name).dtype for name in ("x", "w"))
+    if x is DType.I16:
+        if (w, target(match)) != (DType.I8, DType.I16):
+            return "its weights are not i8, or its output is not i16"
+        names = [name for name in ("xz", "wz", "yz") if match.has(name)]
+        known = [match.constant(name) for name in names]
+        return "a zero point is not 0" if any(z is None or z.any() for z in known) else None
+    if x not in BYTES or w not in BYTES:
+        return "it is not in 8 bits"
+    return None if target(match) in BYTES else "its output is not in 8 bits"
 
 
 def zeros_problem(match: Match, *names: str) -> str | None:
@@ -125,7 +136,8 @@ def _bias_problem(match: Match) -> str | None:
     constants = match.view.constants
     if whole not in constants or scale not in constants:
         return "the bias is no constant"
-    if constants[whole].dtype != np.int32 or constants[whole].ndim != 1:
+    allowed = (np.int32, np.int64) if match.type("x").dtype is DType.I16 else (np.int32,)
+    if constants[whole].dtype not in allowed or constants[whole].ndim != 1:
         return "the bias is not one i32 for each output"
     if any(name and constants.get(name, np.ones(1)).any() for name in zero):
         return "the bias has a zero point"

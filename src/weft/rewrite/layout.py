@@ -30,7 +30,7 @@ from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
 
 Perm = Callable[[int], tuple[int, ...]]
-_BY_LINES = ("QuantizeLinear", "DequantizeLinear", "Requantize")
+_BY_LINES = ("QuantizeLinear", "DequantizeLinear", "Requantize", "RequantizeWide")
 """Ops whose further inputs are one number, or one for each position along ``axis``."""
 _ALONG_ONE = ("Concat", "Softmax", "LogSoftmax", "Hardmax", "Split")
 """Ops whose attribute ``axis`` names one axis."""

@@ -20,11 +20,10 @@ from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
 from weft.ops.requantization import fixed_point
 from weft.ops.shape import ReshapeAttributes
-from weft.rewrite import litert_resize, litert_values, quantized_moves
+from weft.rewrite import litert_halves, litert_resize, litert_values, quantized_moves
 from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
-    BYTES,
     CONV,
     DATA,
     MOVES,
@@ -51,6 +50,13 @@ from weft.rewrite.fixed_point import (
     requantized,
     rescaled,
     steps,
+)
+from weft.rewrite.litert_halves import (
+    half_conv,
+    half_softmax,
+    half_transposed,
+    halves,
+    not_half_softmax,
 )
 from weft.rewrite.rule import Exactness, Rule
 
@@ -89,6 +95,10 @@ def _sum(
 
 def _conv(match: Match, builder: GraphBuilder) -> str:
     layer = match.node("c")
+    if halves(match):
+        return half_conv(
+            match, builder, match["x"], match["w"], layer.attributes, _factors(match, narrow=False)
+        )
     op = layer.op.replace("Conv", "ConvInteger")
     sums = _sum(match, builder, op, match["x"], match["w"], layer.attributes)
     factors = _factors(match, narrow=match.type("x").dtype is DType.U8)
@@ -101,9 +111,12 @@ def _product(match: Match, builder: GraphBuilder) -> str:
     columns, depth = weights.shape
     image = builder.op("Reshape", match["x"], attributes=ReshapeAttributes((-1, depth, 1, 1)))
     kernel = builder.constant(weights.reshape(columns, depth, 1, 1), match["w"])
-    sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
     factors = _factors(match, narrow=is_single(match.type("ws")))
-    made = requantized(match, builder, sums, factors, 1)
+    if halves(match):
+        made = half_conv(match, builder, image, kernel, ConvAttributes(), factors, last=False)
+    else:
+        sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
+        made = requantized(match, builder, sums, factors, 1)
     return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
 
 
@@ -116,6 +129,8 @@ def _not_transposed(match: Match) -> str | None:
 def _transposed(match: Match, builder: GraphBuilder) -> str:
     """A transposed convolution in ``i32``, less zero points."""
     layer = match.node("c")
+    if halves(match):
+        return half_transposed(match, builder, _factors(match, narrow=False))
     x, w = (centred(builder, match[name], zero_of(match, f"{name}z")) for name in ("x", "w"))
     maker = bias_maker(match)
     bias = (maker.inputs[0],) if maker is not None else ()
@@ -173,10 +188,10 @@ def _pooled(match: Match, builder: GraphBuilder) -> str:
 
 
 def _not_softmax(match: Match) -> str | None:
+    if halves(match):
+        return not_half_softmax(match)
     if problem := not_fixed(match, "x"):
         return problem
-    if target(match) not in BYTES:
-        return "it is not in 8 bits"
     if match.has("beta") and match.array("beta").size != 1:
         return "its input is scaled by several numbers"
     if scale_of(match, "ys") != 1 / 256 or zero_of(match, "yz") != target(match).limits[0]:
@@ -192,6 +207,8 @@ def _softmax_factor(match: Match) -> tuple[int, int]:
 
 
 def _softmax(match: Match, builder: GraphBuilder) -> str:
+    if halves(match):
+        return half_softmax(match, builder)
     table = builder.constant(softmax_table(*_softmax_factor(match)), "powers")
     attributes = FixedPointSoftmaxAttributes(match.attributes("s").axis)
     return builder.op("FixedPointSoftmax", match["x"], table, attributes=attributes)
@@ -287,6 +304,7 @@ RULES: tuple[Rule, ...] = (
         doc="The same of a product with one number, LiteRT's beta.",
     ),
     AS_LITERT,
+    *litert_halves.RULES,
     *litert_values.RULES,
     *litert_resize.RULES,
     *MOVES,

@@ -1,7 +1,7 @@
 """Bilinear resizing of quantized images, with the bits of LiteRT's reference kernel.
 
 It counts the places of pixels in steps of 1/1024 and interpolates the integers, first between rows
-and then between columns; all sums fit 32 bits.
+and then between columns; all sums of bytes fit 32 bits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from weft.rewrite.fixed_point import not_fixed, scaled
 from weft.rewrite.rule import Exactness, Rule
 
 _ONE = 1 << 10
+_WHOLE = {DType.I8: DType.I32, DType.I16: DType.I64}
+"""The type in which pixels are interpolated."""
 _TRANSFORMS = ("asymmetric", "half_pixel", "align_corners")
 
 
@@ -30,8 +32,8 @@ def _axes(match: Match) -> tuple[int, ...]:
 
 def _not_resized(match: Match) -> str | None:
     given = match.attributes("v")
-    if match.type("x").dtype is not DType.I8:
-        return "it is not of i8"
+    if match.type("x").dtype not in _WHOLE:
+        return "it is not of i8 or i16"
     if given.mode != "linear" or given.antialias or given.exclude_outside:
         return "it does not interpolate between neighbours"
     if given.coordinate_transformation_mode not in _TRANSFORMS:
@@ -67,7 +69,8 @@ def _between(match: Match, builder: GraphBuilder, value: str, axis: int, factor:
         taken = builder.op(
             "Gather", value, builder.constant(at, "rows"), attributes=GatherAttributes(axis)
         )
-        spread = builder.constant((weights * factor).astype(np.int32).reshape(along), "weights")
+        whole = (weights * factor).astype(_WHOLE[match.type("x").dtype].numpy)
+        spread = builder.constant(whole.reshape(along), "weights")
         parts.append(builder.op("Mul", taken, spread))
     return builder.op("Add", *parts)
 
@@ -76,12 +79,28 @@ def _resized(match: Match, builder: GraphBuilder) -> str:
     axes = _axes(match)
     if not axes:
         return match["x"]
-    value = builder.op("Cast", match["x"], attributes=CastAttributes(DType.I32))
+    whole = _WHOLE[match.type("x").dtype]
+    value = builder.op("Cast", match["x"], attributes=CastAttributes(whole))
+    if whole is DType.I64:
+        for axis in axes:
+            value = _between(match, builder, value, axis, 1)
+        return _rounded(builder, value, 10 * len(axes))
     for place, axis in enumerate(axes):
         # Twice in the end: the product with a half of 2^31 then rounds nothing.
         value = _between(match, builder, value, axis, 2 if place == len(axes) - 1 else 1)
     # The zero point is in the values already.
     return scaled(match, builder, value, [(1 << 30, -10 * len(axes))], zero=0)
+
+
+def _rounded(builder: GraphBuilder, value: str, bits: int) -> str:
+    """``i64`` divided by a power of two, halves away from zero; ``i16``."""
+    zero, half, below, divisor = (
+        builder.constant(np.array(each, np.int64), "number")
+        for each in (0, 1 << (bits - 1), -(1 << (bits - 1)), 1 << bits)
+    )
+    nudge = builder.op("Where", builder.op("Greater", value, zero), half, below)
+    quotient = builder.op("Div", builder.op("Add", value, nudge), divisor)
+    return builder.op("Cast", quotient, attributes=CastAttributes(DType.I16))
 
 
 RULES: tuple[Rule, ...] = (

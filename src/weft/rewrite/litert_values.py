@@ -14,6 +14,7 @@ from weft.ops.requantization import fixed_point
 from weft.ops.support import axes_of
 from weft.rewrite.dequantized import ACTIVATION, BYTES, DATA, REST, scale_of, target, zero_of
 from weft.rewrite.fixed_point import centred, not_fixed, requantized, scaled
+from weft.rewrite.litert_halves import half_product, halves
 from weft.rewrite.rule import Exactness, Rule
 
 OTHER = "DequantizeLinear(b, const bs, bz?)"
@@ -36,18 +37,19 @@ def _product(match: Match, builder: GraphBuilder) -> str:
 
 
 def _not_matrices(match: Match) -> str | None:
-    if not {match.type("x").dtype, match.type("b").dtype} <= set(BYTES):
-        return "it is not in 8 bits"
     return not_fixed(match, "x", "b")
 
 
 def _of_matrices(match: Match, builder: GraphBuilder) -> str:
+    a, b, y = (scale_of(match, name) for name in ("xs", "bs", "ys"))
+    factor = float(a * b) / float(y)
+    if halves(match):
+        return half_product(match, builder, factor)
     zeros = [match[name] if match.has(name) else "" for name in ("xz", "bz")]
     while zeros and not zeros[-1]:
         zeros.pop()
     sums = builder.op("MatMulInteger", match["x"], match["b"], *zeros)
-    a, b, y = (scale_of(match, name) for name in ("xs", "bs", "ys"))
-    return requantized(match, builder, sums, np.array([float(a * b) / float(y)]))
+    return requantized(match, builder, sums, np.array([factor]))
 
 
 # --- means --------------------------------------------------------------------------------------

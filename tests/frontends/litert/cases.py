@@ -57,6 +57,11 @@ def bias(count: int, given: T, weight: T) -> T:
     return const(np.round(numbers), dtype, scale=scales, zero=[0] * scales.size)
 
 
+def narrow(given: T) -> T:
+    """A bias of 32 bits."""
+    return replace(given, dtype="int32")
+
+
 def plain(*shape: int, dtype: str = "int32", low: float = -9, high: float = 9) -> T:
     """An input or output of integers that are not quantized."""
     return T(shape, dtype, low=low, high=high)
@@ -98,6 +103,7 @@ def convolutions() -> Iterator[Case]:
         out = x(1, 1, 1, 1, dtype=dtype, low=-6, high=6)
         inputs = (given, weight, bias(3 * many, given, weight))
         yield Case("DEPTHWISE_CONV_2D", inputs, (out,), "DepthwiseConv2DOptions", values, f"{at}")
+    yield from narrow_sums()
     for at, (padding, groups) in enumerate(product((0, 1), (1, 2))):
         given = x(2, 5, 5, 4)
         weight = weights((6, 3, 3, 4 // groups), "float32")
@@ -131,6 +137,28 @@ def convolutions() -> Iterator[Case]:
             values,
             f"{padding}{stride}{taps}",
         )
+
+
+def narrow_sums() -> Iterator[Case]:
+    """Products of 16 bits that are added in 32 bits, as options ask for."""
+    for axis, act in product((0, None), (0, 1)):
+        given, weight = x(1, 5, 6, 8, dtype="int16"), weights((4, 3, 3, 8), "int16", axis)
+        values = {"strideH": 1, "strideW": 1, "quantizedBiasType": 2}
+        values |= {"fusedActivationFunction": act}
+        inputs = (given, weight, narrow(bias(4, given, weight)))
+        out = x(1, 1, 1, 4, dtype="int16", low=-12, high=12)
+        yield Case("CONV_2D", inputs, (out,), "Conv2DOptions", values, f"narrow-{axis}{act}")
+        given, weight = x(5, 24, dtype="int16"), weights((6, 24), "int16", axis)
+        inputs = (given, weight, narrow(bias(6, given, weight)) if act else None)
+        values = {"quantizedBiasType": 2} if act else {}
+        out = x(5, 6, dtype="int16", low=-20, high=20)
+        label = f"narrow-{axis}{act}"
+        yield Case("FULLY_CONNECTED", inputs, (out,), "FullyConnectedOptions", values, label)
+    given, weight = x(1, 4, 3, 3, dtype="int16"), weights((2, 3, 3, 3), "int16", 0)
+    inputs = (const([1, 6, 5, 2]), weight, given, narrow(bias(2, given, weight)))
+    values = {"padding": 1, "strideH": 1, "strideW": 1, "quantizedBiasType": 2}
+    out = x(1, 6, 5, 2, dtype="int16", low=-12, high=12)
+    yield Case("TRANSPOSE_CONV", inputs, (out,), "TransposeConvOptions", values, "narrow")
 
 
 def hybrid() -> Iterator[Case]:

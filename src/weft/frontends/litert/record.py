@@ -196,10 +196,8 @@ class Emit(emit.Emit):
     def dequantized(self, x: Tensor, meaning: Quantization) -> Tensor:
         """The numbers that stored integers stand for."""
         array = self.array(x)
-        if x.dtype is DType.I64:
-            if array is None:
-                self.refuse("quantized INT64 values must be constants")
-            return self.constant(numbers(array, meaning))
+        if x.dtype is DType.I64 and array is None:
+            self.refuse("quantized INT64 values must be constants")
         scale, zero = self._scale_of(meaning, x.dtype)
         # Left a node, however small: integer kernels need the integers.
         arrays = self.arrays

@@ -33,3 +33,40 @@ for (o = 0; o < $outer; ++o) {
         }
     }
 }
+
+//@ softmax16
+// Differences count 10/65535; exponentials and the reciprocal of their sum 1/32768.
+long o, i, k, first;
+int32_t most, at, value, share, right;
+int64_t sum, x;
+for (o = 0; o < $outer; ++o) {
+    for (i = 0; i < $inner; ++i) {
+        first = o * $extent * $inner + i;
+        most = in0[first];
+        for (k = 1; k < $extent; ++k)
+            most = in0[first + k * $inner] > most ? in0[first + k * $inner] : most;
+        sum = 0;
+        for (k = 0; k < $extent; ++k) {
+            x = ((int64_t)(int32_t)((uint32_t)(in0[first + k * $inner] - most) << $left)
+                * $multiplier + 1073741824) >> 31;
+            x = (x + (((int64_t)1 << $right) >> 1) - (x < 0 && $right > 0)) >> $right;
+            x += 32767;
+            at = x < -32768 ? -32768 : x > 32767 ? 32767 : (int32_t)x;
+            value = in1[256 + (at >> 7)];
+            value += ((in1[257 + (at >> 7)] - value) * (at & 127) + 64) >> 7;
+            out0[first + k * $inner] = (int16_t)value;
+            sum += value;
+        }
+        for (right = 0; right < 30 && sum >> (right + 1) > 0; ++right)
+            ;
+        x = (((sum << (30 - right)) + 8192) >> 14) - 98304;
+        at = x < -32768 ? -32768 : x > 32767 ? 32767 : (int32_t)x;
+        share = in2[256 + (at >> 7)];
+        share += ((in2[257 + (at >> 7)] - share) * (at & 127) + 64) >> 7;
+        for (k = 0; k < $extent; ++k) {
+            x = (int64_t)out0[first + k * $inner] * share + (((int64_t)1 << right) >> 1);
+            x >>= right;
+            out0[first + k * $inner] = (int16_t)(x < 0 ? 0 : x > 32767 ? 32767 : x);
+        }
+    }
+}
