@@ -419,8 +419,8 @@ OPS: tuple[Op, ...] = (
         compute=Define(_define_qlinear_conv),
         grad=INTEGERS_ONLY,
         rounding="onnx",
-        doc="The convolution of quantized x and w, plus an i32 bias, quantized. Beside ONNX's types "
-        "x and y may be i16.",
+        doc="The convolution of quantized x and w, plus an i32 bias, quantized. Beside ONNX's "
+        "types x and y may be i16.",
         attributes=ConvAttributes,
         implied=implied_window(weight=3),
     ),

@@ -17,7 +17,7 @@ from weft.rewrite.rule import Exactness
 from weft.rewrite.tile_inner import inner_extent, tile_inner
 from weft.rewrite.tiles import tile
 
-_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvInteger16", "QLinearConv")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
 _NODES = "names of the layers; all that can be cut if not given"
 _PARTS = "how many parts, as even as possible"
 _SIZE = "of every part; the last may be smaller"
