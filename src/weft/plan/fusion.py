@@ -216,11 +216,17 @@ class _Grouping:
             return self.once_each(uses, draft, size)
         if moved_from(item.compute) is not None:
             return True
-        if reduces(draft.compute.value) and self.rides(item):
+        if self.rides(item) and not self.goes_on(item, uses, draft):
             return False
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
         return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def goes_on(self, item: Defined, uses: list[tuple[Load, int]], draft: _Draft) -> bool:
+        """Whether the sums that a value could ride on may be part of the group that reads it."""
+        if reduces(draft.compute.value):
+            return False
+        return not self.narrows(item) or self.is_epilogue(uses, draft)
 
     def transforms(self, item: Defined, draft: _Draft) -> bool:
         """Whether the value is part of a separable transform, whose windows registers hold.

@@ -18,6 +18,9 @@ from weft.errors import UserError, nearest_or_all
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node, Origin
 from weft.ir.unknown import is_known
+from weft.match.compile import compile_rule
+from weft.match.matcher import matches_at
+from weft.match.view import GraphView
 from weft.ops.axis_relations import is_elementwise, moves
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
@@ -30,6 +33,9 @@ from weft.rewrite.rule import Exactness
 
 HALVES = {each.full_name: each for each in (DType.BF16, DType.F16)}
 """The types that values may be stored in, by name."""
+
+
+_ATTENTION = "weights = Softmax(scores) [users=1]\ny = MatMul(weights, values)"
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class _Sites:
     def elementwise(self) -> frozenset[str]:
         """Names of nodes that compute point by point."""
         nodes, types = self.graph.nodes, self.graph.types
-        return frozenset(node.name for node in nodes if is_elementwise(call_of(node, types)))
+        found = {node.name for node in nodes if is_elementwise(call_of(node, types))}
+        return frozenset(found - self.moving)
 
     @cached_property
     def moving(self) -> frozenset[str]:
@@ -77,6 +84,17 @@ class _Sites:
         if isinstance(OPS[node.op].compute, Extern | Control):
             return False
         return node.op == "Concat" or moves(call_of(node, graph.types), known)
+
+    @cached_property
+    def attention(self) -> frozenset[str]:
+        """Scores and weights of attention, which one kernel computes and never stores."""
+        view, program = GraphView(self.graph), compile_rule(_ATTENTION)
+        return frozenset(
+            match[name]
+            for node in self.graph.nodes
+            for match in matches_at(program, node, view)
+            for name in ("scores", "weights")
+        )
 
     def rides(self, value: str) -> Node | None:
         """The one node that computes on with a value before anything is stored."""
@@ -105,6 +123,8 @@ class _Sites:
         graph = self.graph
         maker = graph.producers[value]
         users = graph.users[value]
+        if value in self.attention:
+            return False
         if graph.types[value].dtype is not DType.F32 or self.is_given(value) or not users:
             return False
         if maker.name in self.kept or isinstance(OPS[maker.op].compute, Extern | Control):
