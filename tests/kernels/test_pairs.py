@@ -11,7 +11,8 @@ from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from weft.api import Net as Compiled
 from weft.dtypes import DType
-from weft.kernels import nest
+from weft.kernels import nest, winograd_choice
+from weft.kernels.alternatives import Sums
 from weft.kernels.pairs_choice import propose
 from weft.kernels.selection import usual
 from weft.kernels.task import Task
@@ -83,6 +84,7 @@ CASES = {
     "residual": convolution(8, 48, (5, 6), (1, 1), residual=True),
     "strided, half a vector": convolution(4, 24, (9, 8), (3, 3), strides=(2, 2), pads=(1,) * 4),
     "dilated, quarter": convolution(2, 20, (9, 8), (3, 3), dilations=(2, 2), pads=(2,) * 4),
+    "transformed residual": convolution(6, 20, (7, 6), (3, 3), residual=True, pads=(1,) * 4),
     "images": convolution(4, 16, (4, 5), (2, 3), images=3),
     "groups": convolution(12, 64, (5, 5), (3, 3), groups=2, pads=(1,) * 4),
     "one side": convolution(10, 16, (17,), (5,), strides=(3,), pads=(2, 1)),
@@ -113,6 +115,33 @@ def test_same_sums_as_plain_loops(case: str) -> None:
         assert made is not None
         assert any(isinstance(stmt, Instruct) for stmt in walk_stmts(made.kernel.body))
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
+@pytest.mark.parametrize("machine", ["zen4", "x86-avx2"])
+@pytest.mark.parametrize("case", ["3x3, stored", "transformed residual", "dilated, quarter"])
+def test_winograd_in_half_precision(case: str, machine: str) -> None:
+    task = task_of(*CASES[case](), machine)
+    offered = offers(winograd_choice.propose, task)
+    assert {each.sums for each in offered} == {Sums("winograd", (2,))}
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    for each in offered:
+        made = each.make()
+        assert made is not None
+        kinds = [type(stmt) for stmt in walk_stmts(made.kernel.body)]
+        assert (Instruct in kinds) == (machine == "zen4")
+        wrong = computed(task, made, memory) - wanted
+        assert np.sqrt((wrong**2).mean()) < 8e-3 * wanted.std()
+
+
+def test_weights_at_run_time_are_packed_the_same() -> None:
+    net = Net()
+    x = net.op("Relu", net.conv(net.op("Relu", net.input(1, 4, 12, 12)), 32))
+    y = net.conv(net.op("Relu", net.conv(x, 32)), 32, 1)
+    api = Compiled(net.graph(net.op("MatMul", y, net.constant(12, 16))))
+    x = next(iter(net.arrays.values()))
+    given = api.compile(precision="bfloat16", parameters="runtime")(x)
+    np.testing.assert_array_equal(given, api.compile(precision="bfloat16")(x))
 
 
 @pytest.mark.parametrize("case", ["pointwise", "strided, half a vector", "residual", "vector"])

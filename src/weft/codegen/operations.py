@@ -217,7 +217,7 @@ def stored(value: CValue, slot: Slot) -> c.Node:
     """A value as it is stored in a buffer."""
     dtype, node = slot.buffer.dtype, value.node
     if dtype in HALVES:
-        if slot.local:
+        if slot.dtype is DType.F32:
             return node
         if isinstance(node, c.Helper) and node.function == f"weft_{dtype.value}_to_f32":
             return node.arguments[0]

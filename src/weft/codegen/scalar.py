@@ -192,8 +192,9 @@ class Scalar:
             node = c.Index(node, value_of(self.scope.values[LANE.name]).node)
         dtype = slot.buffer.dtype
         if dtype in HALVES:
-            unpacked = node if slot.local else c.Helper(f"weft_{dtype.value}_to_f32", (node,))
-            return CValue(unpacked, "float")
+            if slot.dtype in HALVES:
+                node = c.Helper(f"weft_{dtype.value}_to_f32", (node,))
+            return CValue(node, "float")
         low, high = (0, 0) if dtype.is_float else dtype.limits
         return CValue(node, slot.ctype, low, high)
 

@@ -54,8 +54,8 @@ class Slot:
 
     @property
     def dtype(self) -> DType:
-        """The type that elements are held as; 16-bit floats are held unpacked in locals."""
-        if self.local and self.buffer.dtype in HALVES:
+        """The type that elements are held as; 16-bit floats are held unpacked in registers."""
+        if self.buffer.dtype in HALVES and (self.registers or self.private):
             return DType.F32
         return self.buffer.dtype
 

@@ -19,7 +19,7 @@ from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.instruction import Instruction
-from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Var
+from weft.loops.nodes import Axis, Binary, Cast, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
 from weft.ops.expr import add, binary, mul
 
@@ -154,11 +154,23 @@ class Contraction:
     @cached_property
     def image(self) -> Load | None:
         """The load of the input in ``input * filter``, in ``f32``."""
+        return self._beside_weight(self.value, DType.F32)
+
+    @cached_property
+    def narrow_image(self) -> Load | None:
+        """The same where input and filter are ``bf16``, read as ``f32``."""
         match self.value:
+            case Binary("mul", Cast(DType.F32, lhs), Cast(DType.F32, rhs)):
+                return self._beside_weight(Binary("mul", lhs, rhs), DType.BF16)
+            case _:
+                return None
+
+    def _beside_weight(self, value: Expr | None, dtype: DType) -> Load | None:
+        match value:
             case Binary("mul", Load() as lhs, Load() as rhs):
                 pair = (lhs, rhs) if rhs.buffer == self.weight else (rhs, lhs)
                 same = pair[0].buffer == self.weight or pair[1].buffer != self.weight
-                return None if same or pair[0].dtype is not DType.F32 else pair[0]
+                return None if same or pair[0].dtype is not dtype else pair[0]
             case _:
                 return None
 
@@ -177,12 +189,17 @@ class Contraction:
             for part, size, step in zip(image.index, buffer.shape, buffer.steps, strict=True)
         )
 
-    def channels(self) -> list[tuple[int, Axis]]:
-        """The dimensions of the image that a reduction axis walks plainly, and these axes."""
-        if self.image is None or self.reduce is None:
+    def channels(self, image: Load | None = None) -> list[tuple[int, Axis]]:
+        """The dimensions of an input that a reduction axis walks plainly, and these axes.
+
+        Args:
+            image: the input's load; by default ``image``.
+        """
+        image = image or self.image
+        if image is None or self.reduce is None:
             return []
         taps = {axis.var: axis for axis in self.reduce.axes}
-        index = enumerate(self.image.index)
+        index = enumerate(image.index)
         return [
             (place, taps[part.name])
             for place, part in index

@@ -20,7 +20,8 @@ class Convolution:
         parts: the task taken apart.
         rows, columns: the output axes that the window slides along.
         channel: the reduction axis of input channels.
-        image: the load of the input; its dimensions for rows, columns and channels.
+        image: the load of the input, ``f32``, or ``bf16`` that is read so; places: its
+            dimensions for rows, columns and channels.
         before: how far the window reaches above and to the left.
         taps: the filter's dimensions for rows and columns of the window, and for channels.
         size: taps along each side of the window.
@@ -77,12 +78,11 @@ def _recognized(task: Task) -> Convolution | Refusal:
         return parts
     if parts.reduce is None or parts.lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant filters, output channels fastest")
-    image, channels = parts.image, parts.channels()
+    image = parts.image or parts.narrow_image
     if image is None or parts.reduce.op != "sum" or len(parts.reduce.axes) != 3:
         return NOT_SQUARE
-    slides = [
-        (place, each, each.tap) for place, each in enumerate(parts.windows) if each and each.tap
-    ]
+    windows, channels = parts.windows_of(image), parts.channels(image)
+    slides = [(place, each, each.tap) for place, each in enumerate(windows) if each and each.tap]
     if len(slides) != 2 or len(channels) != 1:
         return NOT_SQUARE
     (first, down, tap_y), (second, across, tap_x) = slides

@@ -16,7 +16,7 @@ from weft.kernels.refusal import Refusal
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
 from weft.loops.instruction import Instruction, instructions
-from weft.loops.nodes import Axis, Binary, Buffer, Cast, Expr, Load, Reduce, Var
+from weft.loops.nodes import Axis, Buffer, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, map_expr, mapper, substitute
 from weft.ops.expr import mul
 from weft.targets.target import Target
@@ -50,8 +50,8 @@ def _paired(parts: Contraction) -> Contraction | Refusal:
         return Refusal("the target has no instruction for pairs of bf16")
     if reduce is None or reduce.op != "sum" or lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant weights, output channels fastest")
-    image = _image(parts)
-    if image is None:
+    image, weight = parts.narrow_image, _buffer(parts.task.inputs, parts.weight)
+    if image is None or weight.dtype is not _HELD:
         return Refusal("what is multiplied is not bf16 on both sides")
     if max(rows) != target.lanes(_SUM) or lanes.extent % min(rows):
         return Refusal(f"the output channels are no multiple of {min(rows)}")
@@ -59,17 +59,6 @@ def _paired(parts: Contraction) -> Contraction | Refusal:
     if axis is None:
         return Refusal("no even number of input channels lies side by side")
     return _by_pairs(parts, image, axis, rows)
-
-
-def _image(parts: Contraction) -> Load | None:
-    """What is multiplied by the weights, both read as ``f32``."""
-    match parts.value:
-        case Binary("mul", Cast(DType.F32, Load() as lhs), Cast(DType.F32, Load() as rhs)):
-            if {lhs.dtype, rhs.dtype} != {_HELD} or lhs.buffer == rhs.buffer:
-                return None
-            return {rhs.buffer: lhs, lhs.buffer: rhs}.get(parts.weight or "")
-        case _:
-            return None
 
 
 def _pairs(parts: Contraction, image: Load, axis: Axis) -> bool:
@@ -84,13 +73,17 @@ def _pairs(parts: Contraction, image: Load, axis: Axis) -> bool:
 
 def _dimension(inputs: Sequence[Buffer], load: Load, name: str) -> int | None:
     """The one dimension that a variable walks element by element, if no other depends on it."""
-    buffer = next(each for each in inputs if each.name == load.buffer)
+    buffer = _buffer(inputs, load.buffer)
     moving = [place for place, part in enumerate(load.index) if name in free_vars(part)]
     if len(moving) != 1 or buffer.steps[moving[0]] != 1:
         return None
     form = affine(load.index[moving[0]])
     plain = [atom for atom in form.terms if name in free_vars(atom)] == [Var(name)]
     return moving[0] if plain and form.terms[Var(name)] == 1 else None
+
+
+def _buffer(inputs: Sequence[Buffer], name: str) -> Buffer:
+    return next(each for each in inputs if each.name == name)
 
 
 def _by_pairs(

@@ -20,16 +20,17 @@ sum's to the last bit: the transforms round too (``weft.kernels.toom_cook``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.contraction import Contraction
+from weft.kernels.contraction import Contraction, PairedFactors
 from weft.kernels.convolution import Convolution
 from weft.kernels.microkernel import Microkernel, replaced
+from weft.kernels.pairs import PAIR, rows_of
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
@@ -46,11 +47,13 @@ from weft.kernels.writer import (
 )
 from weft.loops.definition import Compute
 from weft.loops.guards import conjunction
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
     Buffer,
+    Cast,
     Const,
     Expr,
     For,
@@ -91,6 +94,8 @@ class _Writer:
     def __post_init__(self) -> None:
         task = self.conv.parts.task
         self.lanes = task.target.lanes(_F32)
+        self.rows = pair_rows(self.conv)
+        self.held = DType.BF16 if self.rows else _F32
         self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
         self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
@@ -126,9 +131,14 @@ class _Writer:
         filter = conv.filter
         lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
         matrix = tuple(tuple(float(value) for value in row) for row in self.form.filter)
-        packing = Packing(filter.shape, lane, conv.taps, group.start, group.count, group.width)
-        shape = (group.count, size * size, conv.channel.extent, group.width)
-        self.params.append(Buffer(name, _F32, shape))
+        apart = bool(self.rows)
+        depth = PAIR if apart else 1
+        packing = Packing(
+            *(filter.shape, lane, conv.taps, group.start, group.count, group.width), depth, apart
+        )
+        channels = conv.channel.extent // depth
+        shape = (group.count, size * size, channels, group.width, *(PAIR,) * apart)
+        self.params.append(Buffer(name, filter.dtype, shape))
         self.operands.append(
             Operand(
                 conv.parts.task.value_of(filter.name),
@@ -150,12 +160,8 @@ class _Writer:
         if count == 0 or tiles == 0:
             return
         kind = LoopKind.PARALLEL if count == 1 else LoopKind.SERIAL
-        points = self.form.size**2
         first = plus(times(Var("block"), tiles), start) if count > 1 else integer(start)
-        # A little more than the channels: rows must not fall onto the same cache sets.
-        data = Buffer(
-            "data", _F32, (points, tiles, self.conv.channel.extent + self.lanes), Access.LOCAL
-        )
+        data = self.data(tiles)
         inner: list[Stmt] = [self.each_tile(integer(tiles), first, self.analysis, kind)]
         for group, name in zip(groups, names, strict=True):
             inner.append(self.group(group, name, tiles, first, kind))
@@ -164,6 +170,12 @@ class _Writer:
             yield from body
         else:
             yield for_range("block", count, body, LoopKind.PARALLEL)
+
+    def data(self, tiles: int) -> Buffer:
+        """The transformed image of a block."""
+        # A little more than the channels: rows must not fall onto the same cache sets.
+        row = self.conv.channel.extent + self.lanes * _F32.bytes // self.held.bytes
+        return Buffer("data", self.held, (self.form.size**2, tiles, row), Access.LOCAL)
 
     def each_tile(
         self,
@@ -233,7 +245,7 @@ class _Writer:
                 plus(tops[1], times(column, self.conv.dilation)),
             )
             pixel = self.pixel(at, channel)
-            load = for_lanes(width, Store("line", (integer(row), Var(LANE)), pixel))
+            load = for_lanes(width, Store("line", (integer(row), Var(LANE)), as_f32(pixel)))
             conditions = self.leaving(tops, (integer(row), column)) if checked else ()
             if not conditions:
                 return (load,)
@@ -248,11 +260,13 @@ class _Writer:
             return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
 
         def put(row: Expr, column: int, value: Expr) -> Stmt:
-            return Store("data", (plus(times(row, size), column), Var("patch"), channel), value)
+            kept = Cast(self.held, value) if self.rows else value
+            return Store("data", (plus(times(row, size), column), Var("patch"), channel), kept)
 
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data
-        near = checked or not self.far or width * _F32.bytes != self.conv.parts.task.target.line
+        line = self.conv.parts.task.target.line
+        near = checked or not self.far or width * _F32.bytes != line
 
         def first_of(column: Expr) -> tuple[Stmt, ...]:
             ahead = () if near else self.next_patch(tops, column, channel)
@@ -291,7 +305,8 @@ class _Writer:
     def far(self) -> bool:
         """Whether the image comes from beyond a core's own caches."""
         caches = self.conv.parts.task.target.caches
-        return bool(caches) and _F32.bytes * prod(self.conv.source.shape) > caches[-1] // 2
+        source = self.conv.source
+        return bool(caches) and source.dtype.bytes * prod(source.shape) > caches[-1] // 2
 
     def next_patch(self, tops: tuple[Expr, Expr], column: Expr, channel: Expr) -> Iterator[Stmt]:
         """Hints for a column of the tile to the right: processors follow no such short rows."""
@@ -309,7 +324,7 @@ class _Writer:
         index = list(self.conv.image.index)
         for place, part in zip(self.conv.places, (*at, channel), strict=True):
             index[place] = part
-        return Load(self.conv.image.buffer, tuple(index), _F32)
+        return replace(self.conv.image, index=tuple(index))
 
     # --- products and output transform ------------------------------------------------
 
@@ -334,16 +349,16 @@ class _Writer:
         """``product[point][tile][lane] = sum over channels``, taken apart."""
         conv = self.conv
         assert conv.parts.lanes is not None
-        channel = conv.channel
-        size = self.form.size**2
-        data = Buffer("data", _F32, (size, tiles, channel.extent + self.lanes), Access.LOCAL)
-        weight = Buffer("filter", _F32, (size, channel.extent, width))
+        size, filter, channel = self.form.size**2, conv.filter.dtype, conv.channel
+        data, steps = self.data(tiles), Var(channel.var)
+        image = Load("data", (Var("point"), Var("spot"), steps), self.held)
+        if self.rows:
+            channel = replace(channel, extent=channel.extent // PAIR)
+            image = replace(image, index=(*image.index[:-1], times(steps, PAIR)))
+        weight = Buffer("filter", filter, (size, channel.extent, width))
         tile, lane = Axis("spot", tiles), Axis("wide", width)
-        value = Binary(
-            "mul",
-            Load("data", (Var("point"), Var(tile.var), Var(channel.var)), _F32),
-            Load("filter", (Var("point"), Var(channel.var), Var(lane.var)), _F32),
-        )
+        factor = Load("filter", (Var("point"), steps, Var(lane.var)), filter)
+        value = Binary("mul", as_f32(image), as_f32(factor))
         reduce = Reduce("sum", (channel,), value)
         output = Buffer("product", _F32, (size, tiles, width), Access.LOCAL)
         task = replace(
@@ -352,7 +367,8 @@ class _Writer:
             inputs=(data, weight),
             output=output,
         )
-        return Contraction(task, reduce, value, (), lane, tile, (), "filter")
+        pairs = PairedFactors(channel.var, image, self.rows) if self.rows else None
+        return Contraction(task, reduce, value, (), lane, tile, (), "filter", pairs=pairs)
 
     def multiply(self, group: LaneBlock, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
         """The matrix product of one point, for one group of output channels."""
@@ -360,7 +376,7 @@ class _Writer:
         positions, _ = tile_shape(parts, self.lanes)
         whole = LaneBlock(0, 1, group.widths)
         points = self.form.size**2
-        slab = self.conv.channel.extent * group.width * _F32.bytes
+        slab = self.conv.channel.extent * group.width * self.conv.filter.dtype.bytes
         far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
         ahead: dict[int, Expr] = {}
         if far:  # After the last point of a group comes the first one of the next.
@@ -519,6 +535,20 @@ def apply(
         body.append(for_lanes(width, store))
     pairs = [Buffer(name, _F32, (width,), Access.LOCAL) for name in shared]
     return with_locals([line, *pairs], tuple(body))
+
+
+def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
+    """The instructions that multiply pairs of its input channels; none if that cannot be."""
+    target = conv.parts.task.target
+    if {conv.image.dtype, conv.filter.dtype} != {DType.BF16} or conv.channel.extent % PAIR:
+        return {}
+    rows = rows_of(target)
+    return rows if target.lanes(_F32) in rows else {}
+
+
+def as_f32(load: Load) -> Expr:
+    """What is loaded, in single precision."""
+    return load if load.dtype is _F32 else Cast(_F32, load)
 
 
 def scaled(value: Expr, factor: Fraction) -> Expr:

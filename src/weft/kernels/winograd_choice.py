@@ -9,6 +9,7 @@ from weft.kernels import winograd
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.convolution import Convolution, square_convolution
 from weft.kernels.generator import Generator
+from weft.kernels.pairs import PAIR
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
@@ -33,11 +34,15 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     points = form.size**2
     into, out_of = _channels_in_vectors(conv, lanes)
     target = conv.parts.task.target
-    products = count * points * conv.channel.extent * out_of / target.multiply_adds
+    steps = conv.channel.extent
+    pairs = winograd.pair_rows(conv)
+    if pairs:
+        steps *= target.cycles(pairs[lanes]) / PAIR
+    products = count * points * steps * out_of / target.multiply_adds
     before = _transform_cycles(form.data, target)
     after = _transform_cycles(form.inverse, target)
     transforms = count * (into * before + out_of * after)
-    size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    size = points * conv.channel.extent * _channels(conv) * conv.filter.dtype.bytes
     near = target.caches[-1] / 2
     reads = 0 if size <= near else -(-count // tiles)
     return max(1.1 * products, reads * size / target.far) + transforms
@@ -78,7 +83,7 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
     they are read from afar for every block; fewer where threads would have nothing to do.
     """
     points = _form(conv, outputs).size ** 2
-    size = points * conv.channel.extent * _channels(conv) * DType.F32.bytes
+    size = points * conv.channel.extent * _channels(conv) * conv.filter.dtype.bytes
     return even_tiles(conv, outputs, 14 if size <= conv.parts.task.target.caches[-1] / 2 else 28)
 
 
@@ -103,7 +108,9 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
         return conv
     lanes = task.target.lanes(DType.F32)
     costs: dict[tuple[int, int], float] = {}
-    for outputs in OUTPUTS:
+    # Larger tiles round too much where what is transformed is stored in half precision.
+    narrow = conv.filter.dtype is not DType.F32
+    for outputs in OUTPUTS[-1:] if narrow else OUTPUTS:
         if outputs > most_outputs(conv.size, conv.stride):
             continue
         usual = tiles_at_once(conv, outputs)

@@ -83,7 +83,8 @@ class FilterTransform:
 
     ``packing`` makes ``[blocks, rows, columns, channels, lanes]`` of a filter.  Every window
     ``w`` of it, rows and columns, then becomes the points of ``matrix w matrix^T``, computed in
-    float64: ``[blocks, points, channels, lanes]``.
+    float64: ``[blocks, points, channels, lanes]``, or with pairs of channels apart
+    ``[blocks, points, channels / 2, lanes, 2]``.
 
     Attributes:
         packing: of the filter.
@@ -99,14 +100,16 @@ class FilterTransform:
             return self._recorded(array)
         packed = self.packing.apply(array)
         # Some channels of a block at a time: what is in between stays in the cache.
-        blocks, _, _, channels, lanes = packed.shape
+        shape = packed.shape
+        blocks, rows, columns, channels, lanes = *shape[:4], prod(shape[4:])
+        packed = packed.reshape(blocks, rows, columns, channels, lanes)
         made = np.empty((blocks, len(self.matrix) ** 2, channels, lanes), packed.dtype)
         step = max(1, _CACHED // lanes)
         for block in range(blocks):
             for first in range(0, channels, step):
                 part = packed[block : block + 1, ..., first : first + step, :]
                 made[block, :, first : first + step] = self._points(part)[0]
-        return made
+        return made.reshape(blocks, -1, *shape[3:])
 
     def _recorded(self, array: np.ndarray) -> np.ndarray:
         """The same sums of an unknown array: products of windows, which one kernel computes."""
@@ -114,7 +117,12 @@ class FilterTransform:
         matrix = np.array(self.matrix)
         points = (matrix @ windows.astype(np.float64) @ matrix.T).astype(windows.dtype)
         blocks, channels, lanes, *_ = points.shape
-        return points.transpose(0, 3, 4, 1, 2).reshape(blocks, -1, channels, lanes)
+        moved = points.transpose(0, 3, 4, 1, 2).reshape(blocks, -1, channels, lanes)
+        depth = self.packing.depth
+        if depth == 1:
+            return moved
+        cut = moved.reshape(blocks, -1, channels // depth, depth, lanes)
+        return cut.transpose(0, 1, 2, 4, 3)
 
     def _points(self, windows: np.ndarray) -> np.ndarray:
         """The points of ``[blocks, rows, columns, channels, lanes]``."""
