@@ -52,6 +52,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "sse2": (("gcc", "-msse2"), ()),
     "avx2": (("gcc", "-mavx2"), ()),
+    "avx512f": (("gcc", "-march=x86-64-v4"), ()),
     "avx512_vnni": (("gcc", "-march=x86-64-v4", "-mavx512vnni"), ()),
     "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from tests.codegen.harness import Case, check
 from weft.codegen import tree as c
-from weft.codegen.composite import quantized_of
+from weft.codegen.composite import quantized_of, saturated_of
 from weft.codegen.flavours import flavour_named
 from weft.codegen.lanes import Lanes, in_type
 from weft.codegen.printer import Printer
@@ -78,6 +78,42 @@ def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
         if lanes <= 16 or not wide  # no wider than a register
     ]
     check(cases, "gnu", tmp_path, [LEVELS[level]] if level else [])
+
+
+def whole_kernel(dtype: DType, lanes: int, count: int) -> Kernel:
+    """Integers saturated to bytes."""
+    index = Binary("add", Binary("mul", Var("o"), Number(lanes, DType.I64)), Var("i"))
+    least, most = (Const(end, DType.I32) for end in dtype.limits)
+    whole = Load("x", (index,), DType.I32)
+    value = Cast(dtype, Binary("min", Binary("max", least, whole), most))
+    assert saturated_of(value) == (whole, f"saturate_{dtype.value}")
+    store = Store("y", (index,), value)
+    lane = For("i", Number(0, DType.I64), Number(lanes, DType.I64), (store,), LoopKind.VECTOR)
+    outer = For("o", Number(0, DType.I64), Number(count // lanes, DType.I64), (lane,))
+    buffers = (Buffer("x", DType.I32, (count,)), Buffer("y", dtype, (count,), Access.WRITE))
+    return Kernel("k", buffers, (outer,))
+
+
+@pytest.mark.parametrize("level", ["", *LEVELS])
+def test_saturated_integers_have_the_same_bits(level: str, tmp_path: Path) -> None:
+    if level and (architecture() != "x86_64" or level not in cpu_flags()):
+        pytest.skip(f"this machine has no {level}")
+    near = np.arange(-400, 400, dtype=np.int32)
+    ends = [-(2**31), 2**31 - 1, -(2**15), 2**15, 2**16, -(2**16), 1 << 24, -(1 << 24)]
+    x = np.concatenate([near, np.array(ends * 4, np.int32)])
+    cases = [
+        Case(whole_kernel(dtype, lanes, len(x)), {"x": x})
+        for dtype in (DType.I8, DType.U8)
+        for lanes in (2, 4, 8, 16, 32)
+    ]
+    check(cases, "gnu", tmp_path, [LEVELS[level]] if level else [])
+
+
+def test_other_limits_are_not_saturation() -> None:
+    least, most = Const(-128, DType.I32), Const(126, DType.I32)
+    whole = Load("x", (Var("i"),), DType.I32)
+    within = Cast(DType.I8, Binary("min", Binary("max", least, whole), most))
+    assert saturated_of(within) is None
 
 
 def test_the_formula_is_known_with_and_without_a_zero_point() -> None:

@@ -66,6 +66,18 @@ def quantized_of(expr: Cast) -> tuple[Expr, int, str] | None:
             return None
 
 
+def saturated_of(expr: Cast) -> tuple[Expr, str] | None:
+    """An ``i32`` that a byte saturates, and the helper's name: ``saturate_i8``."""
+    match expr:
+        case Cast(
+            DType.I8 | DType.U8 as dtype,
+            Binary("min", Binary("max", Const(least), whole), Const(most)),
+        ) if (least, most) == dtype.limits and dtype_of(whole) is DType.I32:
+            return whole, f"saturate_{dtype.value}"
+        case _:
+            return None
+
+
 def _rounded(whole: Expr) -> tuple[Expr, int] | None:
     match whole:
         case Unary("round", x):

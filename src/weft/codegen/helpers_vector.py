@@ -94,10 +94,9 @@ def vector_helper(name: str) -> str | None:
     if vector not in VECTOR_TYPES:
         return None
     lanes, dtype = VECTOR_TYPES[vector]
-    if op.startswith("quantize_") and dtype is DType.F32:
-        return _quantize(op, lanes)
-    if op.startswith("requantize_") and dtype is DType.I32:
-        return _requantize(op, lanes)
+    bytes = _of_bytes(op, lanes, dtype)
+    if bytes is not None:
+        return bytes
     if op.startswith(("from_", "to_", "saturate_")):
         return _conversion(op, lanes, dtype.value)
     words = {
@@ -131,6 +130,17 @@ def vector_helper(name: str) -> str | None:
         "pairs": ", ".join(["pair"] * half),
     }
     return helper_text("vector", f"{op}_$V", **words)
+
+
+def _of_bytes(op: str, lanes: int, dtype: DType) -> str | None:
+    """A helper that makes bytes of numbers."""
+    verb, _, _ = op.partition("_")
+    made = {
+        ("quantize", DType.F32): _quantize,
+        ("requantize", DType.I32): _requantize,
+        ("saturate", DType.I32): _saturate,
+    }.get((verb, dtype))
+    return made(op, lanes) if made else None
 
 
 def _function(op: str, lanes: int, words: dict[str, str]) -> str | None:
@@ -220,6 +230,25 @@ def _quantize(op: str, lanes: int) -> str | None:
     last = helper_text("vector", "quantize_wide" if wide else f"quantize_{name}_pack", **words)
     body = helper_text("vector", f"quantize_{name}", **words, pack_it=last)
     return helper_text("vector", "quantize_by", **words, when=when, body=body, plain=plain)
+
+
+def _saturate(op: str, lanes: int) -> str | None:
+    """``saturate_i8_v16i32``: a byte of every ``i32``."""
+    narrow = DType(op.split("_")[1])
+    least, most = narrow.limits
+    words = {"V": f"v{lanes}i32", "R": f"v{lanes}{narrow.value}", "op": op}
+    words |= {"least": str(least), "most": str(most), "pack": "packus" if least == 0 else "packs"}
+    words["result"] = _narrowed("inside", lanes, narrow)
+    plain = helper_text("vector", "saturate_plain", **words)
+    if lanes not in _QUANTIZED:
+        return helper_text("vector", "saturate_whole", **words, body=plain)
+    when, name = _QUANTIZED[lanes]
+    last = f"saturate_avx512_{narrow.value}" if lanes == 16 else f"quantize_{name}_pack"
+    kind = {16: "__m512i", 8: "__m256i", 4: "__m128i"}[lanes]
+    body = helper_text("vector", last, **words)
+    return helper_text(
+        "vector", "saturate_by", **words, when=when, kind=kind, body=body, plain=plain
+    )
 
 
 def _requantize(op: str, lanes: int) -> str | None:

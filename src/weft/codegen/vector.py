@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.codegen import tree as c
-from weft.codegen.composite import gelu_of, quantized_of, requantized_of
+from weft.codegen.composite import gelu_of, quantized_of, requantized_of, saturated_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import (
     Lanes,
@@ -382,6 +382,8 @@ class VectorExpression:
             value, zero, op = quantized
             sides = self.vector(value).node, c.CNumber(str(zero))
             return self._helper(op, DType.F32, *sides, gives=target)
+        if (inside := saturated_of(expr)) is not None:
+            return self._helper(inside[1], DType.I32, self.vector(inside[0]).node, gives=target)
         x = self.vector(expr.x)
         if source is target:
             return x

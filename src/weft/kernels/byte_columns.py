@@ -28,7 +28,7 @@ from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.byte_windows import ByteWindow, depthwise_window
 from weft.kernels.contraction import SlidingWindow
 from weft.kernels.generator import Generator
-from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits
+from weft.kernels.integer_output import IntegerOutput, fits
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import even_tiles
@@ -57,7 +57,6 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import rename_buffers, substitute_stmts
 from weft.plan.implementation import Implementation
 from weft.targets.target import Target
 
@@ -256,8 +255,9 @@ class _Writer:
         start = Load("start", (plus(channel, Var(LANE)),), _I32)
         begin = [for_lanes(lanes, Store(name, (Var(LANE),), start)) for name in names.values()]
         end = [
-            self._stored(name, plus(row, each), plus(origin, column), channel)
+            stmt
             for (each, column), name in names.items()
+            for stmt in self._stored(name, plus(row, each), plus(origin, column), channel)
         ]
         return with_locals(buffers, (*begin, *self._sums(names, size, origin), *end))
 
@@ -286,15 +286,13 @@ class _Writer:
         first, depth = row * self.down.stride, self.loops.depth
         return first < (quad + 1) * depth and first + self.down.taps > quad * depth
 
-    def _stored(self, name: str, row: Expr, column: Expr, channel: Expr) -> Stmt:
-        store = self.output.store((Var(LANE),))
-        at = {
+    def _stored(self, name: str, row: Expr, column: Expr, channel: Expr) -> tuple[Stmt, ...]:
+        places = {
             self.down.out.var: row,
             self.across.out.var: column,
             self.window.found.channel.var: plus(channel, Var(LANE)),
         }
-        (moved,) = rename_buffers(substitute_stmts((store,), at), {ACCUMULATOR: name})
-        return for_lanes(self.loops.lanes, moved)
+        return self.output.lanes(self.loops.lanes, name, (Var(LANE),), places)
 
 
 # --- choice -------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.byte_rows_choice import rows_of
 from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.generator import Generator
-from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits, largest_sum
+from weft.kernels.integer_output import IntegerOutput, fits, largest_sum
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import blocks_of, even_tiles
@@ -64,7 +64,6 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import rename_buffers, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I16, _I32 = DType.I16, DType.I32
@@ -279,9 +278,7 @@ class _Writer:
                 window.columns[1].out.var: plus(times(Var("tile"), _SIDE), column),
                 self.found.channel.var: plus(channel, Var(LANE)),
             }
-            stored = substitute_stmts((self.output.store((Var(LANE),)),), places)
-            (moved,) = rename_buffers(stored, {ACCUMULATOR: name})
-            stmts.append(for_lanes(lanes, moved))
+            stmts += self.output.lanes(lanes, name, (Var(LANE),), places)
         buffers = [Buffer(name, _I32, (lanes,), Access.LOCAL) for name in names]
         (found,) = with_locals(buffers, tuple(stmts))
         return found

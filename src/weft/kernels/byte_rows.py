@@ -54,7 +54,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, rename_buffers, substitute, substitute_stmts
+from weft.loops.walk import loads, substitute
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
@@ -306,10 +306,7 @@ class _Writer:
 
         def piece(_: int, width: int, begin: Expr) -> Sequence[Stmt]:
             lane = plus(begin, Var(LANE))
-            store = self.output.store((lane,))
-            names = {**at, self.found.channel.var: plus(channel, lane)}
-            (moved,) = substitute_stmts((store,), names)
-            (moved,) = rename_buffers((moved,), {ACCUMULATOR: name})
-            return (for_range(LANE, width, (moved,), LoopKind.VECTOR),)
+            places = {**at, self.found.channel.var: plus(channel, lane)}
+            return self.output.lanes(width, name, (lane,), places)
 
         return spans(blocks_of(count, lanes, 1), piece)

@@ -89,6 +89,10 @@ def interval(expr: Expr) -> tuple[int, int]:
         case Binary("add" | "sub" as op, lhs, rhs):
             (a, b), (c, d) = interval(lhs), interval(rhs)
             return (a + c, b + d) if op == "add" else (a - d, b - c)
+        case Binary("min" | "max" as op, lhs, rhs):
+            choose = min if op == "min" else max
+            (a, b), (c, d) = interval(lhs), interval(rhs)
+            return choose(a, c), choose(b, d)
         case Binary(op, _, _) if op in COMPARISONS:
             return 0, 1
         case Load(dtype=dtype):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +11,20 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.folding import foldable, folded, interval
 from weft.kernels.integers import IntegerContraction, constants_of
-from weft.kernels.requantize import ROUNDING, requantized
+from weft.kernels.requantize import ROUNDING, requantized, rounding, saturated
+from weft.kernels.writer import for_lanes
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
-from weft.loops.walk import children, dtype_of, free_vars, loads, map_expr, with_children
+from weft.loops.walk import (
+    children,
+    dtype_of,
+    free_vars,
+    loads,
+    map_expr,
+    rename_buffers,
+    substitute_stmts,
+    with_children,
+)
 from weft.plan.implementation import Folded, Operand
 
 ACCUMULATOR = "acc"
@@ -119,8 +129,7 @@ class IntegerOutput:
         index = tuple(Var(axis.var) for axis in task.compute.axes)
 
         def place(node: Expr) -> Expr:
-            is_sum = isinstance(node, Load) and node.buffer == ACCUMULATOR
-            return replace(node, index=at) if is_sum else node
+            return _placed(node, at)
 
         if instruction(ROUNDING).needs in task.target.features:
             made = requantized(self.value)
@@ -129,6 +138,27 @@ class IntegerOutput:
                     task.output.name, index
                 )
         return Store(task.output.name, index, map_expr(self.value, place))
+
+    def lanes(
+        self, width: int, sums: str, at: tuple[Expr, ...], places: Mapping[str, Expr]
+    ) -> tuple[Stmt, ...]:
+        """Stores the outputs of a vector's lanes.
+
+        Args:
+            width: how many.
+            sums: the buffer that holds their sums.
+            at: where that of ``LANE`` is.
+            places: where the output of ``LANE`` is, by axis.
+        """
+        task = self.found.task
+        row, made = rounding(task.target.features, width), saturated(self.value)
+        if row is None or made is None or not self._fits(made.scaled):
+            stmts: tuple[Stmt, ...] = (for_lanes(width, self.store(at)),)
+        else:
+            scaled = map_expr(made.scaled, lambda node: _placed(node, at))
+            index = tuple(Var(axis.var) for axis in task.compute.axes)
+            stmts = replace(made, scaled=scaled).lanes(row, width, task.output.name, index)
+        return rename_buffers(substitute_stmts(stmts, places), {ACCUMULATOR: sums})
 
     def _fits(self, scaled: Expr) -> bool:
         """Whether a scaled sum is a number far inside of what ``i32`` holds."""
@@ -182,6 +212,12 @@ class IntegerOutput:
         arrays = [packed(name, array) for name, array in self.arrays.items()]
         made = (Operand(value, Folded(_digest(each), each, shape)) for each in arrays)
         return (*self.values, *made)
+
+
+def _placed(node: Expr, at: tuple[Expr, ...]) -> Expr:
+    """A sum where it is; anything else as it is."""
+    is_sum = isinstance(node, Load) and node.buffer == ACCUMULATOR
+    return replace(node, index=at) if is_sum else node
 
 
 def _digest(array: np.ndarray) -> str:

@@ -1,10 +1,17 @@
-"""Rounding at the end of a quantized layer by an instruction that makes integers of floats."""
+"""Rounding at the end of a quantized layer by an instruction that makes integers of floats.
+
+Where a scaled sum is known to be far inside of what ``i32`` holds, saturating integers is all that
+is left to do behind it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.dtypes import DType
+from weft.kernels.writer import LANE, for_lanes, integer, with_locals
+from weft.loops.instruction import instructions
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -18,6 +25,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Unary,
+    Var,
 )
 from weft.loops.walk import map_expr
 
@@ -49,6 +57,33 @@ class Requantized:
             body = (Local(Buffer(each.buffer, each.dtype, (), Access.LOCAL), body),)
         return body[0]
 
+    def lanes(self, row: str, lanes: int, output: str, index: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+        """Rounds a vector by an instruction, and stores the outputs of its lanes."""
+        lane = (Var(LANE),)
+        whole = map_expr(self.value, lambda node: _at(_WHOLE, lane) if node == _WHOLE else node)
+        body = (
+            for_lanes(lanes, Store(_SCALED.buffer, lane, self.scaled)),
+            Instruct(row, tuple(_at(each, (integer(0),)) for each in (_WHOLE, _SCALED))),
+            for_lanes(lanes, Store(output, index, whole)),
+        )
+        buffers = [Buffer(e.buffer, e.dtype, (lanes,), Access.LOCAL) for e in (_WHOLE, _SCALED)]
+        return with_locals(buffers, body)
+
+
+def _at(load: Load, index: tuple[Expr, ...]) -> Load:
+    return Load(load.buffer, index, load.dtype)
+
+
+def rounding(features: Sequence[str], lanes: int) -> str | None:
+    """The instruction of a target that makes integers of so many floats."""
+    for row in instructions().values():
+        if [(each.dtype, each.shape) for each in row.meaning.params] == [
+            (_I32, (lanes,)),
+            (_F32, (lanes,)),
+        ] and row.needs in features:
+            return row.name
+    return None
+
 
 def requantized(value: Expr) -> Requantized | None:
     """A definition taken apart where it saturates a rounded number once.
@@ -58,21 +93,31 @@ def requantized(value: Expr) -> Requantized | None:
     found: list[Expr] = []
 
     def change(node: Expr) -> Expr:
-        match node:
-            case Cast(dtype, Binary("min", Binary("max", Const() as low, inner), Const() as high)):
-                parts = _rounded(inner)
-                if parts is None or dtype.is_float or (low.value, high.value) != dtype.limits:
-                    return node
-                scaled, zero = parts
-                found.append(scaled)
-                least, most = Const(int(low.value), _I32), Const(int(high.value), _I32)
-                total = Binary("add", _WHOLE, Const(zero, _I32))
-                return Cast(dtype, Binary("min", Binary("max", least, total), most))
-            case _:
-                return node
+        made = saturated(node)
+        if made is None:
+            return node
+        found.append(made.scaled)
+        return made.value
 
     changed = map_expr(value, change)
     return Requantized(found[0], changed) if len(found) == 1 else None
+
+
+def saturated(node: Expr) -> Requantized | None:
+    """A definition taken apart that is a saturated number as a whole."""
+    match node:
+        case Cast(dtype, Binary("min", Binary("max", Const() as low, inner), Const() as high)):
+            parts = _rounded(inner)
+            if parts is None or dtype.is_float or (low.value, high.value) != dtype.limits:
+                return None
+            scaled, zero = parts
+            least, most = Const(int(low.value), _I32), Const(int(high.value), _I32)
+            total = Binary("add", _WHOLE, Const(zero, _I32))
+            return Requantized(
+                scaled, Cast(dtype, Binary("min", Binary("max", least, total), most))
+            )
+        case _:
+            return None
 
 
 def _rounded(expr: Expr) -> tuple[Expr, int] | None:

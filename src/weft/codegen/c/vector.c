@@ -180,6 +180,38 @@ return ($R)bytes;
 const __m128i words = _mm_packs_epi32(whole, whole);
 return ($R)_mm_cvtsi128_si32(_mm_${pack}_epi16(words, words));
 
+//@ saturate_whole
+/* The numbers as bytes, those beyond as the nearest byte. */
+static __attribute__((always_inline)) $R weft_${op}_$V($V x)
+{
+    $body
+}
+
+//@ saturate_by
+/* The numbers as bytes, those beyond as the nearest byte. */
+#if defined(__GNUC__) && $when
+#include <immintrin.h>
+#endif
+static __attribute__((always_inline)) $R weft_${op}_$V($V x)
+{
+#if defined(__GNUC__) && $when
+    const $kind whole = ($kind)x;
+    $body
+#else
+    $plain
+#endif
+}
+
+//@ saturate_plain
+const $V inside = weft_min_$V(weft_max_$V(x, $least - ($V){0}), $most - ($V){0});
+return $result;
+
+//@ saturate_avx512_i8
+return ($R)_mm512_cvtsepi32_epi8(whole);
+
+//@ saturate_avx512_u8
+return ($R)_mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
+
 //@ requantize
 /* x * multiplier * 2^(shift - 31), rounded twice, plus a zero point, saturated. */
 static __attribute__((always_inline)) $R weft_${op}_$V($V x, $V multiplier, $V shift, int zero)
