@@ -29,6 +29,7 @@ from weft.errors import UserError, nearest
 from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
+from weft.garbage import without_collection
 from weft.ir.graph import Graph
 from weft.kernels.explain import ExplainedLayer, layers_of
 from weft.kernels.fusion_depth import fuser, named_fuser
@@ -87,6 +88,7 @@ def plan(
     return made_plan(net, chosen(PlanKeywords, options, keywords, target=target))
 
 
+@without_collection()
 def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     """The plan that the options give, or a new one."""
     if options.plan is not None:
@@ -150,6 +152,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     return replace(made, target=machine, constraints=constraints)
 
 
+@without_collection()
 def plan_from(net: Network, source: PlanSource, target: Target | None = None) -> Plan:
     """The plan that a text or a file says, every decision checked.
 
@@ -285,6 +288,7 @@ def toolkit(
     return made_toolkit(net, chosen(ToolkitKeywords, options, keywords, target=target))
 
 
+@without_collection()
 def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolkits.Toolkit:
     """The toolkit that the options give.
 
@@ -454,6 +458,7 @@ def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
     return Choices().known(context_of(compiler, machine_flags(compiler, dialect, machine)))
 
 
+@without_collection()
 def lowered(plan: Plan, name: str = "") -> Program:
     """The program of a plan, with that of its parameters for the same machine and threads."""
 
@@ -465,9 +470,11 @@ def lowered(plan: Plan, name: str = "") -> Program:
         made = make(tidy(expand(graph, OPS)), OPS, implement, threads)
         return replace(made, target=plan.target)
 
+    announce("lowering")
     return lower(plan, name, planned_too)
 
 
+@without_collection()
 def plan_source(plan: Plan, program: Program, options: Options, *, stepped: bool = False) -> Files:
     """A plan's program as C.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from weft.plan.lazy_weights import LazyWeights
 
 
 @dataclass(frozen=True)
@@ -15,36 +17,59 @@ class Blob:
     Attributes:
         offsets: where each array begins, in bytes.
         size: of the whole, in bytes.
-        arrays: the arrays, in the order of their offsets.
+        weights: the arrays, packed when they are asked for.
     """
 
     offsets: dict[str, int]
     size: int
-    arrays: tuple[np.ndarray, ...]
+    weights: LazyWeights
 
     def pieces(self) -> Iterator[memoryview | bytes]:
-        """The bytes in order, without copying the arrays."""
+        """The bytes in order, one array after the other, none of them kept."""
         position = 0
-        for offset, array in zip(self.offsets.values(), self.arrays, strict=True):
+        for name, offset in self.offsets.items():
             if offset > position:
                 yield bytes(offset - position)
-            packed = np.ascontiguousarray(array)
+            packed = _bytes_of(self.weights.once(name))
             if packed.nbytes:
-                yield packed.reshape(-1).view(np.uint8).data
+                yield packed.data
             position = offset + packed.nbytes
         if self.size > position:
             yield bytes(self.size - position)
+
+    def fill(self, memory: memoryview) -> None:
+        """Writes the arrays into memory that is all zero."""
+        data = np.frombuffer(memory, np.uint8)
+        for name, offset in self.offsets.items():
+            packed = _bytes_of(self.weights.once(name))
+            data[offset : offset + packed.size] = packed
+
+    def over(self, memory: memoryview) -> Blob:
+        """The same blob, its arrays parts of memory that was filled from it."""
+        data = np.frombuffer(memory, np.uint8)
+        data.flags.writeable = False
+        arrays: dict[str, np.ndarray] = {}
+        for name, offset in self.offsets.items():
+            each = self.weights.arrays[name]
+            part = data[offset : offset + each.nbytes]
+            arrays[name] = part.view(each.dtype).reshape(each.shape)
+        return replace(self, weights=LazyWeights.of(arrays))
 
     def tobytes(self) -> bytes:
         """The whole, copied."""
         return b"".join(self.pieces())
 
 
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
 def pack(weights: Mapping[str, np.ndarray], alignment: int) -> Blob:
     """Lays out weights in their order."""
+    lazy = LazyWeights.of(weights)
     offsets: dict[str, int] = {}
     position = 0
-    for name, array in weights.items():
+    for name, array in lazy.arrays.items():
         offsets[name] = position
         position += -(-array.nbytes // alignment) * alignment
-    return Blob(offsets, position, tuple(weights.values()))
+    return Blob(offsets, position, lazy)

@@ -25,6 +25,7 @@ from weft.codegen.unit import Unit, units_of
 from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
 from weft.ir.foreign import NOTHING_FOREIGN, Foreign
+from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Program, Region
 from weft.screen import Screen, Shown
 
@@ -249,7 +250,7 @@ class _Emission:
         return lines
 
     def _declared(self, name: str, array: np.ndarray) -> str:
-        return f"{storage_of(array)} {self._interface.arrays[name]}[{max(1, array.size)}]"
+        return f"{storage_of(array.dtype)} {self._interface.arrays[name]}[{max(1, array.size)}]"
 
     def _private_header(self) -> str:
         guard = f"{self._interface.prefix}_PRIVATE_H"
@@ -266,7 +267,7 @@ class _Emission:
         return "\n".join([*lines, "#endif", ""])
 
 
-def _used_weights(program: Program) -> dict[str, np.ndarray]:
+def _used_weights(program: Program) -> LazyWeights:
     """The weights that some call reads, in the program's order."""
     read = {
         address.name
@@ -277,7 +278,7 @@ def _used_weights(program: Program) -> dict[str, np.ndarray]:
     missing = read - set(program.weights)
     if missing:
         raise InternalError(f"calls read weights that do not exist: {', '.join(sorted(missing))}")
-    return {name: array for name, array in program.weights.items() if name in read}
+    return LazyWeights.of(program.weights).only(name for name in program.weights if name in read)
 
 
 def _balanced(units: Sequence[Unit], parts: int) -> list[list[Unit]]:

@@ -127,16 +127,16 @@ def _chunk_text(flat: np.ndarray, dtype: DType, dialect: Dialect) -> str:
     return short[2:-1]
 
 
-def storage_of(array: np.ndarray) -> str:
+def storage_of(dtype: np.dtype) -> str:
     """The C type of an array's elements."""
-    return STORAGE[DType.of(array.dtype)]
+    return STORAGE[DType.of(dtype)]
 
 
 def array_names(arrays: Iterable[np.ndarray], dialect: Dialect) -> frozenset[str]:
     """The types and macros that arrays use as text."""
     found: set[str] = set()
     for array in arrays:
-        ctype = storage_of(array)
+        ctype = storage_of(array.dtype)
         found.add(ctype)
         if ctype in ("float", "double") and not np.isfinite(array).all():
             found.update(_special_names(dialect))

@@ -21,6 +21,7 @@ from weft.codegen.uses import Uses
 from weft.errors import InternalError
 from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
+from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Address, CallStep, Preparation, Program, ProgramStep, Region, Repeat
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
@@ -102,7 +103,8 @@ class _Calls:
                 shift = self.blob.offsets[address.name]
                 return Base(self.data, "unsigned char", const=True, shift=shift)
             case Region.WEIGHTS:
-                ctype = storage_of(self.program.weights[address.name])
+                weights = LazyWeights.of(self.program.weights)
+                ctype = storage_of(weights.arrays[address.name].dtype)
                 return Base(self.interface.arrays[address.name], ctype, const=True)
             case Region.INPUT:
                 return _port_base(self.interface.inputs, address.name, const=True)

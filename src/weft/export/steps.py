@@ -97,7 +97,7 @@ def step_header(files: Files, steps: Sequence[StepGolden]) -> str:
 def _arrays(steps: Sequence[StepGolden], dialect: Dialect) -> Iterator[str]:
     for number, each in enumerate(steps):
         array = each.vector.array
-        yield f"static const {storage_of(array)} wanted_{number}[{max(1, array.size)}] = {{"
+        yield f"static const {storage_of(array.dtype)} wanted_{number}[{max(1, array.size)}] = {{"
         yield from array_lines(array, dialect)
         yield from ("};", "")
 

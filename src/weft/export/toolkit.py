@@ -192,7 +192,7 @@ def golden_header(toolkit: Toolkit) -> str:
 def _array(name: str, vector: TestVector, dialect: Dialect) -> list[str]:
     array = vector.array if vector.array.size else np.zeros(1, vector.array.dtype)
     return [
-        f"static const {storage_of(array)} {name}[{array.size}] = {{",
+        f"static const {storage_of(array.dtype)} {name}[{array.size}] = {{",
         *array_lines(array, dialect),
         "};",
         "",

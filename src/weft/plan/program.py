@@ -5,7 +5,7 @@ This is all that code generation sees: no graph, no choices left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from weft.deferred import later
 from weft.dtypes import DType
 from weft.ir.foreign import NOTHING_FOREIGN, Foreign
 from weft.screen import Screen, Shown, several
 
 if TYPE_CHECKING:
     from weft.loops.nodes import Kernel
+    from weft.plan.lazy_weights import weights_bytes
+else:
+    # A start from the cache does not need it.
+    weights_bytes = later("weft.plan.lazy_weights").weights_bytes
 
 
 class Region(Enum):
@@ -206,7 +211,7 @@ class Program(Shown):
         functions: each once; kernels with one signature are shared by many steps.
             ``function_comments`` says for each what it computes.
         steps: the calls, in order.
-        weights: packed arrays by name.
+        weights: packed arrays by name, maybe packed when they are asked for (``LazyWeights``).
         arena_bytes: size of the caller's scratch memory.
         alignment: of the arena and of every buffer in it, in bytes.
         arenas: the regions of that memory; none where it is one.
@@ -221,7 +226,7 @@ class Program(Shown):
     outputs: tuple[Port, ...]
     functions: tuple[Function, ...]
     steps: tuple[ProgramStep, ...]
-    weights: dict[str, np.ndarray]
+    weights: Mapping[str, np.ndarray]
     arena_bytes: int
     alignment: int = 64
     function_comments: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -249,7 +254,7 @@ class Program(Shown):
 
     def screen(self) -> Screen:
         """What ``repr`` tells."""
-        size = sum(array.nbytes for array in self.weights.values())
+        size = weights_bytes(self.weights)
         title = (
             f"Program {self.name}: {several(len(self.steps), 'step')} of "
             f"{several(len(self.functions), 'function')}, {size:,} bytes of weights, "

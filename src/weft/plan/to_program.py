@@ -37,6 +37,7 @@ from weft.ops.recorded import graph_of
 from weft.ops.rounding import SENTENCES, roundings
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation, Operand, Outside, Packed
+from weft.plan.lazy_weights import LazyArray, LazyWeights
 from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
@@ -125,11 +126,10 @@ class _Lowering:
     comments: dict[str, dict[str, list[str]]] = field(
         default_factory=dict[str, dict[str, list[str]]]
     )
-    weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    weights: dict[str, LazyArray] = field(default_factory=dict[str, LazyArray])
     weight_names: dict[tuple[int, Packed | None], str] = field(
         default_factory=dict[tuple[int, Packed | None], str]
     )
-    arrays: list[np.ndarray] = field(default_factory=list[np.ndarray])
     prepared: dict[str, Array] = field(default_factory=dict[str, Array])
     places: dict[str, Address] = field(default_factory=dict[str, Address])
     prepared_bytes: int = 0
@@ -201,8 +201,8 @@ class _Lowering:
         if found is None:
             found = self.unique(identifier(value))
             self.weight_names[key] = found
-            self.arrays.append(array)  # its identity is a key, so it must stay alive
-            self.weights[found] = packing.apply(array) if packing else np.ascontiguousarray(array)
+            # It keeps the array alive, whose identity is a key.
+            self.weights[found] = LazyArray(array, packing)
         return Address(Region.WEIGHTS, found)
 
     def prepare(self, value: str, packed: np.ndarray) -> Address:
@@ -522,7 +522,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         outputs=_ports([each for each in graph.outputs if each not in handed], plan.types),
         functions=tuple(lowering.functions.values()),
         steps=steps,
-        weights=lowering.weights,
+        weights=LazyWeights(lowering.weights),
         arena_bytes=plan.arena_bytes,
         alignment=ALIGNMENT,
         function_comments=tuple(lowering.function_comments()),

@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.errors import UserError
-from weft.runtime.seal import seal, unsealed
+from weft.runtime.seal import is_sealed, seal, unsealed
 
 _SUFFIXES = (".so", ".bin", ".net", ".file", ".time")
 # Unfinished files of processes that died are removed after this.
@@ -65,7 +65,7 @@ class Cache:
     def get(self, name: str, make: Callable[[Path], object]) -> Path:
         """The entry of a name, made by ``make`` (which writes the path given) if none is sound."""
         path = self.root / name
-        if unsealed(path) is not None:
+        if is_sealed(path):
             self.touch(path)
             return path
         return self.put(name, make)

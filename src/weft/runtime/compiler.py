@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
@@ -310,7 +310,11 @@ def link_foreign(
 
 
 def compile_objects(
-    compiler: Compiler, flags: Sequence[str], pairs: Sequence[tuple[Path, Path]], jobs: int
+    compiler: Compiler,
+    flags: Sequence[str],
+    pairs: Sequence[tuple[Path, Path]],
+    jobs: int,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Compiles sources, some at once.
 
@@ -319,11 +323,13 @@ def compile_objects(
         flags: for it.
         pairs: sources and objects.
         jobs: how many compilers run at once.
+        meanwhile: is called while they run.
     """
     with ThreadPoolExecutor(jobs) as pool:
         started = [pool.submit(compile_object, compiler, flags, *pair) for pair in pairs]
         folders = {source.parent for source, _ in pairs}
         try:
+            meanwhile()
             announce(f"compiling {pairs[0][0].name}", 0, len(pairs))
             for done, future in enumerate(as_completed(started), 1):
                 future.result()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache as once
 from functools import cached_property, partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,14 @@ from weft.runtime.compiler import (
     link_library,
     require_vectors,
 )
-from weft.runtime.memory import RunMemory, content
+from weft.runtime.identity import digest_all
+from weft.runtime.memory import RunMemory, content, keep
 from weft.runtime.ports import Ports, refuse_overlaps
 from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
 if TYPE_CHECKING:
+    from weft.codegen.blob import Blob
     from weft.codegen.emit import Files, emit
 else:
     emit = later("weft.codegen.emit").emit
@@ -85,13 +87,12 @@ def build(
         identity += name, digest([data])
     identity += [*files.foreign.flags, *files.foreign.link]
     identity += [*arguments, *compiler.command, compiler.kind, compiler.version, processor()]
+    packed = once(partial(_packed, files.blob, cache))
     path = cache.get(
         f"{program.name[:40]}-{digest(identity)}.so",
-        lambda target: _compile(files, compiler, arguments, target),
+        lambda target: _compile(files, compiler, arguments, target, packed),
     )
-    announce("packing weights")
-    first = program.preparation
-    weights = _weights(files, cache)
+    first, (weights, memory) = program.preparation, packed()
     built = Built(
         program.name,
         files.interface.function,
@@ -108,12 +109,12 @@ def build(
         and Preparing(files.interface.prepare, first.parameters, first.bytes, first.arena_bytes),
         tuple(each.start for each in program.regions),
     )
-    if weights is None:
+    if files.blob is None or memory is None:
         return Library(built, lambda: (program, files))
-    # From here on the file holds the weights, and the arrays that it was made from can go.
-    shapes = {name: (each.dtype, each.shape) for name, each in program.weights.items()}
-    program, files = _without_weights(program, files)
-    return Library(built, partial(_over, content(weights), program, files, shapes))
+    # From here on the memory holds the weights, and the arrays that it was made from can go.
+    blob = files.blob.over(memory.view())
+    made = replace(program, weights=blob.weights), replace(files, blob=blob)
+    return Library(built, lambda: made)
 
 
 def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | None:
@@ -139,45 +140,19 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
         return None
 
 
-def _without_weights(program: Program, files: Files) -> tuple[Program, Files]:
-    """The same, but for the arrays of the blob."""
-    if files.blob is None:
-        return program, files
-    kept = {name: program.weights[name] for name in program.weights.keys() - files.blob.offsets}
-    return replace(program, weights=kept), replace(files, blob=replace(files.blob, arrays=()))
-
-
-def _over(
-    memory: RunMemory,
-    program: Program,
+def _compile(
     files: Files,
-    shapes: Mapping[str, tuple[np.dtype, tuple[int, ...]]],
-) -> tuple[Program, Files]:
-    """A program and its files, their weights the parts of one block of memory."""
-    blob = files.blob
-    if blob is None:
-        return program, files
-    data = np.frombuffer(memory.view(), np.uint8)
-    data.flags.writeable = False
-    arrays: dict[str, np.ndarray] = {}
-    for name, offset in blob.offsets.items():
-        dtype, shape = shapes[name]
-        part = data[offset : offset + dtype.itemsize * prod(shape)]
-        arrays[name] = part.view(dtype).reshape(shape)
-    weights = {name: arrays[name] if name in arrays else program.weights[name] for name in shapes}
-    return (
-        replace(program, weights=weights),
-        replace(files, blob=replace(blob, arrays=tuple(arrays.values()))),
-    )
-
-
-def _compile(files: Files, compiler: Compiler, flags: Sequence[str], target: Path) -> None:
+    compiler: Compiler,
+    flags: Sequence[str],
+    target: Path,
+    meanwhile: Callable[[], object],
+) -> None:
     folder = target.parent
     texts = [files.header, *files.private, *files.sources]
     write_files(folder, [(name, text.encode()) for name, text in texts])
     sources = [folder / name for name, _ in files.sources]
     objects = [source.with_suffix(".o") for source in sources]
-    compile_objects(compiler, flags, list(zip(sources, objects, strict=True)), _JOBS)
+    compile_objects(compiler, flags, list(zip(sources, objects, strict=True)), _JOBS, meanwhile)
     announce("linking")
     if not files.foreign.files:
         link_library(compiler, objects, target)
@@ -201,16 +176,18 @@ def _foreign(
     return objects + [folder / name for name in with_suffix(foreign, OBJECTS)], linker
 
 
-def _weights(files: Files, cache: Cache) -> Path | None:
-    """The file of the weights in the cache."""
-    blob = files.blob
+def _packed(blob: Blob | None, cache: Cache) -> tuple[Path | None, RunMemory | None]:
+    """The weights: their file in the cache, and the memory that runs read them from."""
     if blob is None or blob.size == 0:
-        return None
-
-    return cache.get(
-        f"weights-{digest(blob.pieces())}.bin",
-        lambda target: write_files(target.parent, [(target.name, blob.pieces())]),
+        return None, None
+    announce("packing weights")
+    memory = RunMemory(blob.size)
+    blob.fill(memory.view())
+    path = cache.get(
+        f"weights-{digest_all([memory.view()])}.bin",
+        lambda target: write_files(target.parent, [(target.name, [memory.view()])]),
     )
+    return path, keep(path, memory)
 
 
 class _Fixed(list[int]):

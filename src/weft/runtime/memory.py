@@ -71,6 +71,16 @@ def content(path: Path) -> RunMemory:
         return found
 
 
+def keep(path: Path, memory: RunMemory) -> RunMemory:
+    """Takes memory as the content of an entry that was written from it.
+
+    Returns:
+        What others use already, if they do.
+    """
+    with _lock:
+        return _known.setdefault(path, memory)
+
+
 def _read(path: Path) -> RunMemory:
     held: list[RunMemory] = []
 

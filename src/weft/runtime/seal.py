@@ -29,9 +29,8 @@ def seal(path: Path) -> None:
     """Ends a file with its seal; from then on it has this content and this name, or is damaged."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        sums = _read(file.fileno(), memoryview(bytearray(size)))
+        sums = _sums(file.fileno(), size)
         assert sums is not None
-        file.seek(0, os.SEEK_END)
         file.write(_line(path.name, size, sums))
 
 
@@ -49,11 +48,26 @@ def unsealed(path: Path, hold: Callable[[int], memoryview] | None = None) -> mem
             if size < 0:
                 return None
             view = hold(size) if hold is not None and size else memoryview(bytearray(size))
-            sums = _read(file.fileno(), view)
-            line = os.pread(file.fileno(), SEAL_BYTES + 1, size)
+            sealed = _is_sealed(path, file.fileno(), size, view)
     except OSError:
         return None
-    return view if sums is not None and line == _line(path.name, size, sums) else None
+    return view if sealed else None
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file is sealed and whole, for those who do not want its content."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size - SEAL_BYTES
+            return size >= 0 and _is_sealed(path, file.fileno(), size)
+    except OSError:
+        return False
+
+
+def _is_sealed(path: Path, file: int, size: int, view: memoryview | None = None) -> bool:
+    sums = _sums(file, size, view)
+    line = os.pread(file, SEAL_BYTES + 1, size)
+    return sums is not None and line == _line(path.name, size, sums)
 
 
 def _line(name: str, size: int, sums: Sequence[int]) -> bytes:
@@ -62,9 +76,15 @@ def _line(name: str, size: int, sums: Sequence[int]) -> bytes:
     return _TITLE + digest.encode() + b"\n"
 
 
-def _read(file: int, view: memoryview) -> list[int] | None:
-    """Fills memory from the start of a file; the sum of each piece, ``None`` if it is shorter."""
-    bounds = [*range(0, len(view), _PIECE), len(view)]
+def _sums(file: int, size: int, view: memoryview | None = None) -> list[int] | None:
+    """The sum of each piece at the start of a file, ``None`` if it is shorter.
+
+    Args:
+        file: its descriptor.
+        size: bytes to read.
+        view: memory that keeps them, if they are wanted.
+    """
+    bounds = [*range(0, size, _PIECE), size]
     read = partial(_read_piece, file, view)
     pieces = list(pairwise(bounds))
     if len(pieces) <= 1:
@@ -76,11 +96,13 @@ def _read(file: int, view: memoryview) -> list[int] | None:
     return whole if len(whole) == len(sums) else None
 
 
-def _read_piece(file: int, view: memoryview, piece: tuple[int, int]) -> int | None:
+def _read_piece(file: int, view: memoryview | None, piece: tuple[int, int]) -> int | None:
     start, stop = piece
-    while start < stop:
-        count = os.preadv(file, [view[start:stop]], start)
+    part = memoryview(bytearray(stop - start)) if view is None else view[start:stop]
+    done = 0
+    while done < len(part):
+        count = os.preadv(file, [part[done:]], start + done)
         if count == 0:
             return None
-        start += count
-    return zlib.crc32(view[piece[0] : stop])
+        done += count
+    return zlib.crc32(part)

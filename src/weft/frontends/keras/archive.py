@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -15,6 +17,7 @@ from weft.frontends.keras.hdf5 import GROWTH, Hdf5, broken
 
 _CONFIG, _WEIGHTS, _METADATA = "config.json", "model.weights.h5", "metadata.json"
 _MOST_TEXT = 1 << 26
+_PIECE = 1 << 20
 _ZIP, _HDF5 = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"
 
 
@@ -52,16 +55,33 @@ def open_archive(path: Path) -> Archive:
         NoModelError: it holds no model of Keras.
         UserError: it is broken, or larger inside than out.
     """
+    return _of_zip(path) if _is_zip(path) else _of_hdf5(path)
+
+
+def config_of(path: Path) -> Mapping[str, Any]:
+    """The configuration of the model in a file, whose weights are not read.
+
+    Raises:
+        NoModelError: it holds no model of Keras.
+        UserError: it is broken.
+    """
+    if _is_zip(path):
+        with _opened(path) as files:
+            return files.config()
+    archive = _of_hdf5(path)
+    archive.weights.close()
+    return archive.config
+
+
+def _is_zip(path: Path) -> bool:
     try:
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
         raise UserError("the file of a network must be readable", got=str(error)) from error
-    if head.startswith(_ZIP):
-        return _of_zip(path)
-    if head == _HDF5:
-        return _of_hdf5(path)
-    raise NoModelError("a Keras model must be a .keras or an .h5 file", got=path.name)
+    if not head.startswith(_ZIP) and head != _HDF5:
+        raise NoModelError("a Keras model must be a .keras or an .h5 file", got=path.name)
+    return head.startswith(_ZIP)
 
 
 def parsed(text: str | bytes, what: str) -> dict[str, Any]:
@@ -90,27 +110,52 @@ def _of_hdf5(path: Path) -> Archive:
 # --- .keras -----------------------------------------------------------------------------------
 
 
-def _of_zip(path: Path) -> Archive:
+@dataclass(frozen=True)
+class _Zipped:
+    """The files of an open ``.keras`` file."""
+
+    path: Path
+    archive: ZipFile
+    infos: Mapping[str, ZipInfo]
+
+    def config(self) -> Mapping[str, Any]:
+        """The model."""
+        if _CONFIG not in self.infos:
+            raise NoModelError("a .keras file must contain config.json", got=self.path.name)
+        return self.text(_CONFIG)
+
+    def text(self, name: str) -> dict[str, Any]:
+        """A file that is JSON."""
+        return parsed(_read(self.archive, self.infos[name], _MOST_TEXT).getvalue(), name)
+
+    def weights(self) -> Hdf5:
+        """The arrays."""
+        if _WEIGHTS not in self.infos:
+            raise UserError(
+                "keras: the weights must be one array file, model.weights.h5",
+                got=", ".join(sorted(self.infos)[:8]),
+                fix="Save the model again with model.save(path), without max_shard_size.",
+            )
+        most = GROWTH * self.path.stat().st_size
+        return Hdf5.open(_read(self.archive, self.infos[_WEIGHTS], most))
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[_Zipped]:
     try:
         with ZipFile(path) as archive:
             infos = {each.filename: each for each in archive.infolist()}
             _check_names(infos)
-            if _CONFIG not in infos:
-                raise NoModelError("a .keras file must contain config.json", got=path.name)
-            config = parsed(_read(archive, infos[_CONFIG], _MOST_TEXT), _CONFIG)
-            metadata = infos.get(_METADATA)
-            about = parsed(_read(archive, metadata, _MOST_TEXT), _METADATA) if metadata else {}
-            if _WEIGHTS not in infos:
-                raise UserError(
-                    "keras: the weights must be one array file, model.weights.h5",
-                    got=", ".join(sorted(infos)[:8]),
-                    fix="Save the model again with model.save(path), without max_shard_size.",
-                )
-            most = GROWTH * path.stat().st_size
-            weights = Hdf5.open(_read(archive, infos[_WEIGHTS], most))
+            yield _Zipped(path, archive, infos)
     except (BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise broken(error) from error
-    return Archive(config, str(about.get("keras_version", "")), weights, False)
+
+
+def _of_zip(path: Path) -> Archive:
+    with _opened(path) as files:
+        config = files.config()
+        about = files.text(_METADATA) if _METADATA in files.infos else {}
+        return Archive(config, str(about.get("keras_version", "")), files.weights(), False)
 
 
 def _check_names(infos: Mapping[str, ZipInfo]) -> None:
@@ -119,16 +164,18 @@ def _check_names(infos: Mapping[str, ZipInfo]) -> None:
         raise UserError("keras: names in the file must stay inside it", got=repr(outside[0])[:80])
 
 
-def _read(archive: ZipFile, info: ZipInfo, most: int) -> bytes:
+def _read(archive: ZipFile, info: ZipInfo, most: int) -> BytesIO:
     """A file in the archive, which must not be larger than allowed, whatever it declares."""
     if info.file_size > most or info.file_size > GROWTH * max(info.compress_size, 1024):
         raise UserError(
             "keras: a part of the file must not be larger than the file accounts for",
             got=f"{info.filename}: {info.compress_size:,} bytes for {info.file_size:,}",
         )
+    found, size = BytesIO(), 0
     with archive.open(info) as stream:
-        # One byte more than declared would be noticed as a wrong checksum.
-        found = stream.read(info.file_size + 1)
-    if len(found) != info.file_size:
-        raise broken(f"{info.filename} of {len(found):,} instead of {info.file_size:,} bytes")
+        # Whatever follows what is declared would be noticed as a wrong checksum.
+        while size <= info.file_size and (piece := stream.read(_PIECE)):
+            size += found.write(piece)
+    if size != info.file_size:
+        raise broken(f"{info.filename} of {size:,} instead of {info.file_size:,} bytes")
     return found

@@ -49,20 +49,23 @@ class Hdf5:
     Attributes:
         file: h5py's.
         allowed: how many bytes of arrays may still be read.
+        content: the bytes of the file, if they are in memory.
     """
 
     file: Any
     allowed: int
+    content: memoryview = field(default=memoryview(b""), repr=False)
     _known: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
-    def open(cls, source: Path | bytes) -> Hdf5:
-        """Opens a file, or the bytes of one."""
+    def open(cls, source: Path | BytesIO) -> Hdf5:
+        """Opens a file, or the bytes of one, of which arrays may then be parts."""
         package = h5py()
-        size = len(source) if isinstance(source, bytes) else source.stat().st_size
-        given = BytesIO(source) if isinstance(source, bytes) else str(source)
+        content = memoryview(b"") if isinstance(source, Path) else source.getbuffer()
+        size = source.stat().st_size if isinstance(source, Path) else len(content)
+        given = str(source) if isinstance(source, Path) else source
         file = _checked(lambda: package.File(given, "r"))
-        return cls(file, GROWTH * size + (1 << 20))
+        return cls(file, GROWTH * size + (1 << 20), content)
 
     def close(self) -> None:
         """Closes it."""
@@ -146,10 +149,24 @@ class Hdf5:
                 where=where,
             )
         self.allowed -= size
-        array = np.asarray(found[()])
+        array = self._shared(found)
+        if array is None:
+            array = np.asarray(found[()])
         if str(found.attrs.get("dtype", "")) == "bfloat16" and array.dtype == np.uint16:
             array = array.view(ml_dtypes.bfloat16)
         return array
+
+    def _shared(self, found: Any) -> np.ndarray | None:
+        """An array as a part of the file's bytes, if it is stored in one piece as NumPy has it."""
+        start = found.id.get_offset()
+        # A block of the user's in front of the file shifts what is counted from its start.
+        if start is None or not found.dtype.isnative or self.file.userblock_size:
+            return None
+        part = self.content[start : start + found.size * found.dtype.itemsize]
+        if not part or len(part) != found.size * found.dtype.itemsize:
+            return None
+        array = np.frombuffer(part, found.dtype).reshape(found.shape)
+        return array if array.flags.aligned else None
 
 
 def _split(path: str) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 import weft.frontends.keras.rows  # noqa: F401
 from weft.dtypes import DType
 from weft.errors import UserError, nearest
-from weft.frontends.keras.archive import Archive, open_archive
+from weft.frontends.keras.archive import Archive, config_of, open_archive
 from weft.frontends.keras.calls import Call, Ref, call_of, leaves, refs_of, replaced
 from weft.frontends.keras.config import Config
 from weft.frontends.keras.custom import custom_row
@@ -81,10 +81,8 @@ def load(
 
 def states(path: str | Path) -> dict[str, str]:
     """By input of a file's graph that is a state of a layer, the output that is its next value."""
-    archive = open_archive(Path(path))
-    with closing(archive.weights):
-        if not _has(archive.config, "stateful"):
-            return {}
+    if not _has(config_of(Path(path)), "stateful"):
+        return {}
     try:
         return paired_states(load(path))
     except UserError:

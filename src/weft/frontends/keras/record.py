@@ -118,7 +118,7 @@ class Emit(emit.Emit):
             known = (name,) if isinstance(name, str) else name
             array = self.weights.array(self.place, number, known, within)
             floats = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-            found.append(array.astype(self.compute.numpy) if floats else array)
+            found.append(array.astype(self.compute.numpy, copy=False) if floats else array)
         return found
 
     def held(self, array: np.ndarray, name: str) -> Tensor:

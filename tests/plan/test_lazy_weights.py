@@ -1,0 +1,68 @@
+"""Weights that are packed when they are asked for: their types are known before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.codegen.blob import pack
+from weft.kernels.encodings.fewer_bits import FewerBits, float28
+from weft.plan.implementation import Blocking, Encoded, FilterTransform, Folded, Packed, Packing
+from weft.plan.lazy_weights import LazyArray, LazyWeights, weights_bytes
+
+MATRIX = Packing((48, 40), 1, (0,), 0, 3, 16)
+FILTER = Packing((20, 6, 3, 3), 0, (2, 3, 1), 0, 2, 16)
+POINTS = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
+RANDOM = np.random.default_rng(0)
+
+
+def matrix() -> np.ndarray:
+    return RANDOM.normal(size=(48, 40)).astype(np.float32)
+
+
+def filters() -> np.ndarray:
+    return RANDOM.normal(size=(20, 6, 3, 3)).astype(np.float32)
+
+
+def encoded(array: np.ndarray) -> Encoded:
+    encoding = float28(array, (48, 40), 1, asked=False)
+    assert isinstance(encoding, FewerBits)
+    return Encoded(encoding, "words", Packing((48, 40), 1, (0,), 0, 2, 16), (16,))
+
+
+WIDE = RANDOM.uniform(1, 2, (48, 40)).astype(np.float32)
+CASES: dict[str, tuple[np.ndarray, Packed | None]] = {
+    "plain": (matrix(), None),
+    "packed": (matrix(), MATRIX),
+    "deep": (matrix().astype(np.int8), Packing((48, 40), 1, (0,), 8, 2, 16, 4)),
+    "transformed": (filters(), FilterTransform(FILTER, POINTS)),
+    "blocks": (
+        filters(),
+        Blocking((20, 6, 3, 3), (0, 1, 2, 3), (20, 6, 3, 3), (0, 1, 2, 3), ((1, 4), (0, 8))),
+    ),
+    "fewer bits": (WIDE, encoded(WIDE)),
+    "folded": (matrix(), Folded("", np.ones(7, np.int32), (48, 40))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_types_are_those_of_the_packed_arrays(name: str) -> None:
+    lazy = LazyArray(*CASES[name])
+    packed = lazy.packed()
+    assert (lazy.dtype, lazy.shape, lazy.nbytes) == (packed.dtype, packed.shape, packed.nbytes)
+
+
+def test_a_blob_is_filled_without_keeping_arrays() -> None:
+    weights = LazyWeights({name: LazyArray(*case) for name, case in CASES.items()})
+    blob = pack(weights.only(["deep", "packed"]), 64)
+    memory = bytearray(blob.size)
+    blob.fill(memoryview(memory))
+    assert memory == blob.tobytes()
+    assert weights.once("packed") is not weights.once("packed")
+    assert weights["packed"] is weights["packed"]
+    views = blob.over(memoryview(memory)).weights
+    assert list(views) == ["deep", "packed"]
+    for name, array in views.items():
+        assert np.array_equal(array, weights[name])
+        assert np.shares_memory(array, np.frombuffer(memory, np.uint8))
+    assert weights_bytes(views) == sum(array.nbytes for array in views.values())
