@@ -139,6 +139,48 @@ def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
 
 
+def halves(depth: int, size: tuple[int, int], kernel: int, sums: DType) -> Made:
+    """A convolution of 16-bit integers, requantized."""
+    net = Net(4)
+    x = image(net, depth, size, DType.I16, channels_last=True)
+    w = constant(net, 16, depth, kernel, kernel, dtype=DType.I8, low=-127, high=127)
+    pads, sizes = (kernel // 2,) * 4, (kernel, kernel)
+    y = net.op("ConvInteger16", x, w, kernel=sizes, pads=pads, sums=sums)
+    bias = constant(net, 1, 16, 1, 1, dtype=sums, low=-9000, high=9000)
+    multipliers = constant(net, 16, dtype=DType.I32, low=1 << 14, high=(1 << 15) - 1)
+    shifts = constant(net, 16, dtype=DType.I32, low=20, high=23)
+    zero = number(net, 0, DType.I16)
+    return net, net.op("RequantizeWide", net.op("Add", y, bias), multipliers, shifts, zero, axis=1)
+
+
+HALVES = {
+    "pointwise": lambda: halves(12, (3, 5), 1, DType.I32),
+    "borders": lambda: halves(3, (5, 4), 3, DType.I32),
+    "odd depth": lambda: halves(5, (1, 3), 1, DType.I32),
+    "wide": lambda: halves(7, (3, 4), 3, DType.I64),
+    "wide rows": lambda: halves(530, (1, 1), 1, DType.I64),
+}
+
+
+@pytest.mark.parametrize("feature", ["dsp", "sse2", "avx2", "avx512_vnni"])
+@pytest.mark.parametrize("case", HALVES)
+def test_the_same_of_16_bits(case: str, feature: str) -> None:
+    task = task_of(HALVES[case](), feature)
+    if "wide" in case and feature != "dsp":
+        assert refusal(propose, task) == "no instruction of the target takes its types and sizes"
+        return
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    offered = offers(propose, task)
+    names = {each.name.split("-")[0] for each in offered}
+    assert feature != "dsp" or names == {"smlald" if "wide" in case else "smlad"}
+    for each in offered:
+        made = each.make()
+        assert made is not None
+        assert any(isinstance(stmt, Instruct) for stmt in walk_stmts(made.kernel.body))
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
 @pytest.mark.parametrize("feature", FEATURES)
 def test_it_is_the_usual_choice(feature: str) -> None:
     task = task_of(convolution(64, (5, 5), 1, 64), feature)
@@ -162,7 +204,7 @@ def test_refusals() -> None:
     odd = task_of(convolution(4, (3, 3), 1, 20), "avx512_vnni")
     assert refusal(propose, odd) == "no instruction of the target takes its types and sizes"
     float_task = task_of(_float(), "dsp")
-    assert refusal(propose, float_task) == "what it sums is not made of bytes"
+    assert refusal(propose, float_task) == "what it sums is not made of bytes or i16"
 
 
 def _float() -> Made:

@@ -37,7 +37,7 @@ def fits(found: IntegerContraction, row: Instruction) -> int | None:
     The weights must be of its type as they are.
     """
     sum, lhs, rhs = row.meaning.params
-    if sum.dtype is not _I32:
+    if sum.dtype is not found.sums:
         return None
     low, high = interval(found.activation)
     first, last = lhs.dtype.limits
@@ -70,7 +70,8 @@ class IntegerOutput:
     Attributes:
         found: the contraction.
         start: what the sums of each channel begin with.
-        sums: their type: ``i32``, or ``f32`` where that holds all of them.
+        sums: their type, if it is not the contraction's: ``f32`` where that holds all of them.
+        held: their type.
         value: the definition of an output, with its sum in ``acc[]`` and what constants alone
             decide by channel read from arrays.
         arrays: these, with ``start``; kernels add their weights.
@@ -79,10 +80,11 @@ class IntegerOutput:
 
     found: IntegerContraction
     start: np.ndarray
-    sums: DType = _I32
+    sums: DType | None = None
 
     def __post_init__(self) -> None:
-        self.arrays: dict[str, np.ndarray] = {"start": self.start.astype(self.sums.numpy)}
+        self.held: DType = self.sums or self.found.sums
+        self.arrays: dict[str, np.ndarray] = {"start": self.start.astype(self.held.numpy)}
         self.value = self._value()
         task = self.found.task
         read = {load.buffer for load in (*loads(self.found.activation), *loads(self.value))}
@@ -96,7 +98,7 @@ class IntegerOutput:
 
     def _value(self) -> Expr:
         found, constants = self.found, constants_of(self.found.task)
-        sum = Load(ACCUMULATOR, (), self.sums)
+        sum = Load(ACCUMULATOR, (), self.held)
         seen: dict[Expr, str] = {}
         done: dict[int, Expr] = {}
 
@@ -107,8 +109,8 @@ class IntegerOutput:
 
         def visit(node: Expr) -> Expr:
             if node == found.whole:
-                return sum if self.sums is _I32 else Cast(_I32, sum)
-            if isinstance(node, Cast) and (node.dtype, node.x) == (self.sums, found.whole):
+                return sum if self.held is found.sums else Cast(found.sums, sum)
+            if isinstance(node, Cast) and (node.dtype, node.x) == (self.held, found.whole):
                 return sum
             constant = foldable(node, constants) and any(loads(node))
             if isinstance(node, Cast) and node.dtype.bytes > dtype_of(node.x).bytes:

@@ -1,4 +1,4 @@
-"""Sums of products of bytes by constant weights, recognised in a task."""
+"""Sums of products of bytes or 16-bit integers by constant weights, recognised in a task."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from weft.dtypes import DType
 from weft.kernels.folding import foldable, folded
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.loops.nodes import Axis, Binary, Const, Expr, Reduce, Select
-from weft.loops.walk import children, free_vars, loads, walk
+from weft.loops.nodes import Axis, Binary, Cast, Const, Expr, Reduce, Select
+from weft.loops.walk import children, dtype_of, free_vars, loads, walk
 
 _I32 = DType.I32
 BYTES = frozenset({DType.I8, DType.U8})
+NARROW = BYTES | {DType.I16}
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class IntegerContraction:
 
     Attributes:
         task: what is computed.
-        reduce: its one reduction, in ``i32``.
+        reduce: its one reduction.
         activation: the factor that reads what is not constant, borders included.
         channel: the output axis of the weights; positions: the others.
         weights: by channel and the reduction's axes, as one.
@@ -41,6 +42,11 @@ class IntegerContraction:
     whole: Expr
 
     @property
+    def sums(self) -> DType:
+        """The type of the sums: ``i32``, or ``i64`` for 16-bit integers."""
+        return dtype_of(self.reduce)
+
+    @property
     def inside(self) -> Expr:
         """The activation inside the borders."""
         value = self.activation
@@ -55,25 +61,38 @@ class IntegerContraction:
 
 
 def integer_contraction(task: Task) -> IntegerContraction | Refusal:
-    """The contraction of bytes that a task is, or why it is none."""
-    return task.fact(_recognized)
+    """The contraction of bytes that a task is, or why it is none; sums are of ``i32``."""
+    return task.fact(_of_bytes)
 
 
-def _recognized(task: Task) -> IntegerContraction | Refusal:
-    if not any(buffer.dtype in BYTES for buffer in task.inputs):
-        return Refusal("what it sums is not made of bytes")
+def narrow_contraction(task: Task) -> IntegerContraction | Refusal:
+    """The same of bytes or of 16-bit integers."""
+    return task.fact(_of_narrow)
+
+
+def _of_bytes(task: Task) -> IntegerContraction | Refusal:
+    return _recognized(task, BYTES, "what it sums is not made of bytes")
+
+
+def _of_narrow(task: Task) -> IntegerContraction | Refusal:
+    return _recognized(task, NARROW, "what it sums is not made of bytes or i16")
+
+
+def _recognized(task: Task, types: frozenset[DType], other: str) -> IntegerContraction | Refusal:
+    if not any(buffer.dtype in types for buffer in task.inputs):
+        return Refusal(other)
     found = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
     if len(found) != 1:
         return Refusal(f"it has {len(found)} reductions")
     (reduce,) = found
     constants = constants_of(task)
-    value = _outside(reduce.value)
+    value = _outside(_product(reduce.value))
     if reduce.op != "sum" or not (isinstance(value, Binary) and value.op == "mul"):
         return Refusal("it is no sum of products")
     sides = (value.lhs, value.rhs) if foldable(value.rhs, constants) else (value.rhs, value.lhs)
     activation, weight = sides
-    if any(load.dtype not in BYTES for load in loads(activation)):
-        return Refusal("what it sums is not made of bytes")
+    if any(load.dtype not in types for load in loads(activation)):
+        return Refusal(other)
     if not foldable(weight, constants) or foldable(activation, constants):
         return Refusal("neither factor is constant, or both are")
     outs = {axis.var: axis for axis in task.compute.axes}
@@ -85,7 +104,7 @@ def _recognized(task: Task) -> IntegerContraction | Refusal:
     shape = (channel.extent, -1)
     weights = folded(weight, (channel, *reduce.axes), constants).reshape(shape)
     whole, added = _with_bias(task, reduce, channel)
-    bias = np.zeros(channel.extent, np.int32) if added is None else added
+    bias = np.zeros(channel.extent, dtype_of(reduce).numpy) if added is None else added
     return IntegerContraction(task, reduce, activation, channel, positions, weights, bias, whole)
 
 
@@ -93,6 +112,11 @@ def constants_of(task: Task) -> dict[str, np.ndarray]:
     """The constants as the definition indexes them."""
     shapes = {buffer.name: buffer.shape for buffer in task.inputs}
     return {name: array.reshape(shapes[name]) for name, array in task.arrays.items()}
+
+
+def _product(value: Expr) -> Expr:
+    """What is summed, before it is made wider for the sum."""
+    return value.x if isinstance(value, Cast) and dtype_of(value.x) is _I32 else value
 
 
 def _outside(value: Expr) -> Expr:
@@ -116,7 +140,7 @@ def _with_bias(task: Task, reduce: Reduce, channel: Axis) -> tuple[Expr, np.ndar
                 other = rhs if lhs == whole else lhs
                 if not foldable(other, constants) or not free_vars(other) <= {channel.var}:
                     return whole, total
-                added = folded(other, (channel,), constants).astype(np.int32)
+                added = folded(other, (channel,), constants).astype(dtype_of(reduce).numpy)
                 whole, total = outer, added if total is None else total + added
             case _:
                 return whole, total

@@ -141,14 +141,16 @@ class _Loops:
         found, task = self.found, self.found.task
         channel, k = Var(found.channel.var), Var("tap")
         patch = Buffer("patch", self.lhs.dtype, (self.depth,), Access.LOCAL)
-        acc = Load("acc", (), _I32)
-        product = Binary(
+        acc = Load("acc", (), found.sums)
+        product: Expr = Binary(
             "mul",
             Cast(_I32, Load("patch", (k,), patch.dtype)),
             Cast(_I32, Load("weights", (channel, k), self.rhs.dtype)),
         )
+        if found.sums is not _I32:
+            product = Cast(found.sums, product)
         sums: tuple[Stmt, ...] = (
-            Store("acc", (), Load("start", (channel,), _I32)),
+            Store("acc", (), Load("start", (channel,), found.sums)),
             for_range(
                 k.name,
                 self.depth,
@@ -156,7 +158,7 @@ class _Loops:
             ),
             self.output.store(),
         )
-        local = Local(Buffer("acc", _I32, (), Access.LOCAL), sums)
+        local = Local(Buffer("acc", found.sums, (), Access.LOCAL), sums)
         outputs = for_range(channel.name, found.channel.extent, (local,))
         body: tuple[Stmt, ...] = (Local(patch, (*self._filled(), outputs)),)
         if found.positions:

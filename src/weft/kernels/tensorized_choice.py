@@ -8,7 +8,7 @@ from math import prod
 
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.generator import Generator
-from weft.kernels.integers import IntegerContraction, integer_contraction
+from weft.kernels.integers import IntegerContraction, narrow_contraction
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tensorized import Shape, generate, shift_of
@@ -42,7 +42,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     """The alternatives of this generator."""
     if not task.target.features:
         return Refusal(f"{task.target.name} has no instructions for it")
-    found = integer_contraction(task)
+    found = narrow_contraction(task)
     if isinstance(found, Refusal):
         return found
     if found.depthwise:
@@ -75,10 +75,10 @@ def cost(found: IntegerContraction, shape: Shape) -> float:
 
 GENERATOR = Generator(
     "tensorized",
-    "Convolutions and matrix products of bytes by an instruction of the target that "
-    "multiplies pairs or quads and adds (SMLAD, VNNI), in register tiles.",
+    "Convolutions and matrix products of bytes and 16-bit integers by an instruction of the "
+    "target that multiplies pairs or quads and adds (SMLAD, VNNI), in register tiles.",
     (
-        "one sum of products, in i32, of bytes and constant weights less their zero points",
+        "one sum of products of bytes, or of i16, and constant weights less their zero points",
         "weights that differ along one axis of the output, whose extent is a multiple of "
         "the instruction's lanes, and inputs that do not",
         "the target has an instruction for operands of these ranges",

@@ -203,8 +203,9 @@ def _define_wide(call: Call) -> tuple[Compute, ...]:
     factor, right = (cast(_I64, _at(call, place, point)) for place in (1, 2))
     one = const(1, _I64)
     product = binary("mul", cast(_I64, call.load(0, *point)), factor)
-    half = binary("shl", one, binary("sub", right, one))
-    scaled = binary("shr", binary("add", product, half), right)
+    # A half is added where it is a whole: that takes no shift of a half.
+    doubled = binary("shr", product, binary("sub", right, one))
+    scaled = binary("shr", binary("add", doubled, one), one)
     return (Compute(ranges, _held(call, found.dtype, scaled)),)
 
 
