@@ -9,12 +9,12 @@ from tests.kernels.tasks import computed, offers, refusal, tasks_of
 from tests.kernels.test_tensorized import convolution, extreme, task_of
 from weft.dtypes import DType
 from weft.kernels import nest
-from weft.kernels.byte_points import propose
+from weft.kernels.byte_points_choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
 from weft.loops.walk import reduces, walk_stmts
 
-WINDOWS = "it has no windows of 3x3 neighbours, or its outputs are not of whole tiles"
+WINDOWS = "it has no windows of 3x3 neighbours"
 TYPES = "no instruction of the target takes its types and channels"
 
 
@@ -25,6 +25,9 @@ TYPES = "no instruction of the target takes its types and channels"
         (4, (6, 8), 16, DType.I8),
         (18, (4, 14), 8, DType.U8),
         (64, (2, 2), 24, DType.I8),
+        (6, (7, 7), 16, DType.U8),
+        (8, (3, 5), 8, DType.I8),
+        (4, (9, 4), 8, DType.I8),
     ],
 )
 def test_same_bits_as_plain_loops(
@@ -50,12 +53,6 @@ def test_it_is_the_usual_choice(machine: str) -> None:
 @pytest.mark.parametrize(
     ("channels", "size", "filters", "why"),
     [
-        (
-            4,
-            (5, 6),
-            16,
-            "it has no windows of 3x3 neighbours, or its outputs are not of whole tiles",
-        ),
         (3, (6, 6), 16, "no instruction of the target takes its types and channels"),
         (4, (6, 6), 12, "no instruction of the target takes its types and channels"),
     ],
@@ -63,6 +60,11 @@ def test_it_is_the_usual_choice(machine: str) -> None:
 def test_refusals(channels: int, size: tuple[int, int], filters: int, why: str) -> None:
     task = task_of(convolution(channels, size, 3, filters), "avx2")
     assert refusal(propose, task) == why
+
+
+def test_other_windows_are_refused() -> None:
+    task = task_of(convolution(4, (6, 6), 5, 16), "avx2")
+    assert refusal(propose, task) == WINDOWS
 
 
 def test_quads_of_bytes_are_faster() -> None:

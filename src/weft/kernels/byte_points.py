@@ -18,22 +18,15 @@ Neural Networks, 2016)::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import product
-from math import gcd, prod
+from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.byte_rows_choice import rows_of
-from weft.kernels.byte_windows import ByteWindow, byte_window
-from weft.kernels.generator import Generator
-from weft.kernels.integer_output import IntegerOutput, fits, largest_sum
-from weft.kernels.refusal import Refusal
-from weft.kernels.task import Task
+from weft.kernels.byte_windows import ByteWindow
+from weft.kernels.integer_output import IntegerOutput
 from weft.kernels.tiling import blocks_of, even_tiles
 from weft.kernels.wide_rows import WIDE, WideRows
 from weft.kernels.writer import (
@@ -47,7 +40,7 @@ from weft.kernels.writer import (
     times,
     with_locals,
 )
-from weft.loops.instruction import Instruction, instructions
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -55,6 +48,7 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
+    If,
     Instruct,
     Kernel,
     Load,
@@ -68,7 +62,7 @@ from weft.plan.implementation import Implementation
 
 _I16, _I32 = DType.I16, DType.I32
 _MADE, _SUMS, _WEIGHTS = "made", "sums", "weights"
-_SIDE, _TALL = 2, 4
+SIDE, TALL = 2, 4
 _TRANSFORM = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 _Signed: TypeAlias = tuple[tuple[int, int], ...]
 _INPUT: tuple[_Signed, ...] = (
@@ -81,8 +75,6 @@ _OUTPUT: tuple[_Signed, ...] = (((0, 1), (1, 1), (2, 1)), ((1, 1), (2, -1), (3, 
 """What each row of a transform adds: places and signs."""
 _TILES = 24
 """Tiles at the least that use weights one after the other, where the image has so many."""
-_MADE_COST, _SUM_COST, _STORE_COST = 64, 40, 10
-"""Operations on vectors that transform a tile of inputs, one of sums, and make an output."""
 
 
 @dataclass(frozen=True)
@@ -112,18 +104,24 @@ class Points:
 
     @property
     def wide(self) -> WideRows:
-        """The widened input."""
-        return WideRows(self.window, self.row.meaning.params[1].dtype, 0)
+        """The widened input, with a column behind it where the last tile reads one more."""
+        wide = WideRows(self.window, self.row.meaning.params[1].dtype, 0)
+        return replace(wide, over=wide.width % SIDE * self.window.depth)
 
     @property
     def across(self) -> int:
         """Tiles of a row."""
-        return self.wide.width // _SIDE
+        return -(-self.wide.width // SIDE)
+
+    @property
+    def down(self) -> int:
+        """Rows of tiles."""
+        return -(-self.wide.height // SIDE)
 
     @property
     def rows(self) -> int:
         """Rows of tiles that are computed together."""
-        most = self.wide.height // _SIDE
+        most = self.down
         task = self.window.found.task
         wanted = min(most, -(-_TILES // self.across), max(1, most // task.threads))
         return next(each for each in range(wanted, 0, -1) if most % each == 0)
@@ -140,7 +138,7 @@ class _Writer:
         self.loops, self.window, self.wide = loops, loops.window, loops.wide
         self.found = self.window.found
         self.output = IntegerOutput(self.found, self.found.bias.astype(np.int64))
-        self.output.arrays["start"] = self.output.arrays["start"] * np.int32(_SIDE * _SIDE)
+        self.output.arrays["start"] = self.output.arrays["start"] * np.int32(SIDE * SIDE)
         weights = self.window.ordered(self.found.weights.astype(np.int64))
         self.output.arrays[_WEIGHTS] = self._packed(weights)
         self.depth, self.channels = self.window.depth, self.found.channel.extent
@@ -151,24 +149,27 @@ class _Writer:
         _, lhs, rhs = self.loops.row.meaning.params
         made = np.einsum("pi,cijk,qj->cpqk", _TRANSFORM, weights, _TRANSFORM)
         pairs = lhs.shape[0]
-        cut = made.reshape(-1, self.loops.lanes, _TALL * _TALL, made.shape[-1] // pairs, pairs)
+        cut = made.reshape(-1, self.loops.lanes, TALL * TALL, made.shape[-1] // pairs, pairs)
         return np.ascontiguousarray(cut.transpose(0, 2, 3, 1, 4).astype(rhs.dtype.numpy))
 
     def kernel(self) -> Kernel:
         """All rows of tiles."""
-        task, rows = self.found.task, self.loops.rows * _SIDE
+        task, rows = self.found.task, self.loops.rows * SIDE
         first = times(Var("share"), rows)
-        extent = rows + _SIDE
-        shape = (_TALL * _TALL, self.tiles, self.depth)
+        extent = rows + SIDE
+        shape = (TALL * TALL, self.tiles, self.depth)
         made = Buffer(_MADE, self.wide.dtype, shape, Access.LOCAL)
         groups = self.channels // (self.loops.lanes * self.loops.vectors)
         tiles = (
             for_range("down", self.loops.rows, self._transformed()),
             for_range("group", groups, self._group(first)),
         )
-        body = (self.wide.fill(first, rows, extent), *with_locals((made,), tiles))
+        # The last row of tiles may have a row of outputs too many.
+        last = rows - self.wide.height % SIDE
+        body = (self.wide.fill(first, last, extent), *with_locals((made,), tiles))
         band = with_locals((self.wide.buffer(extent),), body)
-        shares = (for_range("share", self.wide.height // rows, band, LoopKind.PARALLEL),)
+        count = self.loops.down // self.loops.rows
+        shares = (for_range("share", count, band, LoopKind.PARALLEL),)
         params = (
             *self.wide.inputs(self.output.inputs),
             *self.output.buffers(),
@@ -186,21 +187,21 @@ class _Writer:
             channel = plus(start, Var(LANE))
 
             def read(row: int, column: int) -> Expr:
-                down = plus(times(Var("down"), _SIDE), row)
-                offset = times(plus(times(Var("tile"), _SIDE), column), self.depth)
+                down = plus(times(Var("down"), SIDE), row)
+                offset = times(plus(times(Var("tile"), SIDE), column), self.depth)
                 return Load(WIDE, (down, plus(offset, channel)), _I16)
 
             tile = plus(times(Var("down"), self.loops.across), Var("tile"))
             half = {
                 (i, column): _added([(read(row, column), sign) for row, sign in _INPUT[i]])
-                for i in range(_TALL)
-                for column in range(_TALL)
+                for i in range(TALL)
+                for column in range(TALL)
             }
             names = {at: f"half_{at[0]}_{at[1]}" for at in half}
             stores = [Store(names[at], (), value) for at, value in half.items()]
-            for i in range(_TALL):
-                for j in range(_TALL):
-                    index = (integer(_TALL * i + j), tile, channel)
+            for i in range(TALL):
+                for j in range(TALL):
+                    index = (integer(TALL * i + j), tile, channel)
                     halves = [(Load(names[i, at], (), _I16), sign) for at, sign in _INPUT[j]]
                     stores.append(Store(_MADE, index, _added(halves)))
             buffers = [Buffer(name, _I16, (), Access.LOCAL) for name in names.values()]
@@ -216,16 +217,30 @@ class _Writer:
     def _group(self, first: Expr) -> tuple[Stmt, ...]:
         """All tiles of some vectors of output channels."""
         lanes, vectors = self.loops.lanes, self.loops.vectors
-        shape = (_TALL * _TALL, self.tiles, vectors * lanes)
+        shape = (TALL * TALL, self.tiles, vectors * lanes)
         sums = Buffer(_SUMS, _I32, shape, Access.LOCAL)
         runs: list[Stmt] = []
         for each in even_tiles(self.tiles, self.loops.tile):
             origin = plus(times(Var("run"), each.size), each.start)
             runs.append(for_range("run", each.count, self._products(origin, each.size)))
-        outputs = [self._outputs(first, vector) for vector in range(vectors)]
-        ends = for_range("tile", self.loops.across, tuple(outputs))
-        points = for_range("point", _TALL * _TALL, tuple(runs))
-        return with_locals((sums,), (points, for_range("down", self.loops.rows, (ends,))))
+        whole, rest = divmod(self.wide.width, SIDE)
+        ends = [
+            stmt
+            for count, tile, columns in ((whole, Var("tile"), SIDE), (rest, integer(whole), rest))
+            for stmt in self._row(first, count, tile, columns)
+        ]
+        points = for_range("point", TALL * TALL, tuple(runs))
+        return with_locals((sums,), (points, for_range("down", self.loops.rows, tuple(ends))))
+
+    def _row(self, first: Expr, count: int, tile: Expr, columns: int) -> Iterator[Stmt]:
+        """Outputs of some tiles of a row, of so many columns each."""
+        outputs = [
+            stmt
+            for vector in range(self.loops.vectors)
+            for stmt in self._outputs(first, vector, tile, columns)
+        ]
+        if count:
+            yield for_range("tile", count, tuple(outputs))
 
     def _products(self, origin: Expr, size: int) -> tuple[Stmt, ...]:
         """The sums of a point of neighbouring tiles."""
@@ -252,36 +267,47 @@ class _Writer:
         buffers = [Buffer(name, _I32, (lanes,), Access.LOCAL) for name in names.values()]
         return with_locals(buffers, (*begin, for_range("chunk", steps, tuple(step)), *end))
 
-    def _outputs(self, first: Expr, vector: int) -> Stmt:
-        """Four outputs of a vector of channels."""
-        lanes = self.loops.lanes
-        tile = plus(times(Var("down"), self.loops.across), Var("tile"))
+    def _outputs(self, first: Expr, vector: int, across: Expr, columns: int) -> Iterator[Stmt]:
+        """Outputs of a vector of channels, those of a row that may not exist behind a question."""
+        tile = plus(times(Var("down"), self.loops.across), across)
+        for row in range(SIDE):
+            down = plus(first, plus(times(Var("down"), SIDE), row))
+            made = [
+                stmt
+                for column in range(columns)
+                for stmt in self._output(vector, tile, (row, column), (down, across))
+            ]
+            if row and self.wide.height % SIDE:
+                made = [If(Binary("lt", down, integer(self.wide.height)), tuple(made))]
+            yield from made
+
+    def _output(
+        self, vector: int, tile: Expr, at: tuple[int, int], place: tuple[Expr, Expr]
+    ) -> tuple[Stmt, ...]:
+        """Outputs of a row and a column of a tile, whose row and whose tile are at a place."""
+        lanes, window = self.loops.lanes, self.window
         group = times(Var("group"), self.loops.vectors)
         channel = times(plus(group, vector), lanes)
-        window, stmts, names = self.window, list[Stmt](), list[str]()
+        terms: list[tuple[Expr, int]] = [
+            (self._sum(TALL * i + j, tile, vector), across * down)
+            for i, down in _OUTPUT[at[0]]
+            for j, across in _OUTPUT[at[1]]
+        ]
+        start = Load("start", (plus(channel, Var(LANE)),), _I32)
+        total = Binary("shr", _added([(start, 1), *terms]), Const(SIDE, _I32))
+        name = f"acc_{at[0]}_{at[1]}"
         assert window.rows is not None
         assert window.columns is not None
-        for row, column in product(range(_SIDE), range(_SIDE)):
-            name = f"acc_{row}_{column}"
-            names.append(name)
-            terms: list[tuple[Expr, int]] = [
-                (self._sum(_TALL * i + j, tile, vector), across * down)
-                for i, down in _OUTPUT[row]
-                for j, across in _OUTPUT[column]
-            ]
-            start = Load("start", (plus(channel, Var(LANE)),), _I32)
-            total = Binary("shr", _added([(start, 1), *terms]), Const(_SIDE, _I32))
-            stmts.append(for_lanes(lanes, Store(name, (Var(LANE),), total)))
-            down = plus(first, plus(times(Var("down"), _SIDE), row))
-            places: dict[str, Expr] = {
-                window.rows[1].out.var: down,
-                window.columns[1].out.var: plus(times(Var("tile"), _SIDE), column),
-                self.found.channel.var: plus(channel, Var(LANE)),
-            }
-            stmts += self.output.lanes(lanes, name, (Var(LANE),), places)
-        buffers = [Buffer(name, _I32, (lanes,), Access.LOCAL) for name in names]
-        (found,) = with_locals(buffers, tuple(stmts))
-        return found
+        places: dict[str, Expr] = {
+            window.rows[1].out.var: place[0],
+            window.columns[1].out.var: plus(times(place[1], SIDE), at[1]),
+            self.found.channel.var: plus(channel, Var(LANE)),
+        }
+        stmts = (
+            for_lanes(lanes, Store(name, (Var(LANE),), total)),
+            *self.output.lanes(lanes, name, (Var(LANE),), places),
+        )
+        return with_locals([Buffer(name, _I32, (lanes,), Access.LOCAL)], stmts)
 
     def _sum(self, point: int, tile: Expr, vector: int) -> Expr:
         place = plus(Var(LANE), vector * self.loops.lanes)
@@ -294,98 +320,3 @@ def _added(terms: Sequence[tuple[Expr, int]]) -> Expr:
     for term, sign in rest:
         total = Binary("add" if sign > 0 else "sub", total, term)
     return total
-
-
-# --- choice -------------------------------------------------------------------------------------
-
-
-def _refused(window: ByteWindow) -> str:
-    """Why the loops do not apply; empty where they do."""
-    if window.rows is None or window.columns is None:
-        return "it has no windows of 3x3 neighbours"
-    for _, side in (window.rows, window.columns):
-        if (side.taps, side.stride, side.dilation) != (3, 1, 1) or side.out.extent % _SIDE:
-            return "it has no windows of 3x3 neighbours, or its outputs are not of whole tiles"
-    if _SIDE * _SIDE * largest_sum(window.found) >= 1 << 31:
-        return "four times its sums may not fit 32 bits"
-    return ""
-
-
-def points_of(window: ByteWindow) -> Iterator[Points]:
-    """The instructions of the target that add products of 16 bits to vectors of sums."""
-    target = window.found.task.target
-    most = max(map(_rate, rows_of(window)), default=0.0)
-    for row in instructions().values():
-        sum, *factors = row.meaning.params
-        if [len(each.shape) for each in row.meaning.params] != [1, 1, 2]:
-            continue
-        wide = {each.dtype for each in factors} == {_I16} and row.needs in target.features
-        whole = window.found.channel.extent % sum.shape[0] or window.depth % factors[0].shape[0]
-        if not wide or whole or fits(window.found, row) != 0:
-            continue
-        # 4 products for 9 pay neither for transforms nor for weights of 3.6 times the size where
-        # another instruction multiplies twice as many bytes.
-        if 2 * _rate(row) <= most:
-            continue
-        # Where loads do not fill all lanes, a tile has few of the operands that need it.
-        most = 2 if target.fused else 4
-        vectors = gcd(window.found.channel.extent // sum.shape[0], most)
-        yield Points(window, row, max(1, (target.registers - 4) // vectors), vectors)
-
-
-def _rate(row: Instruction) -> float:
-    """Products in a cycle."""
-    return prod(row.meaning.params[2].shape) / row.cycles
-
-
-def cost(loops: Points) -> float:
-    """About how many cycles it takes on one core."""
-    target, found = loops.window.found.task.target, loops.window.found
-    images = prod(axis.extent for axis in loops.window.outer)
-    tiles = loops.across * (loops.wide.height // _SIDE)
-    _, lhs, _ = loops.row.meaning.params
-    vectors = found.channel.extent / loops.lanes
-    steps = loops.window.depth / lhs.shape[0]
-    held = loops.tile * loops.vectors
-    # As other generators count: two instructions a cycle.
-    step = max(held * loops.row.cycles / 2, (loops.tile + loops.vectors) / target.issue.loads)
-    products = _TALL * _TALL * vectors * steps * step / held
-    made = loops.window.depth / target.lanes(_I16) * _MADE_COST
-    outputs = vectors * (_SUM_COST + _SIDE * _SIDE * _STORE_COST)
-    return images * tiles * (products + (made + outputs) / target.issue.operations)
-
-
-def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
-    """The alternatives of this generator."""
-    if not task.target.features:
-        return Refusal(f"{task.target.name} has no instructions for it")
-    window = byte_window(task)
-    if isinstance(window, Refusal):
-        return window
-    problem = _refused(window)
-    if problem:
-        return Refusal(problem)
-    offered = tuple(points_of(window))
-    if not offered:
-        return Refusal("no instruction of the target takes its types and channels")
-    return tuple(
-        Alternative(each.name, cost(each), Sums("tensorized"), partial(_made, each), always)
-        for each in offered
-    )
-
-
-def _made(loops: Points) -> Implementation:
-    return loops.generate()
-
-
-GENERATOR = Generator(
-    "byte-points",
-    "Winograd convolutions of bytes, exact in integers of 16 bits: 16 products for 4 outputs "
-    "instead of 36, by an instruction that multiplies pairs and adds (AVX2, SSE2).",
-    (
-        "one sum of products, in i32, of bytes and constant weights less their zero points",
-        "windows of 3x3 neighbours, an even number of rows and of columns of outputs",
-        "output channels a multiple of the lanes of an instruction of the target",
-    ),
-    propose,
-)
