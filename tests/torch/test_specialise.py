@@ -59,9 +59,27 @@ def test_in_the_background_the_own_forward_runs_until_a_signature_is_compiled():
     torch.testing.assert_close(call(runners, x), module(x))
 
 
-def test_another_precision_is_refused():
-    with pytest.raises(UserError, match="compiled in float32; got precision='bfloat16'"):
-        weft.optimize(nn.Linear(2, 2), precision="bfloat16")
+def test_another_precision_stores_weights_and_values_in_it():
+    """Weights are given at run time: what prepares them converts them."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)).eval()
+    fast = weft.optimize(module, precision="bf16", measure=False, threads=1)
+    x = torch.randn(7, 32)
+    with torch.no_grad():
+        for factor in (1, 3):
+            module[0].weight.mul_(factor)
+            expected, found = module(x), fast(x)
+            assert found.dtype is torch.float32
+            error = ((found - expected).square().mean().sqrt() / expected.std()).item()
+            assert 1e-4 < error < 1e-2
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(UserError) as error:
+        weft.optimize(nn.Linear(2, 2), precision="tf32")
+    assert str(error.value).startswith(
+        "precision must be one of float32, bfloat16, float16; got 'tf32'"
+    )
 
 
 # --- never slower ---------------------------------------------------------------------------

@@ -33,6 +33,7 @@ def deploy(
     threads: int = 1,
     exact: bool = False,
     tune: bool = False,
+    precision: str = "float32",
     weights: WeightsPlace = "file",
     version: str = "1.0.0",
 ) -> CLibrary:
@@ -53,6 +54,7 @@ def deploy(
         threads: that a call can use.
         exact: as for ``weft.Options``.
         tune: measures alternatives.
+        precision: that values and weights are stored in, as for ``weft.Options``.
         weights: ``file`` for a file that the library reads, ``inside`` for a part of it.
         version: ``MAJOR.MINOR.PATCH``; the first number is that of the ABI.
 
@@ -60,7 +62,9 @@ def deploy(
         UserError: an op cannot be compiled (all are listed), the module changes its buffers or
             inputs, or the folder has other files.
     """
-    options = Options(threads=threads, exact=exact, tune=tune, name=name, target=target)
+    options = Options(
+        threads=threads, exact=exact, tune=tune, precision=precision, name=name, target=target
+    )
     if isinstance(model, Net):
         return model.deploy(folder, weights=weights, version=version, options=options)
     if isinstance(model, Optimized):

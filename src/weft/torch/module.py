@@ -60,10 +60,13 @@ def optimize(
         tune: measures alternatives.
         strict: refuses what cannot be compiled whole.
         measure: compares with the module's own forward after compiling, and keeps the faster.
-        precision: ``float32``, the only one so far.
+        precision: that values between layers and weights are stored in: ``float32``, or
+            ``bfloat16`` or ``float16``, which layers read as float32; arguments, results and the
+            module's weights stay float32.
 
     Raises:
-        UserError: the module cannot be captured, ``strict`` refuses, or the precision is another.
+        UserError: the module cannot be captured, ``strict`` refuses, or there is no such
+            precision.
     """
     if isinstance(module, Optimized):
         module = module._weft.module

@@ -48,10 +48,10 @@ class Settings:
         measure: compares with PyTorch's own forward after compiling, and keeps the faster.
         background: compiles new signatures in a thread, once they are captured; the module's own
             forward runs meanwhile.
-        precision: ``float32``, the only one so far.
+        precision: that values and weights are stored in, as for ``weft.Options``.
 
     Raises:
-        UserError: another precision is asked for.
+        UserError: there is no such precision.
     """
 
     threads: int | None = None
@@ -64,18 +64,13 @@ class Settings:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.precision != "float32":
-            raise UserError(
-                "modules are compiled in float32",
-                got=f"precision={self.precision!r}",
-                fix="Under torch.autocast a module's own forward runs.",
-            )
+        Options(precision=self.precision)
         above_zero("signatures", self.signatures)
 
     def options(self) -> Options:
         """Of building."""
         threads = self.threads or torch.get_num_threads()
-        return Options(threads=threads, exact=self.exact, tune=self.tune)
+        return Options(threads=threads, exact=self.exact, tune=self.tune, precision=self.precision)
 
 
 class Runner:
