@@ -17,6 +17,7 @@ from weft.api.planned import made_plan
 from weft.api.streams import arrays_of
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.loops.python_arithmetic import HALVES
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
@@ -24,6 +25,7 @@ from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.options import Options, PlanKeywords, chosen
 from weft.plan.instrument import tap
+from weft.plan.plan import Plan
 from weft.plan.stats import GraphStats
 from weft.plan.stats import stats as stats_of
 from weft.plan.to_program import lower
@@ -199,13 +201,15 @@ def verify(
     net = bound(net)
     arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
     plan = made_plan(net, asked)
-    values = dict.fromkeys(value for step in plan.steps for value in step.writes)
+    exact = _rounded(plan)
+    values = dict.fromkeys(exact.get(value, value) for step in plan.steps for value in step.writes)
     named = dict(zip(net.graph.inputs, arrays, strict=True))
     announce("computing what is expected")
     images = first_of(net.graph, values)
     known = [images.get(value, value) for value in values]
     expected = (oracle or partial(_reference, net.graph))(named, [*net.graph.outputs, *known])
     wanted = {*expected, *(value for value, last in images.items() if last in expected)}
+    wanted |= {value for value, each in exact.items() if each in wanted}
     tapped = tap(plan, lower(plan, net.graph.name), wanted)
     dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
     library = build(tapped.program, dialect)
@@ -216,11 +220,25 @@ def verify(
         array[...] = named[name]
     made = library(*(named[each] for each in free_inputs(net)), state=state)
     handed = {each.output: held[each.port.name] for each in tapped.program.states}
-    found = {
-        images.get(name, name): np.moveaxis(array, 1, -1) if name in images else array
-        for name, array in tapped.named(made).items()
-    }
+    found: dict[str, np.ndarray] = {}
+    for value, array in tapped.named(made).items():
+        name = exact.get(value, value)
+        array = array.astype(np.float32) if value in exact else array
+        found[images.get(name, name)] = np.moveaxis(array, 1, -1) if name in images else array
     return compare_all({**found, **handed}, expected)
+
+
+def _rounded(plan: Plan) -> dict[str, str]:
+    """By value that is stored in another precision what it is rounded from."""
+    if not plan.constraints.precision:
+        return {}
+    makers = {value: node for node in plan.graph.nodes for value in node.outputs}
+    written = {value for step in plan.steps for value in step.writes if value in makers}
+    return {
+        value: makers[value].inputs[0]
+        for value in written
+        if makers[value].op == "Cast" and plan.types[value].dtype in HALVES
+    }
 
 
 def _reference(

@@ -214,6 +214,7 @@ class Net(Shown):
     expanded = network.expanded
     reference = network.reference
     quantize = quantized.quantize
+    precision_report = quantized.precision_report
     diff = network.diff
     save = network.save
 

@@ -17,6 +17,7 @@ from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
 from weft.options import Options
 from weft.quantize.config import QuantizationConfig, QuantizeKeywords, config_of
+from weft.quantize.half import HalfPrecisionReport, half_precision_report
 from weft.quantize.laboratory import Build, Run
 from weft.quantize.ptq import AccuracyMetric, quantize_graph
 from weft.quantize.report import FloatNode
@@ -105,6 +106,59 @@ def quantize(
     # Nets are values; this one is not known to anybody yet.
     object.__setattr__(result, "quantization", report)
     return result
+
+
+def precision_report(
+    net: Quantizable,
+    samples: Samples,
+    precision: str = "bfloat16",
+    *,
+    keep_float32: Sequence[str] = (),
+    accuracy: NetMetric | None = None,
+    max_drop: float | None = None,
+    labels: np.ndarray | Sequence[int] | None = None,
+    test: Samples | None = None,
+    limit: int | None = None,
+    options: Options | None = None,
+) -> HalfPrecisionReport:
+    """What storing values in half precision does to each layer, and to accuracy.
+
+    The report's ``keep_float32``, given to ``compile`` or ``export`` beside the precision, leaves
+    the layers in float32 that ``max_drop`` needs there.
+
+    Args:
+        samples: typical inputs, as for ``quantize``.
+        precision: ``bfloat16`` or ``float16``.
+        keep_float32: layers that stay in float32.
+        accuracy: as for ``quantize``.
+        max_drop: by how much it may be less than in float32; layers that hurt most stay in
+            float32 until it is not.
+        labels: class of each sample.
+        test: labelled samples to measure accuracy with; the samples themselves if not given.
+        limit: take no more than so many samples.
+        options: threads for running the net; see ``weft.Options``.
+
+    Raises:
+        UserError: samples do not fit, there is no such precision, or an option names no layer.
+    """
+    name = Options(precision=precision).precision
+    if not name:
+        rule = "the precision of a report must be bfloat16 or float16"
+        raise UserError(rule, got=precision)
+    whole = bound(net)
+    inputs = {name: whole.graph.types[name] for name in net.graph.inputs}
+    source, found = _read(samples, inputs)
+    given = found if labels is None else np.asarray(labels).reshape(-1)
+    collected = collect_samples(source, inputs, limit, given)
+    return half_precision_report(
+        whole.simplification[0],
+        collected,
+        _building(whole, options),
+        name,
+        keep=keep_float32,
+        metric=_metric(net, accuracy, collected, test, inputs),
+        max_drop=max_drop,
+    )
 
 
 def _read(

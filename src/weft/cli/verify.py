@@ -35,6 +35,8 @@ from weft.runtime.compare import Difference
 
 FRAMEWORK, REFERENCE = "framework", "reference"
 TOLERANCE = 1e-4
+BY_PRECISION = {"bfloat16": 5e-2, "float16": 1e-2}
+"""The tolerance where values are stored in less: some units in the last place, grown by layers."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,9 @@ def _passed(
 @click.option(
     "--tolerance",
     type=Number(),
-    help=f"Largest allowed difference, relative to the value's range; {TOLERANCE:g} if not given.",
+    help=f"Largest allowed difference, relative to the value's range; {TOLERANCE:g} if not given, "
+    + ", ".join(f"{each:g} with --precision {name}" for name, each in BY_PRECISION.items())
+    + ".",
 )
 @click.option(
     "--steps",
@@ -292,7 +296,8 @@ def verify(
     if a sanitizer finds a fault.
     """
     inputs = _given(model.net, data, seed)
-    allowed = Allowed(TOLERANCE if tolerance is None else tolerance)
+    usual = BY_PRECISION.get(options.precision, TOLERANCE)
+    allowed = Allowed(usual if tolerance is None else tolerance)
     elsewhere = _elsewhere(options, serial, baud)
     if elsewhere is not None:
         if not elsewhere(ctx.obj, model.net, inputs, expect, allowed.relative):

@@ -150,7 +150,7 @@ class Laboratory:
             exact = value if value in graph.inputs else builder.fresh(f"{value}_float")
             builder.declare(exact, graph.types[value])
             on, scale, zero_point = (
-                _element(builder, each, place)
+                switch_element(builder, each, place)
                 for each in (switches.on, switches.scale, switches.zero_point)
             )
             whole = builder.op("QuantizeLinear", exact, scale, zero_point)
@@ -184,8 +184,14 @@ class Laboratory:
         return changed(self._parts[0], outputs=outputs)
 
 
-def _element(builder: GraphBuilder, value: str, place: int) -> str:
-    """One element of a vector, as a scalar."""
+def switch_element(builder: GraphBuilder, value: str, place: int) -> str:
+    """One element of a vector of switches, as a scalar.
+
+    Args:
+        builder: of the graph.
+        value: the vector.
+        place: of the element.
+    """
     cut = SliceAttributes((place,), (place + 1,), (0,))
     found = builder.op("Slice", value, attributes=cut)
     return builder.op("Reshape", found, attributes=ReshapeAttributes(()))

@@ -69,7 +69,7 @@ def choose_precision(
             return PrecisionChoice(chosen, found.last(chosen), reference, len(found.known))
         best = whole
     raise UserError(
-        "quantize: accuracy must not drop by more than max_drop",
+        "accuracy must not drop by more than max_drop",
         got=f"{found.last(best):g} with all layers in floating point, {reference:g} before",
         fix="The metric must give the same for the same outputs.",
     )

@@ -56,14 +56,20 @@ class HalfPrecisionParameters:
 
 
 @dataclass(frozen=True)
-class _Sites:
-    """Which values of a graph are stored between its layers."""
+class HalfSites:
+    """Which values of a graph are stored between its layers, and which constants are weights.
+
+    Attributes:
+        graph: a simplified graph.
+        kept: names of the nodes that stay in float32.
+    """
 
     graph: Graph
     kept: frozenset[str]
 
     @cached_property
     def position(self) -> dict[str, int]:
+        """Where each node stands, by its name."""
         return {node.name: place for place, node in enumerate(self.graph.nodes)}
 
     @cached_property
@@ -118,6 +124,11 @@ class _Sites:
             found.update((value, place) for value in node.outputs if value)
         return found
 
+    def layer_of(self, value: str) -> Node:
+        """The layer whose sums a value is computed from unrounded, or the node that makes it."""
+        place = self.anchors[value]
+        return self.graph.nodes[place] if place >= 0 else self.graph.producers[value]
+
     def is_stored(self, value: str) -> bool:
         """Whether a computed value is rounded."""
         graph = self.graph
@@ -127,7 +138,9 @@ class _Sites:
             return False
         if graph.types[value].dtype is not DType.F32 or self.is_given(value) or not users:
             return False
-        if maker.name in self.kept or isinstance(OPS[maker.op].compute, Extern | Control):
+        if {maker.name, self.layer_of(value).name} & self.kept or isinstance(
+            OPS[maker.op].compute, Extern | Control
+        ):
             return False
         if all(isinstance(OPS[user.op].compute, Extern | Control) for user in users):
             return False
@@ -156,12 +169,24 @@ class _Sites:
         )
 
     def feeds_product(self, value: str) -> bool:
-        """Whether a product reads a value, maybe moved."""
+        """Whether a product that is not kept reads a value, maybe moved."""
         return any(
-            value in user.inputs[:2]
+            value in user.inputs[:2] and user.name not in self.kept
             if takes_weight(user.op)
             else user.name in self.moving and any(map(self.feeds_product, user.outputs))
             for user in self.graph.users[value]
+        )
+
+    def is_weight(self, node: Node, place: int) -> bool:
+        """Whether an input is a constant factor of a layer that is not kept."""
+        value = node.inputs[place]
+        return (
+            value in self.graph.constants
+            and takes_weight(node.op)
+            and place < 2
+            and len(self.graph.types[value].shape) > 1
+            and self.graph.types[value].dtype is DType.F32
+            and node.name not in self.kept
         )
 
 
@@ -175,7 +200,7 @@ class _Narrowing:
         self, graph: Graph, given: HalfPrecisionParameters, kept: frozenset[str], dtype: DType
     ) -> None:
         self.graph, self.given, self.kept, self.dtype = graph, given, kept, dtype
-        self.sites = _Sites(graph, kept)
+        self.sites = HalfSites(graph, kept)
         self.builder = GraphBuilder(OPS, graph.name, [node.name for node in graph.nodes])
         self.narrow: dict[str, str] = {}
         """By value of float32 its twin in half precision."""
@@ -253,7 +278,7 @@ class _Narrowing:
     def _read(self, node: Node, place: int) -> str:
         """What a node reads in place of one of its inputs."""
         value = node.inputs[place]
-        if value in self.graph.constants and self._is_weight(node, place):
+        if self.given.values != "activations" and self.sites.is_weight(node, place):
             self._constant(value)
         elif value not in self.narrow or value in self.graph.constants:
             return value
@@ -261,20 +286,8 @@ class _Narrowing:
             self.wide[value] = self._cast(self.narrow[value], DType.F32, f"{value}_wide")
         return self.wide[value]
 
-    def _is_weight(self, node: Node, place: int) -> bool:
-        """Whether a constant is a factor of a layer that is not kept."""
-        type = self.graph.types[node.inputs[place]]
-        return (
-            self.given.values != "activations"
-            and takes_weight(node.op)
-            and place < 2
-            and len(type.shape) > 1
-            and type.dtype is DType.F32
-            and node.name not in self.kept
-        )
 
-
-def _kept(graph: Graph, names: Sequence[str]) -> frozenset[str]:
+def kept_nodes(graph: Graph, names: Sequence[str]) -> frozenset[str]:
     """The nodes that are named, or made of what is named."""
     found = {
         node.name
@@ -292,7 +305,7 @@ def _kept(graph: Graph, names: Sequence[str]) -> frozenset[str]:
 
 
 def _apply(dtype: DType, graph: Graph, given: HalfPrecisionParameters) -> Graph:
-    return _Narrowing(graph, given, _kept(graph, given.keep), dtype).run()
+    return _Narrowing(graph, given, kept_nodes(graph, given.keep), dtype).run()
 
 
 def narrowed(graph: Graph, precision: str, keep: Sequence[str] = ()) -> Graph:

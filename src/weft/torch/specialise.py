@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.errors import UserError, above_zero, named
+from weft.errors import above_zero, named
 from weft.options import Options
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot

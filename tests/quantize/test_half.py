@@ -1,0 +1,80 @@
+"""What half precision does to each layer, and which layers a budget of accuracy keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.rewrite.checks import graph_of
+from weft.api import Net
+from weft.errors import UserError
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+TEXT = """(%x: f32[4,8]) -> (%y) {
+  const %w: f32[8,8]
+  const %v: f32[8,8]
+  %m: f32[4,8] = MatMul(%x, %w)
+  %a: f32[4,8] = Relu(%m)
+  %y: f32[4,8] = MatMul(%a, %v)
+}"""
+
+
+def test_each_layer_rounds_to_eight_bits() -> None:
+    """The first layer rounds its weight and what it stores, the second its weight alone."""
+    found = Net(graph_of(TEXT)).precision_report(
+        np.random.default_rng(0).standard_normal((12, 4, 8)).astype(np.float32).reshape(48, 8)
+    )
+    assert [(each.name, each.kept) for each in found.layers] == [("m", False), ("y", False)]
+    assert all(40 < each.own < 70 and 40 < each.sqnr < 70 for each in found.layers)
+    assert found.output < min(each.own for each in found.layers)
+    assert found.keep_float32 == ()
+    assert str(found).startswith("g in bfloat16: 2 layers with 12 samples\n")
+
+
+def test_a_budget_keeps_the_layers_that_hurt_most() -> None:
+    net = Net(graph_of(TEXT))
+    samples = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    expected = net.reference(samples)[0]
+    assert expected.shape == (4, 8)
+
+    def accuracy(run) -> float:
+        return -float(np.abs(run(samples) - expected).max())
+
+    free = net.precision_report(samples, "float16", accuracy=accuracy)
+    assert free.keep_float32 == ()
+    assert free.accuracy is not None
+    half = net.precision_report(samples, "bf16", accuracy=accuracy, max_drop=-free.accuracy)
+    assert half.keep_float32 == ("m", "y")
+    one = net.precision_report(samples, "bf16", keep_float32=["m"])
+    assert one.keep_float32 == ("m",)
+    kept = net.compile(precision="bf16", keep_float32=half.keep_float32)
+    np.testing.assert_allclose(kept(samples), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_verify_compares_what_is_rounded() -> None:
+    net = weft.load(DIGITS)
+    image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
+    found = net.verify(image, precision="bfloat16")
+    assert {"/stem/stem.3/MaxPool_output_0", "scores"} <= {each.value for each in found}
+    assert all(0 < each.relative < 5e-2 for each in found)
+
+
+def test_refusals() -> None:
+    net = Net(graph_of(TEXT))
+    samples = np.zeros((4, 8), np.float32)
+    with pytest.raises(UserError) as error:
+        net.precision_report(samples, "float32")
+    assert str(error.value) == (
+        "the precision of a report must be bfloat16 or float16; got float32"
+    )
+    with pytest.raises(UserError) as error:
+        net.precision_report(samples, max_drop=0.1)
+    assert str(error.value).startswith("precision: max_drop needs an accuracy")
+    with pytest.raises(UserError) as error:
+        weft.Options(keep_float32=("m",))
+    assert str(error.value).startswith(
+        "keep_float32 names layers that another precision leaves in float32; got no precision"
+    )
