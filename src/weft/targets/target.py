@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from weft.dtypes import DType
-from weft.loops.instruction import Instruction
+
+if TYPE_CHECKING:
+    from weft.loops.instruction import Instruction
 
 FLAVOURS = ("c89", "c99", "gnu")
 KINDS = ("cache", "ram", "rom")
