@@ -88,6 +88,10 @@ CASES = {
     "images": convolution(4, 16, (4, 5), (2, 3), images=3),
     "groups": convolution(12, 64, (5, 5), (3, 3), groups=2, pads=(1,) * 4),
     "one side": convolution(10, 16, (17,), (5,), strides=(3,), pads=(2, 1)),
+    "runs, strided": convolution(3, 24, (9, 11), (5, 5), strides=(2, 2), pads=(2,) * 4),
+    "runs of one channel": convolution(1, 16, (7, 8), (3, 2), residual=True),
+    "runs on one side": convolution(5, 16, (19,), (4,), pads=(1, 2), images=2),
+    "runs, rows apart": convolution(3, 16, (9, 6), (3, 3), dilations=(2, 1), pads=(2, 1, 2, 1)),
     "vector": product((1,), 96, 200),
     "rows": product((11,), 30, 36),
     "many rows": product((2, 3), 64, 32),
@@ -144,7 +148,9 @@ def test_weights_at_run_time_are_packed_the_same() -> None:
     np.testing.assert_array_equal(given, api.compile(precision="bfloat16")(x))
 
 
-@pytest.mark.parametrize("case", ["pointwise", "strided, half a vector", "residual", "vector"])
+@pytest.mark.parametrize(
+    "case", ["pointwise", "strided, half a vector", "residual", "runs, strided", "vector"]
+)
 def test_it_is_the_usual_choice(case: str) -> None:
     task = task_of(*CASES[case]())
     assert usual(task).name in {each.name for each in offers(propose, task)}
@@ -156,7 +162,7 @@ def test_a_slow_instruction_is_not_taken() -> None:
     assert usual(task).name.startswith("tiled")
 
 
-@pytest.mark.parametrize("case", ["3x3, stored", "residual", "rows"])
+@pytest.mark.parametrize("case", ["3x3, stored", "residual", "runs, strided", "rows"])
 def test_compiled(case: str) -> None:
     net, made = CASES[case]()
     graph = net.graph(net.stored(made) if "stored" in case else made)
@@ -171,7 +177,7 @@ def test_refusals() -> None:
         return refusal(propose, task_of(*made, machine=machine))
 
     assert why(CASES["rows"](), "x86-avx512") == "the target has no instruction for pairs of bf16"
-    assert why(convolution(3, 16, (5, 5), (3, 3))()) == (
+    assert why(convolution(3, 16, (9, 9), (3, 3), dilations=(2, 2))()) == (
         "no even number of input channels lies side by side"
     )
     assert why(convolution(4, 18, (5, 5), (3, 3))()) == ("the output channels are no multiple of 4")

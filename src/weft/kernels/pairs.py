@@ -44,21 +44,31 @@ def paired(parts: Contraction) -> Contraction | Refusal:
 
 
 def _paired(parts: Contraction) -> Contraction | Refusal:
+    reduce, image, rows = parts.reduce, parts.narrow_image, rows_of(parts.task.target)
+    why = refused(parts)
+    if why is not None:
+        return why
+    assert reduce is not None
+    assert image is not None
+    axis = next((each for each in reduce.axes if _pairs(parts, image, each)), None)
+    if axis is None:
+        return Refusal("no even number of input channels lies side by side")
+    return _by_pairs(parts, image, axis, rows)
+
+
+def refused(parts: Contraction) -> Refusal | None:
+    """Why no instruction for pairs can compute a contraction, whatever lies side by side."""
     reduce, lanes, target = parts.reduce, parts.lanes, parts.task.target
     rows = rows_of(target)
     if not rows:
         return Refusal("the target has no instruction for pairs of bf16")
     if reduce is None or reduce.op != "sum" or lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant weights, output channels fastest")
-    image, weight = parts.narrow_image, _buffer(parts.task.inputs, parts.weight)
-    if image is None or weight.dtype is not _HELD:
+    if parts.narrow_image is None or _buffer(parts.task.inputs, parts.weight).dtype is not _HELD:
         return Refusal("what is multiplied is not bf16 on both sides")
     if max(rows) != target.lanes(_SUM) or lanes.extent % min(rows):
         return Refusal(f"the output channels are no multiple of {min(rows)}")
-    axis = next((each for each in reduce.axes if _pairs(parts, image, each)), None)
-    if axis is None:
-        return Refusal("no even number of input channels lies side by side")
-    return _by_pairs(parts, image, axis, rows)
+    return None
 
 
 def _pairs(parts: Contraction, image: Load, axis: Axis) -> bool:

@@ -91,7 +91,7 @@ _Weight: TypeAlias = tuple[str, str]
 
 
 @dataclass
-class _Writer:
+class TileWriter:
     """Writes the loops of one task."""
 
     parts: Contraction
@@ -136,6 +136,12 @@ class _Writer:
         return self.pack(replace(block, depth=1)) if over else ""
 
     def kernel(self) -> Kernel:
+        """The kernel, all weights packed."""
+        task, body = self.parts.task, self.body()
+        return simplify_kernel(Kernel(task.name, (*self.params, task.output), body))
+
+    def body(self) -> tuple[Stmt, ...]:
+        """All loops."""
         parts, form = self.parts, self.form
         blocks = form_blocks(parts, form)
         weights = [
@@ -149,8 +155,7 @@ class _Writer:
         else:
             for block, weight in zip(blocks, weights, strict=True):
                 body += self.block(block, weight)
-        params = (*self.params, parts.task.output)
-        return simplify_kernel(Kernel(parts.task.name, params, tuple(body)))
+        return tuple(body)
 
     def outer(self, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The loops over the output's other axes."""
@@ -324,7 +329,7 @@ def write(parts: Contraction, form: TileForm, name: str = "") -> Implementation 
     """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
     if not fits(parts, form):
         return None
-    writer = _Writer(parts, form)
+    writer = TileWriter(parts, form)
     kernel = writer.kernel()
     name = name or (form.name if parts.reduce else "tiled")
     return Implementation(kernel, tuple(writer.operands), name)

@@ -43,7 +43,8 @@ class Packing:
         blocks: number of blocks.
         width: lanes of each block.
         depth: elements along the last of the other dimensions for every lane.
-        apart: whether these are a dimension of their own, the innermost.
+        apart: whether these are a dimension of their own, the innermost; zeros fill its last.
+        joined: how many of the last of the other dimensions are one.
     """
 
     shape: tuple[int, ...]
@@ -54,12 +55,18 @@ class Packing:
     width: int
     depth: int = 1
     apart: bool = False
+    joined: int = 1
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array, ``[blocks, others..., width * depth]``."""
         blocks = self.cut(array)
+        if self.joined > 1:
+            blocks = blocks.reshape(*blocks.shape[: -self.joined], -1)
         if self.depth == 1:
             return contiguous(np.moveaxis(blocks, 1, -1))
+        missing = -blocks.shape[-1] % self.depth
+        if self.apart and missing:
+            blocks = np.pad(blocks, [(0, 0)] * (blocks.ndim - 1) + [(0, missing)])
         whole = blocks[..., : blocks.shape[-1] // self.depth * self.depth]
         cut = whole.reshape(*whole.shape[:-1], -1, self.depth)
         sides = np.moveaxis(cut, 1, -2)
