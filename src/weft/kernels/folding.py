@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,13 +12,20 @@ from weft.loops.nodes import COMPARISONS, Axis, Binary, Cast, Const, Expr, Load,
 from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import dtype_of, walk
 
-_BINARY = {
+
+def _larger(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """A NaN on the left stays, one on the right is passed over."""
+    return np.where(lhs < rhs, rhs, lhs)
+
+
+_BINARY: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
+    "max": _larger,
     "and": np.logical_and,
     "lt": np.less,
     "le": np.less_equal,

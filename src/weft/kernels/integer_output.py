@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.folding import foldable, folded, interval
 from weft.kernels.integers import IntegerContraction, constants_of
-from weft.kernels.requantize import ROUNDING, requantized, rounding, saturated
+from weft.kernels.requantize import ROUNDING, requantized, rounding, saturated, undivided
 from weft.kernels.writer import for_lanes
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
@@ -125,21 +126,24 @@ class IntegerOutput:
 
         return fold(found.task.compute.value)
 
-    def store(self, at: tuple[Expr, ...] = ()) -> Stmt:
-        """Stores the output of a position and a channel, whose sum is in ``acc[at]``."""
-        task = self.found.task
+    def store(self, at: tuple[Expr, ...] = (), value: Expr | None = None) -> Stmt:
+        """Stores the output of a position and a channel, whose sum is in ``acc[at]``.
+
+        ``value`` is the definition, as something else than ``self.value`` has it.
+        """
+        task, value = self.found.task, value or self.value
         index = tuple(Var(axis.var) for axis in task.compute.axes)
 
         def place(node: Expr) -> Expr:
             return _placed(node, at)
 
         if instruction(ROUNDING).needs in task.target.features:
-            made = requantized(self.value)
+            made = requantized(value)
             if made is not None and self._fits(made.scaled):
                 return replace(made, scaled=map_expr(made.scaled, place)).store(
                     task.output.name, index
                 )
-        return Store(task.output.name, index, map_expr(self.value, place))
+        return Store(task.output.name, index, map_expr(value, place))
 
     def lanes(
         self, width: int, sums: str, at: tuple[Expr, ...], places: Mapping[str, Expr]
@@ -153,14 +157,19 @@ class IntegerOutput:
             places: where the output of ``LANE`` is, by axis.
         """
         task = self.found.task
-        row, made = rounding(task.target.features, width), saturated(self.value)
+        row, made = rounding(task.target.features, width), saturated(self._undivided)
         if row is None or made is None or not self._fits(made.scaled):
-            stmts: tuple[Stmt, ...] = (for_lanes(width, self.store(at)),)
+            stmts: tuple[Stmt, ...] = (for_lanes(width, self.store(at, self._undivided)),)
         else:
             scaled = map_expr(made.scaled, lambda node: _placed(node, at))
             index = tuple(Var(axis.var) for axis in task.compute.axes)
             stmts = replace(made, scaled=scaled).lanes(row, width, task.output.name, index)
         return rename_buffers(substitute_stmts(stmts, places), {ACCUMULATOR: sums})
+
+    @cached_property
+    def _undivided(self) -> Expr:
+        """The definition with products where it quantizes sums of bytes by quotients."""
+        return undivided(self.value)
 
     def _fits(self, scaled: Expr) -> bool:
         """Whether a scaled sum is a number far inside of what ``i32`` holds."""

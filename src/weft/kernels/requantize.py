@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.dtypes import DType
+from weft.kernels.division import multiplied
 from weft.kernels.writer import LANE, for_lanes, integer, with_locals
 from weft.loops.instruction import instructions
 from weft.loops.nodes import (
@@ -41,10 +42,13 @@ class Requantized:
     Attributes:
         scaled: what is rounded, in ``f32``.
         value: the definition, which reads ``whole``, the rounded number, as ``i32``.
+        zero: what is added to that; dtype: what it becomes.
     """
 
     scaled: Expr
     value: Expr
+    zero: int = 0
+    dtype: DType = DType.I8
 
     def store(self, output: str, index: tuple[Expr, ...]) -> Stmt:
         """Rounds by the instruction, and stores the output."""
@@ -113,11 +117,23 @@ def saturated(node: Expr) -> Requantized | None:
             scaled, zero = parts
             least, most = Const(int(low.value), _I32), Const(int(high.value), _I32)
             total = Binary("add", _WHOLE, Const(zero, _I32))
-            return Requantized(
-                scaled, Cast(dtype, Binary("min", Binary("max", least, total), most))
-            )
+            inside = Binary("min", Binary("max", least, total), most)
+            return Requantized(scaled, Cast(dtype, inside), zero, dtype)
         case _:
             return None
+
+
+def undivided(value: Expr) -> Expr:
+    """A definition that quantizes sums of bytes by products instead of quotients, if it may."""
+
+    def change(node: Expr) -> Expr:
+        made = saturated(node)
+        if made is None:
+            return node
+        scaled = multiplied(made.scaled, made.zero, made.dtype)
+        return map_expr(node, lambda each: scaled if each is made.scaled else each)
+
+    return map_expr(value, change)
 
 
 def _rounded(expr: Expr) -> tuple[Expr, int] | None:
