@@ -45,7 +45,7 @@ from weft.runtime.record import MadeFor, remember
 from weft.screen import Screen, Shown, several, some
 
 if TYPE_CHECKING:
-    from weft.api import looked, network, packaged, planned, quantized
+    from weft.api import exported, looked, network, packaged, planned, quantized
     from weft.ops.resolve import resolved
     from weft.quantize.report import QuantizationReport
     from weft.rewrite.engine import Log
@@ -57,6 +57,7 @@ else:
     # A start from the cache needs none of these.
     looked, network = later("weft.api.looked"), later("weft.api.network")
     packaged, planned = later("weft.api.packaged"), later("weft.api.planned")
+    exported = later("weft.api.exported")
     quantized = later("weft.api.quantized")
     edits = later("weft.surgery.edits")
     resolved = later("weft.ops.resolve").resolved
@@ -234,10 +235,10 @@ class Net(Shown):
     implementations = planned.implementations
     program = planned.program
     source = planned.source
-    toolkit = planned.toolkit
-    golden = planned.golden
-    export = planned.export
-    single_file = planned.single_file
+    toolkit = exported.toolkit
+    golden = exported.golden
+    export = exported.export
+    single_file = exported.single_file
     deploy = packaged.deploy
 
     def compile(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from weft.api.exported import export
 from weft.api.network import Network, free_inputs
-from weft.api.planned import export
 from weft.api.streams import arrays_of
 from weft.errors import UserError
 from weft.options import Options

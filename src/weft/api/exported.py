@@ -1,0 +1,212 @@
+"""What a network becomes as a toolkit, or as one C file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Unpack, cast
+
+import numpy as np
+
+from weft import export as toolkits
+from weft.api.encoded import with_encoded
+from weft.api.given import text_of
+from weft.api.network import Network, arranged_inputs, bound, free_inputs, reference
+from weft.api.planned import lowered, made_plan, plan_source
+from weft.api.remedy import board_that_fits, within_ram
+from weft.api.stepped import figures, golden_steps, port_scales, provenance, with_counts
+from weft.errors import UserError
+from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
+from weft.export.golden import Golden, golden_runs, sample_inputs
+from weft.export.golden import golden as golden_run
+from weft.garbage import without_collection
+from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
+from weft.plan.program import Program
+from weft.plan.report import Report, report, spans
+from weft.plan.to_program import identifier
+from weft.runtime.compiler import Compiler, find_compiler
+from weft.targets.system import architecture
+from weft.targets.target import Target
+
+RUNS = 4
+"""Of a self-test of a net with state: what runs hand on shows in the later ones."""
+
+
+def toolkit(
+    net: Network,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[ToolkitKeywords],
+) -> toolkits.Toolkit:
+    """The net as C with its build file, self-test, memory map and report.
+
+    Args:
+        target: the machine; portable C (``generic``) if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+    """
+    return made_toolkit(net, chosen(ToolkitKeywords, options, keywords, target=target))
+
+
+@without_collection()
+def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolkits.Toolkit:
+    """The toolkit that the options give.
+
+    Args:
+        net: what it is of.
+        options: as for ``toolkit``.
+        tests: whether to make golden data; without, it is for its figures only.
+    """
+    toolkits.chosen_templates(options.templates, options.also)  # before anything takes time
+    net = bound(net)
+    plan = made_plan(net, options, "generic")
+    machine = cast(Target, plan.target)
+    program = lowered(plan, options.name or net.graph.name)
+    first = program.preparation
+    files, rows = plan_source(plan, program, options, stepped=True), report(plan)
+    data = Golden((), ())
+    if tests:
+        data = golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs))
+    made = toolkits.Toolkit(
+        files=files,
+        report=rows,
+        spans=spans(plan),
+        golden=data,
+        model=options.model or net.graph.name,
+        target=machine.name,
+        flags=machine.flags,
+        also=tuple(options.also),
+        parameters=tuple(
+            net.graph.constants[each.name] for each in (first.parameters if first else ())
+        ),
+        steps=golden_steps(plan, data.first_inputs) if tests and toolkits.tested(files) else (),
+        figures=figures(plan, rows.rows),
+        machine=machine,
+        origin=provenance(net, plan.graph),
+        scales=port_scales(net.graph),
+        templates=toolkits.chosen_templates(options.templates, options.also),
+    )
+    return toolkits.built(with_counts(made) if tests and options.count else made, options.compiler)
+
+
+def single_file(
+    net: Network,
+    path: str | Path = "",
+    target: str | Target = "",
+    *,
+    header: bool = False,
+    options: Options | None = None,
+    **keywords: Unpack[SingleKeywords],
+) -> toolkits.SingleFile:
+    """The net as one C file: weights, code, and, with ``-DWEFT_TEST``, a program to try it.
+
+    Args:
+        path: where to write it, ending with ``.c``; nothing is written if not given.
+        target: the machine; portable C (``generic``) if not given.
+        header: whether to write a header beside it.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+
+    Raises:
+        UserError: an option needs other files, or it does not fit into ``ram`` or ``flash``.
+    """
+    asked = chosen(SingleKeywords, options, keywords, target=target)
+    if path:
+        toolkits.check_single(Path(path))  # before anything takes time
+    if asked.weights == "blob":
+        raise UserError("a single file has its weights in it", got="weights blob")
+    net = bound(net)
+    made, told = within_ram(net, _bare(net, asked), asked, made_plan, _bare)
+    toolkits.check_room(made, asked.ram, asked.flash, lambda: told)
+    found = toolkits.single_file(made)
+    if path:
+        found.write(Path(path), header)
+    return found
+
+
+def _bare(net: Network, options: Options) -> toolkits.Toolkit:
+    """A toolkit with nothing to check it with."""
+    plan = made_plan(net, options, "generic")
+    machine = cast(Target, plan.target)
+    files = plan_source(plan, lowered(plan, options.name or net.graph.name), options)
+    model, nothing = options.model or net.graph.name, Golden((), ())
+    made = toolkits.Toolkit(
+        *(files, report(plan), (), nothing, model, machine.name, machine.flags), machine=machine
+    )
+    return toolkits.built(made, options.compiler or _own_compiler(machine, made.report))
+
+
+def _own_compiler(machine: Target, figures: Report) -> Compiler | None:
+    """A compiler here that can say what code for a machine takes."""
+    if machine.architecture not in ("", architecture()) or figures.weight_bytes > MOST_MEASURED:
+        return None
+    try:
+        return find_compiler()
+    except UserError:
+        return None
+
+
+def golden(net: Network, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
+    """What a self-test compares with: one run, or several where runs hand on state.
+
+    Args:
+        program: what is tested.
+        inputs: of every run, without states; seeded random ones if not given.
+    """
+    held = {
+        name: np.zeros(net.graph.types[name].dims, net.graph.types[name].dtype.numpy)
+        for name, _ in net.states
+    }
+    given: list[Sequence[np.ndarray]] = []
+    made: list[list[np.ndarray]] = []
+    for run in range(RUNS if net.states else 1):
+        ports = [(port.dtype, port.shape) for port in program.inputs]
+        given.append(sample_inputs(ports, run) if inputs is None else inputs)
+        found = reference(net, {**held, **dict(zip(free_inputs(net), given[-1], strict=True))})
+        named = dict(zip(net.graph.outputs, found, strict=True))
+        held = {name: named.pop(output) for name, output in net.states}
+        made.append(list(named.values()) if net.states else list(found))
+    return golden_runs(given, made) if net.states else golden_run(given[0], made[0])
+
+
+def export(
+    net: Network,
+    folder: str | Path,
+    target: str | Target = "",
+    *,
+    options: Options | None = None,
+    **keywords: Unpack[ToolkitKeywords],
+) -> toolkits.Toolkit:
+    """Writes a Software Toolkit; see ``toolkit``.
+
+    Args:
+        folder: absent, empty, or an earlier toolkit, which is replaced.
+        target: the machine; portable C (``generic``) if not given.
+        options: see ``weft.Options``, as for the keywords.
+        keywords: options.
+
+    Raises:
+        UserError: it does not fit into ``ram`` or ``flash``; nothing is written then.
+    """
+    asked = chosen(ToolkitKeywords, options, keywords, target=target)
+    asked = replace(asked, name=asked.name or identifier(net.graph.name))
+    if asked.plan is not None:
+        asked = asked.of_plan(text_of(asked.plan))
+    toolkits.check_folder(Path(folder))  # before anything takes time
+    made = made_toolkit(net, asked)
+    larger = partial(
+        board_that_fits,
+        made,
+        lambda name: made_toolkit(
+            net,
+            replace(asked, plan=None, target=name, ram=None, flash=None, regions=None),
+            tests=False,
+        ),
+    )
+    made, told = within_ram(net, made, asked, made_plan, made_toolkit, larger)
+    toolkits.check_room(made, asked.ram, asked.flash, lambda: told, larger)
+    toolkits.write(made, Path(folder))
+    return made
