@@ -8,7 +8,9 @@ import numpy as np
 
 from tests.rewrite.checks import graph_of
 from weft.api import Net
+from weft.api.exported import plan_in_ram
 from weft.export import ram_needed
+from weft.options import Options
 
 GRAPH = """(%x: i8[1,2,24,20]) -> (%y) {
   const %s: f32[] = [0.0625]
@@ -41,3 +43,36 @@ def test_integer_layers_are_streamed(tmp_path: Path):
     tiled = net.apply("tile-chain", first="a", last="b", parts=4)
     np.testing.assert_array_equal(tiled.compile()(x), net.reference(x)[0])
     np.testing.assert_array_equal(made.golden.outputs[0].array, whole.golden.outputs[0].array)
+
+
+def test_plans_stream_rows_too():
+    net = network()
+    whole = net.toolkit("generic")
+    needed = ram_needed(whole)[0]
+    room = needed - whole.report.arena_bytes * 2 // 5
+    found = plan_in_ram(net, Options(target="generic", ram=room))
+    first, last, strips = found.plan.constraints.streamed
+    assert (first, last) == ("a", "b")
+    assert found.lines[0] == f"streamed, to fit into RAM: a to b in {strips} strips of rows"
+    assert found.lines[1].startswith("RAM ")
+    assert f"of {room:,} bytes: arena {found.plan.arena_bytes:,}, " in found.lines[1]
+    assert found.plan.arena_bytes < whole.report.arena_bytes
+    # Its text is a plan of the network itself.
+    again = net.plan(plan=str(found.plan))
+    assert str(again) == str(found.plan)
+    x = np.random.default_rng(6).integers(-128, 128, (1, 2, 24, 20)).astype(np.int8)
+    np.testing.assert_array_equal(net.compile(plan=str(found.plan))(x), net.reference(x)[0])
+
+
+def test_plans_that_fit_or_cannot_stay():
+    net = network()
+    plan = net.plan("generic")
+    room = ram_needed(net.toolkit("generic"))[0]
+    found = plan_in_ram(net, Options(target="generic", ram=2 * room))
+    assert found.lines[0].startswith("RAM ")
+    assert len(found.lines) == 1
+    assert found.plan.steps == plan.steps
+    small = plan_in_ram(net, Options(target="generic", ram=600))
+    assert small.plan.constraints.streamed == ()
+    assert "fits into --ram" in small.lines[1]
+    assert plan_in_ram(net, Options(target="generic")).lines == ()

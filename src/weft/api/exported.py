@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack, cast
@@ -15,14 +15,16 @@ from weft.api.encoded import with_encoded
 from weft.api.given import text_of
 from weft.api.network import Network, arranged_inputs, bound, free_inputs, reference
 from weft.api.planned import lowered, made_plan, plan_source
-from weft.api.remedy import board_that_fits, within_ram
+from weft.api.remedy import best_streamed, board_that_fits, remedy, within_ram
 from weft.api.stepped import figures, golden_steps, port_scales, provenance, with_counts
 from weft.errors import UserError
 from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
+from weft.export.limits import said
 from weft.garbage import without_collection
 from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
+from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import Report, report, spans
 from weft.plan.to_program import identifier
@@ -137,6 +139,53 @@ def _bare(net: Network, options: Options) -> toolkits.Toolkit:
         *(files, report(plan), (), nothing, model, machine.name, machine.flags), machine=machine
     )
     return toolkits.built(made, options.compiler or _own_compiler(machine, made.report))
+
+
+@dataclass(frozen=True)
+class PlanInRam:
+    """A plan, its rows streamed where it does not fit into RAM otherwise.
+
+    Attributes:
+        plan: the plan.
+        lines: what was done, with figures, to be read; nothing without a limit.
+    """
+
+    plan: Plan
+    lines: tuple[str, ...] = ()
+
+
+def plan_in_ram(net: Network, options: Options) -> PlanInRam:
+    """The plan that an export with the same options has.
+
+    Args:
+        net: the network.
+        options: ``ram`` is what must suffice; a plan that is given stays as it is.
+    """
+    made = made_plan(net, options)
+    if options.ram is None or options.plan is not None or options.parameters:
+        return PlanInRam(made)
+    asked = replace(options, target=made.target or options.target)
+    kit = _bare(bound(net), asked)
+    needed, ram = toolkits.ram_needed(kit)[0], options.ram
+    if needed <= ram:
+        return PlanInRam(made, (_in_ram(kit, ram),))
+    best, found = best_streamed(bound(net), kit, asked, ram, made_plan, _bare)
+    if toolkits.ram_needed(found)[0] > ram or not best.chains:
+        return PlanInRam(made, (_in_ram(kit, ram), remedy(best, kit, found, ram)))
+    chains = tuple(part for each in best.chains for part in (*each.ends, str(each.strips)))
+    constraints = replace(made.constraints, streamed=chains)
+    plan = replace(best.plan, constraints=constraints)
+    told = (f"streamed, to fit into RAM: {each}" for each in best.chains)
+    return PlanInRam(plan, (*told, f"{_in_ram(found, ram)}; without, {_in_ram(kit, ram)}"))
+
+
+def _in_ram(kit: toolkits.Toolkit, ram: int) -> str:
+    needed, ports = toolkits.ram_needed(kit)
+    return (
+        f"RAM {needed:,} of {ram:,} bytes: arena {kit.report.arena_bytes:,}, stack "
+        f"{kit.files.stack_bytes:,} ({said(kit.files.stack.compiler)}), inputs and "
+        f"outputs {ports:,}"
+    )
 
 
 def _own_compiler(machine: Target, figures: Report) -> Compiler | None:

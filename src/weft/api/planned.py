@@ -13,6 +13,7 @@ from weft.api.network import (
     expanded,
 )
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
+from weft.api.remedy import with_chains
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.garbage import without_collection
@@ -147,15 +148,18 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     machine, threads, asked = machine_of(text, target), text.threads, text.constraints
     announce("simplifying")
     without = without_values(net, asked.parameters)
-    graph = expanded(
+    inner = expanded(
         without,
         machine,
         exact=asked.exact,
         plain=asked.plain,
         precision=asked.precision,
         keep_float32=asked.keep_float32,
-    ).graph
-    states = places(net)
+    )
+    if asked.streamed:
+        cut = with_chains(inner, asked.streamed)
+        inner = expanded(cut, machine, exact=asked.exact, plain=asked.plain)
+    graph, states = inner.graph, places(net)
     fits(text, graph, states)
     decisions = GivenDecisions(
         text.body,

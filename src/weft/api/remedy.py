@@ -36,11 +36,13 @@ class StreamedChain:
     Attributes:
         first, last: their first and last node, by names short enough to read.
         strips: how many.
+        ends: the nodes.
     """
 
     first: str
     last: str
     strips: int
+    ends: tuple[str, str]
 
     def __str__(self) -> str:
         return f"{self.first} to {self.last} in {self.strips} strips of rows"
@@ -103,7 +105,7 @@ def _candidates(
             except UserError:
                 break  # these layers cannot be cut so, or do not fit into the memory regions then
             tried += 1
-            chain = StreamedChain(names[first], names[last], strips)
+            chain = StreamedChain(names[first], names[last], strips, (first, last))
             yield Streamed(net, (*start.chains, chain), planned)
             if planned.arena_bytes >= arena:
                 break  # what two strips need grows faster than strips shrink
@@ -166,6 +168,35 @@ def within_ram(
     ram = options.ram
     if ram is None or toolkits.ram_needed(made)[0] <= ram or options.parameters:
         return made, ""
+    best, found = best_streamed(net, made, options, ram, plan, make)
+    if options.plan is None and toolkits.ram_needed(found)[0] <= ram:
+        # What it must give is what the network as it was loaded gives.
+        chains = tuple(map(str, best.chains))
+        return replace(found, golden=made.golden, streamed=chains), ""
+    return made, remedy(best, made, found, ram, larger)
+
+
+def best_streamed(
+    net: Network,
+    made: toolkits.Toolkit,
+    options: Options,
+    ram: int,
+    plan: Callable[[Network, Options, str], Plan],
+    make: Callable[[Network, Options], toolkits.Toolkit],
+) -> tuple[Streamed, toolkits.Toolkit]:
+    """A network with its rows streamed that fits, or the one with the smallest arena.
+
+    Args:
+        net: the network.
+        made: its toolkit, which does not fit.
+        options: it was made with.
+        ram: bytes that must suffice.
+        plan: plans a network.
+        make: makes its toolkit.
+
+    Returns:
+        The network and its toolkit.
+    """
     afresh = replace(
         options,
         plan=None,
@@ -191,12 +222,19 @@ def within_ram(
 
     beside = toolkits.ram_needed(made)[0] - made.report.arena_bytes
     best = streamed(Streamed(inner, (), planned(inner)), ram - beside, planned, fits)
-    found = make(best.net, afresh) if best.chains else made
-    if options.plan is None and toolkits.ram_needed(found)[0] <= ram:
-        # What it must give is what the network as it was loaded gives.
-        chains = tuple(map(str, best.chains))
-        return replace(found, golden=made.golden, streamed=chains), ""
-    return made, remedy(best, made, found, ram, larger)
+    return best, make(best.net, afresh) if best.chains else made
+
+
+def with_chains(net: Network, chains: Sequence[str]) -> Network:
+    """A network, as it is planned, with chains of layers in strips.
+
+    Args:
+        net: the network.
+        chains: as the constraints of a plan have them.
+    """
+    for first, last, parts in zip(*[iter(chains)] * 3, strict=True):
+        net = apply(net, "tile-chain", first=first, last=last, parts=int(parts))
+    return net
 
 
 # --- what is told -------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from weft.api.exported import plan_in_ram
 from weft.api.given import text_of
 from weft.atomic import write_text
 from weft.cli.draw import svg_option
@@ -20,6 +21,7 @@ from weft.pictures.memory import memory_map
 from weft.plan.diff import diff
 from weft.plan.plan import Plan, written
 from weft.plan.report import Report, Row, report, size, spans, summary
+from weft.plan.text import PlanText
 
 _PLAN_DROP = ("reads", "in place of", "scratch", "makes", "scheme")
 _PLAN = ("step", "does", "scheme", "reads", "writes", "makes", "at", "in place of")
@@ -61,7 +63,8 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     "ram",
     "flash",
     "plan",
-    ram="RAM limit for exports of the plan, such as 256K.",
+    ram="RAM limit, such as 256K: where the plan does not fit, layers are computed by strips of "
+    "rows, as `weft export` does.",
     flash="Flash limit for exports of the plan, such as 1M.",
     plan="Check this plan and use it instead of a new one.",
 )
@@ -99,7 +102,8 @@ def plan(
     with working("planning"):
         if options.plan is not None:
             options = options.of_plan(text_of(options.plan), "flavour", "ram", "flash")
-        made = with_states(model.net, states).plan(options=options)
+        fitted = plan_in_ram(with_states(model.net, states), options)
+        made = fitted.plan
         found = report(made)
         text = None if tabular else written(made, alternatives=against is None or bool(output))
     target = made.target.name if made.target else ""
@@ -121,8 +125,24 @@ def plan(
     if state.json:
         extra = {} if changes is None else {"changes": changes}
         more = {"plan": text.record()} if text and changes is None else {}
-        write_json({"target": target, **found.record(), **more, **extra})
-    elif changes is not None:
+        told = {"in_ram": list(fitted.lines)} if fitted.lines else {}
+        write_json({"target": target, **found.record(), **more, **extra, **told})
+        return
+    apart = text is not None and output is None and changes is None
+    _show(made, found, text, output, changes)
+    for line in (*fitted.lines, *([f"memory map: {svg}"] if svg is not None else [])):
+        say(line, err=apart)
+
+
+def _show(
+    made: Plan,
+    found: Report,
+    text: PlanText | None,
+    output: Path | None,
+    changes: Sequence[str] | None,
+) -> None:
+    """Prints what differs, a table, the text, or a summary where the text is in a file."""
+    if changes is not None:
         click.echo("\n".join(changes) or "no difference")
     elif text is None:
         _show_table(made, found)
@@ -130,8 +150,6 @@ def plan(
         write_lines(str(text).rstrip("\n"))
     else:
         say(f"{output}: {summary(found)}")
-    if svg is not None and not state.json:
-        say(f"memory map: {svg}", err=text is not None and output is None and changes is None)
 
 
 def _show_table(made: Plan, found: Report) -> None:

@@ -70,6 +70,8 @@ class Constraints:
         optimize: what kernels were to be chosen for, where that was asked for.
         precision: that values are stored in, where it is not float32; keep_float32: layers that
             stay in it nevertheless.
+        streamed: of each chain of layers that is computed by strips of rows, its first and last
+            node and the number of strips, one after the other.
     """
 
     exact: bool = False
@@ -85,6 +87,7 @@ class Constraints:
     optimize: str = ""
     precision: str = ""
     keep_float32: tuple[str, ...] = ()
+    streamed: tuple[str, ...] = ()
 
 
 NO_CONSTRAINTS = Constraints()
