@@ -120,12 +120,18 @@ def _resident(root: int) -> int:
     while left:
         process = Path("/proc", str(left.pop()))
         try:
-            total += int((process / "statm").read_text().split()[1]) * page
+            # Between its start and that of its program a child has the pages of its parent.
+            if process.name == str(root) or _program(process) != _program(Path("/proc", str(root))):
+                total += int((process / "statm").read_text().split()[1]) * page
             for thread in (process / "task").iterdir():
                 left += map(int, (thread / "children").read_text().split())
         except (OSError, IndexError):
             continue  # ended meanwhile
     return total
+
+
+def _program(process: Path) -> str:
+    return os.readlink(process / "exe")
 
 
 def path_of(name: str) -> Path:

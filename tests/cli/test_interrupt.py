@@ -72,7 +72,8 @@ def test_an_interrupt_while_compiling(digits: Path, tmp_path: Path) -> None:
     out, errors = process.communicate()
     assert (process.returncode, out, errors) == (130, "", "interrupted\n")
     assert not any(map(runs, started))
-    assert list((tmp_path / "cache").iterdir()) == []
+    # Nothing unfinished: weights that were packed meanwhile are whole, and may stay.
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} <= {".bin"}
     assert list((tmp_path / "tmp").iterdir()) == []
     assert output.read_text() == "old"
 

@@ -12,7 +12,7 @@ import numpy as np
 from weft.codegen.flavours import Dialect
 from weft.deferred import later
 from weft.errors import UserError
-from weft.garbage import without_collection
+from weft.garbage import rare_collection
 from weft.options import Options
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key, digest_of
@@ -109,7 +109,7 @@ class Build:
         parts += (asked.encoding, asked.optimize, asked.precision, asked.keep_float32)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
-    @without_collection()
+    @rare_collection()
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:
         """A network, built."""
         options = replace(

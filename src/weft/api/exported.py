@@ -22,7 +22,7 @@ from weft.export.build import MOST_WEIGHTS as MOST_MEASURED
 from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
 from weft.export.limits import said
-from weft.garbage import without_collection
+from weft.garbage import rare_collection
 from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
 from weft.plan.plan import Plan
 from weft.plan.program import Program
@@ -53,7 +53,7 @@ def toolkit(
     return made_toolkit(net, chosen(ToolkitKeywords, options, keywords, target=target))
 
 
-@without_collection()
+@rare_collection()
 def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolkits.Toolkit:
     """The toolkit that the options give.
 

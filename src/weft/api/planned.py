@@ -16,7 +16,7 @@ from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import with_chains
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
-from weft.garbage import without_collection
+from weft.garbage import rare_collection
 from weft.ir.graph import Graph
 from weft.kernels.explain import ExplainedLayer, layers_of
 from weft.kernels.fusion_depth import fuser, named_fuser
@@ -68,7 +68,7 @@ def plan(
     return made_plan(net, chosen(PlanKeywords, options, keywords, target=target))
 
 
-@without_collection()
+@rare_collection()
 def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     """The plan that the options give, or a new one."""
     if options.plan is not None:
@@ -132,7 +132,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     return replace(made, target=machine, constraints=constraints)
 
 
-@without_collection()
+@rare_collection()
 def plan_from(net: Network, source: PlanSource, target: Target | None = None) -> Plan:
     """The plan that a text or a file says, every decision checked.
 
@@ -263,7 +263,7 @@ def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
     return Choices().known(context_of(compiler, machine_flags(compiler, dialect, machine)))
 
 
-@without_collection()
+@rare_collection()
 def lowered(plan: Plan, name: str = "") -> Program:
     """The program of a plan, with that of its parameters for the same machine and threads."""
 
@@ -279,7 +279,7 @@ def lowered(plan: Plan, name: str = "") -> Program:
     return lower(plan, name, planned_too)
 
 
-@without_collection()
+@rare_collection()
 def plan_source(plan: Plan, program: Program, options: Options, *, stepped: bool = False) -> Files:
     """A plan's program as C.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,8 +30,14 @@ from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Program, Region
 from weft.screen import Screen, Shown
 
+# A compiler takes about 70 MB for a source of this length, and starts in a tenth of the time that
+# it takes for one.
+_SOURCE_CHARACTERS = 1 << 17
 # Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
 _CHARACTERS = 2
+
+Early: TypeAlias = Callable[[str, str], object]
+"""Takes the name and the text of a source."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +104,7 @@ def emit(
     weights: str = "arrays",
     parts: int = 1,
     ends: Sequence[int] = (),
+    early: Early | None = None,
 ) -> Files:
     """Writes a program as C.
 
@@ -107,6 +115,8 @@ def emit(
             caller passes a pointer to ``Files.blob``'s bytes.
         parts: how many sources the functions are spread over; 0 is one for each function.
         ends: for ``Files.stepped``: the number of calls and loops up to the end of each step.
+        early: gets each source of functions as soon as it is written, where there are several,
+            and then they are as many as make compilers need little memory.
 
     Returns:
         The files; the same program gives the same bytes.
@@ -115,13 +125,15 @@ def emit(
         flavour = flavour_named(flavour)
     if weights not in ("arrays", "blob"):
         raise InternalError(f"weights are emitted as arrays or blob, not as {weights!r}")
-    return _Emission(program, flavour, weights == "blob", parts).files(ends)
+    return _Emission(program, flavour, weights == "blob", parts, early).files(ends)
 
 
 class _Emission:
     """One run of ``emit``."""
 
-    def __init__(self, program: Program, flavour: Dialect, blob: bool, parts: int) -> None:
+    def __init__(
+        self, program: Program, flavour: Dialect, blob: bool, parts: int, early: Early | None
+    ) -> None:
         self._program, self._flavour, self._parts = program, flavour, parts
         self._weights = _used_weights(program)
         blob = blob and not (program.preparation and not self._weights)
@@ -131,7 +143,9 @@ class _Emission:
         split = parts != 1
         prefix = f"{program.name}_" if split else ""
         linkage = "" if split else f"static {flavour.apart}"
-        self._units = units_of(program, names, flavour, prefix, linkage)
+        self._early: list[tuple[str, str]] = []
+        units = units_of(program, names, flavour, prefix, linkage)
+        self._units = list(units if early is None or not split else self._sent(units, early))
         functions = {unit.key: unit.name for unit in self._units}
         self._tasks = tasks_of(program, functions, self._formals, names)
         self._interface = interface_of(program, self._blob, names.taken, list(self._weights))
@@ -180,6 +194,8 @@ class _Emission:
         if arrays:
             text = self._source([], self._array_uses, self._private, arrays=arrays)
             sources.append((f"{name}_weights.c", text))
+        if self._early:
+            return [*sources, *self._early]
         groups = [[unit] for unit in self._units]
         if self._parts > 1:
             groups = _balanced(self._units, self._parts)
@@ -189,6 +205,27 @@ class _Emission:
             text = self._source(self._definitions(group), uses, self._private)
             sources.append((f"{label}.c", text))
         return sources
+
+    def _sent(self, units: Iterable[Unit], early: Early) -> Iterator[Unit]:
+        """The functions, while the sources that they fill are sent off.
+
+        These do without the header of all functions, which is not complete yet.
+        """
+        group: list[Unit] = []
+        for unit in units:
+            yield unit
+            group.append(unit)
+            if sum(len(line) for each in group for line in each.lines) >= _SOURCE_CHARACTERS:
+                self._send(group, early)
+                group = []
+        if group:
+            self._send(group, early)
+
+    def _send(self, group: Sequence[Unit], early: Early) -> None:
+        name = f"{self._program.name}_{len(self._early) + 1}.c"
+        text = self._source(self._definitions(group), together(map(self._uses, group)))
+        self._early.append((name, text))
+        early(name, text)
 
     def _source(
         self,

@@ -75,7 +75,7 @@ def device_program(program: Program, dialect: Dialect) -> DeviceProgram:
     if any(isinstance(each, ExternFunction) for each in program.functions):
         raise InternalError(f"C that was given cannot be part of a program in {dialect.name}")
     names = CNames([f"{program.name}_run"])
-    units = units_of(program, names, dialect, f"{program.name}_", f"static {dialect.apart}")
+    units = list(units_of(program, names, dialect, f"{program.name}_", f"static {dialect.apart}"))
     kernel = _Kernel(program, dialect, {unit.key: unit.name for unit in units})
     body = [line for unit in units for line in [*unit.lines, ""]]
     lines = kernel.lines()

@@ -75,6 +75,7 @@ class Shapes:
         self._forms: dict[int, LoopForm] = {}
         self._expanded: dict[int, tuple[Stmt, ...]] = {}
         self._loads: dict[int, dict[str, list[tuple[Expr, ...]]]] = {}
+        self._names: dict[int, frozenset[str]] = {}
         self._visit(body, frozenset(), None)
 
     def mode(self, loop: For) -> Mode:
@@ -183,6 +184,8 @@ class Shapes:
     ) -> list[_Access]:
         found: list[_Access] = []
         for stmt in body:
+            if buffer.name not in self._accessed(stmt):
+                continue
             found += [
                 _Access(each, known, lane) for each in self._loaded(stmt).get(buffer.name, ())
             ]
@@ -208,6 +211,22 @@ class Shapes:
             found = self._loads[id(stmt)] = {}
             for load in (load for expr in own_exprs(stmt) for load in loads(expr)):
                 found.setdefault(load.buffer, []).append(load.index)
+        return found
+
+    def _accessed(self, stmt: Stmt) -> frozenset[str]:
+        """Names of the buffers that a statement and those inside it load or store."""
+        found = self._names.get(id(stmt))
+        if found is None:
+            match stmt:
+                case For() | If() | Local():
+                    inside = [each for block in blocks(stmt) for each in block]
+                case Store():
+                    inside = []
+                case _:
+                    inside = self._loops_of(stmt)
+            stored = [stmt.buffer] if isinstance(stmt, Store) else []
+            found = frozenset(stored).union(self._loaded(stmt), *map(self._accessed, inside))
+            self._names[id(stmt)] = found
         return found
 
     def _loops_of(self, stmt: Leaf) -> tuple[Stmt, ...]:

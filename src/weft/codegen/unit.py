@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.calls import aliased_parameters, walk_calls
@@ -49,8 +49,8 @@ class Unit:
 
 def units_of(
     program: Program, names: CNames, flavour: Dialect, prefix: str, linkage: str
-) -> list[Unit]:
-    """The functions of a program that it calls.
+) -> Iterator[Unit]:
+    """The functions of a program that it calls, each written when it is asked for.
 
     Args:
         program: whose functions.
@@ -64,19 +64,10 @@ def units_of(
     cut = {call.function for call, _ in walk_calls(program.all_steps) if max(call.parts) > 1}
     aliased = aliased_parameters(functions, program.all_steps)
     comments = dict(program.function_comments)
-    return [
-        unit_of(
-            function,
-            names.fresh(f"{prefix}{name}"),
-            flavour,
-            comments.get(name, ()),
-            aliased[name],
-            linkage,
-            name in cut,
-        )
-        for name, function in functions.items()
-        if name in called
-    ]
+    for name, function in functions.items():
+        if name in called:
+            fresh, told = names.fresh(f"{prefix}{name}"), comments.get(name, ())
+            yield unit_of(function, fresh, flavour, told, aliased[name], linkage, name in cut)
 
 
 def unit_of(

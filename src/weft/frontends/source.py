@@ -13,7 +13,7 @@ from weft.deferred import later
 from weft.errors import UserError
 from weft.frontends import keras, litert, onnx, saved_model
 from weft.frontends.foreign import refused
-from weft.garbage import without_collection
+from weft.garbage import rare_collection
 from weft.ir.graph import Graph
 from weft.ir.native import load as load_native
 from weft.ir.verify import violations
@@ -238,7 +238,7 @@ def states_of(path: Path, signature: str = "") -> tuple[tuple[str, str], ...]:
     return tuple(found(path, signature).items()) if found is not None else ()
 
 
-@without_collection()
+@rare_collection()
 def read(
     path: Path,
     inputs: Mapping[str, tuple[int, ...]],

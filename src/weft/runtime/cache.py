@@ -17,7 +17,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -73,20 +73,26 @@ class Cache:
     def put(self, name: str, make: Callable[[Path], object]) -> Path:
         """The entry of a name, made by ``make``, in the place of any other."""
         path = self.root / name
+        with self.folder() as folder:
+            made = folder / name
+            make(made)
+            seal(made)
+            os.replace(made, path)
+        return path
+
+    @contextlib.contextmanager
+    def folder(self) -> Generator[Path]:
+        """A folder for what is not complete yet."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="making-", dir=self.root) as folder:
-                made = Path(folder) / name
-                make(made)
-                seal(made)
-                os.replace(made, path)
+                yield Path(folder)
         except OSError as error:
             raise UserError(
                 "the cache folder must be writable",
                 got=f"{self.root}: {error.strerror or error}",
                 fix="Set WEFT_CACHE to a writable folder.",
             ) from error
-        return path
 
     def read(self, name: str) -> bytes | None:
         """What an entry holds; ``None`` if there is no sound one, of which nothing is left then."""

@@ -11,9 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +19,6 @@ from pathlib import Path
 from weft.atomic import write_files
 from weft.codegen.flavours import Dialect
 from weft.errors import InternalError, UserError
-from weft.reporting import announce
 from weft.targets.target import Target
 
 _CANDIDATES = ("cc", "gcc", "clang")
@@ -309,43 +306,6 @@ def link_foreign(
         )
 
 
-def compile_objects(
-    compiler: Compiler,
-    flags: Sequence[str],
-    pairs: Sequence[tuple[Path, Path]],
-    jobs: int,
-    meanwhile: Callable[[], object] = lambda: None,
-) -> None:
-    """Compiles sources, some at once.
-
-    Args:
-        compiler: the compiler.
-        flags: for it.
-        pairs: sources and objects.
-        jobs: how many compilers run at once.
-        meanwhile: is called while they run.
-    """
-    with ThreadPoolExecutor(jobs) as pool:
-        started = [pool.submit(compile_object, compiler, flags, *pair) for pair in pairs]
-        folders = {source.parent for source, _ in pairs}
-        try:
-            meanwhile()
-            announce(f"compiling {pairs[0][0].name}", 0, len(pairs))
-            for done, future in enumerate(as_completed(started), 1):
-                future.result()
-                if done < len(pairs):
-                    announce(f"compiling {pairs[done][0].name}", done, len(pairs))
-        except BaseException:
-            # Threads cannot be interrupted, and would wait for their compilers.
-            pool.shutdown(wait=False, cancel_futures=True)
-            while not all(each.done() for each in started):
-                for process, folder in list(_RUNNING.items()):
-                    if folder in folders:
-                        _end(process)
-                time.sleep(0.01)
-            raise
-
-
 # Compilers that run, and the folders they run in.
 _RUNNING: dict[subprocess.Popen[str], Path] = {}
 
@@ -380,6 +340,13 @@ def _started(
     finally:
         del _RUNNING[process]
     return subprocess.CompletedProcess(command, process.returncode, out, errors)
+
+
+def end_compilers(folder: Path) -> None:
+    """Ends the compilers that run in a folder."""
+    for process, place in list(_RUNNING.items()):
+        if place == folder:
+            _end(process)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

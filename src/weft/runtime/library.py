@@ -23,10 +23,10 @@ from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
+from weft.runtime.compilation import Compilation
 from weft.runtime.compiler import (
     Compiler,
     compile_foreign,
-    compile_objects,
     find_compiler,
     find_cxx,
     host_flags,
@@ -80,19 +80,15 @@ def build(
     arguments = list(flags) if flags is not None else host_flags(compiler, flavour)
     parts = _JOBS if len(program.functions) >= _MANY else 1
     announce("writing C")
-    files = emit(program, flavour, "blob", parts)
-    texts = [files.header, *files.private, *files.sources]
-    identity = [part for name, text in texts for part in (name, text)]
-    for name, data in files.foreign.files:
-        identity += name, digest([data])
-    identity += [*files.foreign.flags, *files.foreign.link]
-    identity += [*arguments, *compiler.command, compiler.kind, compiler.version, processor()]
-    packed = once(partial(_packed, files.blob, cache))
-    path = cache.get(
-        f"{program.name[:40]}-{digest(identity)}.so",
-        lambda target: _compile(files, compiler, arguments, target, packed),
-    )
-    first, (weights, memory) = program.preparation, packed()
+    with cache.folder() as folder, Compilation(compiler, arguments, folder, _JOBS) as compilation:
+        files = emit(program, flavour, "blob", parts, early=compilation.start)
+        packed = once(partial(_packed, files.blob, cache))
+        path = cache.get(
+            f"{program.name[:40]}-{_identity(files, compiler, arguments)}.so",
+            lambda target: _compile(files, compiler, arguments, target, compilation, packed),
+        )
+        weights, memory = packed()
+    first = program.preparation
     built = Built(
         program.name,
         files.interface.function,
@@ -140,19 +136,32 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
         return None
 
 
+def _identity(files: Files, compiler: Compiler, flags: Sequence[str]) -> str:
+    """A hash of all that decides what is compiled."""
+    texts = [files.header, *files.private, *files.sources]
+    identity = [part for name, text in texts for part in (name, text)]
+    for name, data in files.foreign.files:
+        identity += name, digest([data])
+    identity += [*files.foreign.flags, *files.foreign.link]
+    identity += [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
+    return digest(identity)
+
+
 def _compile(
     files: Files,
     compiler: Compiler,
     flags: Sequence[str],
     target: Path,
+    compilation: Compilation,
     meanwhile: Callable[[], object],
 ) -> None:
-    folder = target.parent
-    texts = [files.header, *files.private, *files.sources]
-    write_files(folder, [(name, text.encode()) for name, text in texts])
-    sources = [folder / name for name, _ in files.sources]
-    objects = [source.with_suffix(".o") for source in sources]
-    compile_objects(compiler, flags, list(zip(sources, objects, strict=True)), _JOBS, meanwhile)
+    folder = compilation.folder
+    write_files(folder, [(name, text.encode()) for name, text in [files.header, *files.private]])
+    for name, text in files.sources:
+        if not compilation.started(name):
+            compilation.start(name, text)
+    meanwhile()
+    objects = compilation.objects([name for name, _ in files.sources])
     announce("linking")
     if not files.foreign.files:
         link_library(compiler, objects, target)
