@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from weft.kernels import nest
 from weft.kernels.byte_rows_choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
+from weft.loops.text import show
 from weft.loops.walk import reduces, walk_stmts
 
 FEATURES = ("sse2", "avx2", "dotprod", "avx512_vnni")
@@ -67,6 +69,35 @@ def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
         assert made is not None
         assert any(isinstance(stmt, Instruct) for stmt in walk_stmts(made.kernel.body))
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
+SHARED: dict[str, tuple[Callable[[], Made], str]] = {
+    "stretches": (lambda: last(8, (7, 12), 1, 40), "for stretch in 0..3 parallel"),
+    "rows": (lambda: last(8, (12, 14), 1, 24, stride=2), "for share in 0..3 parallel"),
+    "channels": (lambda: last(64, (3, 5), 1, 96), "for group in 0..3 parallel"),
+}
+"""What three threads share."""
+
+
+def last(channels: int, size: tuple[int, int], kernel: int, filters: int, stride: int = 1) -> Made:
+    """A convolution of unsigned bytes whose channels lie side by side."""
+    return convolution(
+        channels, size, kernel, filters, stride=stride, kind=DType.U8, channels_last=True
+    )
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_threads_share(case: str) -> None:
+    made, loop = SHARED[case]
+    (task,) = [each for each in tasks_of(*made(), machine="zen4") if reduces(each.compute.value)]
+    task = replace(task, threads=3)
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    written = [each.make() for each in offers(propose, task)]
+    assert any(each is not None and loop in show(each.kernel) for each in written)
+    for each in written:
+        assert each is not None
+        np.testing.assert_array_equal(computed(task, each, memory), wanted)
 
 
 @pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2"])

@@ -21,6 +21,16 @@ def instruction_call(stmt: Instruct, scalar: Scalar) -> c.Node:
     return c.Helper(f"weft_{PREFIX}{stmt.name}", tuple(windows))
 
 
+def changed_register(stmt: Instruct, scalar: Scalar) -> set[c.Node]:
+    """The variable that an instruction adds to, if that stays in a register."""
+    window = stmt.operands[0]
+    slot = scalar.slot(window.buffer)
+    if not slot.registers:
+        return set()
+    name, _ = place(slot, [scalar.linear(each) for each in window.index])
+    return {c.Name(name)}
+
+
 def _pointer(window: Load, scalar: Scalar, read: bool) -> c.Node:
     slot = scalar.slot(window.buffer)
     name, offset = place(slot, [scalar.linear(each) for each in window.index])

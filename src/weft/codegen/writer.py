@@ -9,7 +9,7 @@ from weft.codegen import tree as c
 from weft.codegen.block import BlockWriter
 from weft.codegen.composite import vector_parts
 from weft.codegen.flavours import CACHE_LINE, Dialect
-from weft.codegen.instruct import instruction_call
+from weft.codegen.instruct import changed_register, instruction_call
 from weft.codegen.lanes import Lanes, storage
 from weft.codegen.linear import LANE, LinearAddress, atom, constant, value_of
 from weft.codegen.naming import CNames
@@ -89,6 +89,7 @@ class StatementWriter:
                     self._prefetch(stmt, block)
                 case _:
                     block.add(c.Evaluate(instruction_call(stmt, self.scalar)))
+                    self._stored[-1] |= changed_register(stmt, self.scalar)
 
     def finish(self, block: BlockWriter) -> list[c.Statement]:
         """The statements of a block that is done; its names are free again, but not around it."""

@@ -11,12 +11,17 @@ All output channels then read it from there::
           acc[position][vector] = start[channel]
           for tap of rows, step along a row:  instruction(acc, wide, weights)
           out = epilogue(acc)
+
+Pixels that are read as they are, such as those of pointwise convolutions, are not copied. Where
+weights are larger than the image, threads share the groups of output channels instead of the
+bands, and each widens the whole image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -24,8 +29,8 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits
-from weft.kernels.tiling import blocks_of, even_tiles
-from weft.kernels.wide_rows import WIDE, WideRows
+from weft.kernels.tiling import Tile, blocks_of, even_tiles
+from weft.kernels.wide_rows import WIDE, wide_rows
 from weft.kernels.writer import (
     LANE,
     for_lanes,
@@ -54,7 +59,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, substitute
+from weft.loops.walk import loads, substitute, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
@@ -69,15 +74,18 @@ class Shape:
         row: the instruction.
         tile: positions of a tile.
         vectors: of output channels.
-        rows: of outputs in a band.
-        shares: parts of the output channels that threads compute by themselves.
+        rows: of outputs in a band; columns: of outputs in a band, all of them unless it has one
+            row and the input is read as it is.
+        shares: parts of the output channels that threads compute for the whole image; 0 where
+            they compute all channels of some bands.
     """
 
     row: Instruction
     tile: int
     vectors: int
     rows: int
-    shares: int = 1
+    columns: int
+    shares: int = 0
 
     @property
     def lanes(self) -> int:
@@ -95,6 +103,27 @@ class Shape:
         return f"{self.row.name}-rows-{self.tile}x{self.vectors}"
 
 
+@dataclass(frozen=True)
+class Band:
+    """Outputs that are computed together.
+
+    Attributes:
+        row, rows: the first of them and how many; column, columns: likewise.
+    """
+
+    row: Expr
+    rows: int
+    column: Expr
+    columns: int
+
+
+def _origin(var: str, tiles: Tile) -> Expr:
+    """Where the tile begins that a variable counts."""
+    return (
+        plus(times(Var(var), tiles.size), tiles.start) if tiles.count > 1 else integer(tiles.start)
+    )
+
+
 def write(window: ByteWindow, shape: Shape) -> Implementation:
     """The kernel of a contraction for an instruction."""
     made = _Writer(window, shape)
@@ -110,17 +139,14 @@ class _Writer:
         assert shift is not None
         self.shift = shift
         self.channels = self.found.channel.extent
-        wide = WideRows(window, self.lhs.dtype, shift)
+        self.wide = wide = wide_rows(window, shape.row)
         self.down, self.across = wide.down, wide.across
         self.width, self.height = wide.width, wide.height
         weights = window.ordered(self.found.weights.astype(np.int64))
         self.output = IntegerOutput(
             self.found, self._padded(self.found.bias - shift * weights.sum((1, 2, 3)))
         )
-        self.output.arrays[WEIGHTS] = packed = self._packed(weights)
-        taps = self.across.window.taps if self.across.window and self._long_runs else 1
-        over = packed.shape[3] * shape.depth - taps * window.depth
-        self.wide = replace(wide, over=over)
+        self.output.arrays[WEIGHTS] = self._packed(weights)
 
     # --- constants ------------------------------------------------------------------------------
 
@@ -136,7 +162,7 @@ class _Writer:
     def _packed(self, weights: np.ndarray) -> np.ndarray:
         """``[vector][tap of rows][run][step][lane][depth]``: runs are contiguous in a row."""
         channels, down, across, depth = weights.shape
-        if self._long_runs:
+        if self.across.joins_taps:
             across, depth = 1, across * depth
         steps = -(-depth // self.shape.depth)
         cut = weights.reshape(channels, down, across, depth)
@@ -146,54 +172,72 @@ class _Writer:
         cut = cut.reshape(-1, lanes, down, across, steps, self.shape.depth)
         return np.ascontiguousarray(cut.transpose(0, 2, 3, 4, 1, 5)).astype(self.rhs.dtype.numpy)
 
-    @property
-    def _long_runs(self) -> bool:
-        """Whether taps of a row lie side by side."""
-        window = self.across.window
-        return window is None or window.dilation == 1 or window.taps == 1
-
     # --- loops ----------------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
-        rows = self.shape.rows
-        body: list[Stmt] = []
-        for tile in even_tiles(self.height, rows):
-            first = plus(times(Var("share"), tile.size), tile.start)
-            if tile.count == 1:
-                first = integer(tile.start)
-            inner = self.band(first, tile.size)
-            if tile.count > 1:
-                inner = (for_range("share", tile.count, inner, LoopKind.PARALLEL),)
-            body += inner
         outer = tuple(self.window.outer)
-        found = nested(outer, tuple(body), LoopKind.PARALLEL)
+        body = self.by_channels() if self.shape.shares else self.by_bands()
+        found = nested(outer, body, LoopKind.PARALLEL)
         params = (*self.wide.inputs(self.output.inputs), *self.output.buffers(), self.task.output)
         return simplify_kernel(Kernel(self.task.name, params, found))
 
-    def band(self, first: Expr, rows: int) -> tuple[Stmt, ...]:
-        """Outputs of so many rows from one on."""
-        extent = self.wide.down.extent(rows)
-        wide, fill = self.wide.buffer(extent), self.wide.fill(first, rows, extent)
-        groups = self.groups(first, rows)
-        if self.shape.shares == 1:
-            return with_locals((wide,), (fill, *groups))
-        return tuple(
-            for_range("part", 1, with_locals((wide,), (fill, group)), LoopKind.PARALLEL)
-            for group in groups
+    def by_bands(self) -> tuple[Stmt, ...]:
+        """Threads compute all channels of their bands."""
+        body: list[Stmt] = []
+        rows, columns = (
+            even_tiles(self.height, self.shape.rows),
+            even_tiles(self.width, self.shape.columns),
         )
+        for down, across in product(rows, columns):
+            first = _origin("share", down)
+            begin = _origin("stretch", across)
+            inner = self.band(Band(first, down.size, begin, across.size))
+            for var, each in (("stretch", across), ("share", down)):
+                if each.count > 1:
+                    inner = (for_range(var, each.count, inner, LoopKind.PARALLEL),)
+            body += inner
+        return tuple(body)
+
+    def by_channels(self) -> tuple[Stmt, ...]:
+        """Threads compute some channels of the whole image."""
+        band = Band(integer(0), self.height, integer(0), self.width)
+        if self.wide.direct or self.shape.shares == 1:
+            return self.band(band)
+        body: list[Stmt] = []
+        for start, vectors, count in self._shared():
+            if count == 1:
+                body += self.filled(band, self.spots(band, integer(start), vectors))
+                continue
+            for each in even_tiles(count, -(-count // self.shape.shares)):
+                number = plus(times(Var("part"), each.size), Var("group"))
+                channel = plus(times(plus(number, each.start), vectors), start)
+                inner = (for_range("group", each.size, self.spots(band, channel, vectors)),)
+                body.append(
+                    for_range("part", each.count, self.filled(band, inner), LoopKind.PARALLEL)
+                )
+        return tuple(body)
+
+    def band(self, band: Band) -> tuple[Stmt, ...]:
+        """All output channels of a band."""
+        if self.wide.direct:
+            kind = LoopKind.PARALLEL if self.shape.shares else LoopKind.SERIAL
+            return tuple(self.groups(band, kind))
+        return self.filled(band, tuple(self.groups(band, LoopKind.SERIAL)))
+
+    def filled(self, band: Band, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements that read what a band reads of the image, widened."""
+        extent = self.wide.down.extent(band.rows)
+        fill = self.wide.fill(band.row, band.rows, extent)
+        return with_locals((self.wide.buffer(extent),), (fill, *body))
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def groups(self, first: Expr, rows: int) -> list[Stmt]:
+    def groups(self, band: Band, kind: LoopKind) -> Iterator[Stmt]:
         """All output channels of a band: whole groups, then what is left."""
-        found: list[Stmt] = []
-        for tile in self._shared():
-            start = plus(times(Var("group"), tile[1]), tile[0])
-            if tile[2] == 1:
-                start = integer(tile[0])
-            body = (for_range("spot", rows, self.tiles(first, start, tile[1])),)
-            found += (for_range("group", tile[2], body),) if tile[2] > 1 else body
-        return found
+        for start, vectors, count in self._shared():
+            first = plus(times(Var("group"), vectors), start) if count > 1 else integer(start)
+            body = self.spots(band, first, vectors, kind)
+            yield from (for_range("group", count, body, kind),) if count > 1 else body
 
     def _shared(self) -> Iterator[tuple[int, int, int]]:
         """First vector, vectors and count of each kind of group; a narrow last one by itself."""
@@ -206,26 +250,29 @@ class _Writer:
         if whole < self.vectors:
             yield whole, 1, 1
 
-    def tiles(self, first: Expr, start: Expr, vectors: int) -> tuple[Stmt, ...]:
-        """The tiles of a row of outputs."""
+    def spots(
+        self, band: Band, start: Expr, vectors: int, kind: LoopKind = LoopKind.SERIAL
+    ) -> tuple[Stmt, ...]:
+        """The tiles of some vectors of channels."""
         tile = self.shape.tile if vectors == self.shape.vectors else 2 * self.shape.tile
         found: list[Stmt] = []
-        for each in even_tiles(self.width, tile):
-            origin = plus(times(Var("tile"), each.size), each.start)
-            if each.count == 1:
-                origin = integer(each.start)
-            body = self.tile(first, start, vectors, origin, each.size)
-            found += (for_range("tile", each.count, body),) if each.count > 1 else body
-        return tuple(found)
+        for each in even_tiles(band.columns, tile):
+            origin = plus(_origin("tile", each), band.column)
+            body = self.tile(band, start, vectors, origin, each.size)
+            found += (for_range("tile", each.count, body, kind),) if each.count > 1 else body
+        if band.rows == 1 and self.wide.direct:
+            return tuple(substitute_stmts(found, {"spot": integer(0)}))
+        return (for_range("spot", band.rows, tuple(found), kind),)
 
     def tile(
-        self, first: Expr, start: Expr, vectors: int, origin: Expr, size: int
+        self, band: Band, start: Expr, vectors: int, origin: Expr, size: int
     ) -> tuple[Stmt, ...]:
         """A register tile: sums and their outputs."""
         lanes = self.shape.lanes
         pairs = [(position, vector) for position in range(size) for vector in range(vectors)]
         names = {pair: f"acc_{pair[0]}_{pair[1]}" for pair in pairs}
-        sums = self.sums(start, origin, names)
+        row = plus(band.row, Var("spot"))
+        sums = self.sums(row, start, origin, names)
         firsts = {vector: plus(times(start, lanes), vector * lanes) for vector in range(vectors)}
         begin = [
             for_lanes(
@@ -241,17 +288,13 @@ class _Writer:
         end = [
             stmt
             for pair in pairs
-            for stmt in self.stored(
-                names[pair], plus(first, Var("spot")), plus(origin, pair[0]), firsts[pair[1]]
-            )
+            for stmt in self.stored(names[pair], row, plus(origin, pair[0]), firsts[pair[1]])
         ]
         buffers = [Buffer(name, _I32, (lanes,), Access.LOCAL) for name in names.values()]
         ahead = [
             stmt
             for position in range(size)
-            for stmt in self.ahead(
-                plus(first, Var("spot")), plus(origin, position), firsts[0], vectors * lanes
-            )
+            for stmt in self.ahead(row, plus(origin, position), firsts[0], vectors * lanes)
         ]
         return with_locals(buffers, (*ahead, *begin, sums, *end))
 
@@ -275,18 +318,24 @@ class _Writer:
             at[self.window.columns[1].out.var] = column
         return at
 
-    def sums(self, start: Expr, origin: Expr, names: dict[tuple[int, int], str]) -> Stmt:
+    def sums(
+        self, spot: Expr, start: Expr, origin: Expr, names: dict[tuple[int, int], str]
+    ) -> Stmt:
         """All products of a tile."""
         _, down, across, steps, _, depth = self.output.arrays[WEIGHTS].shape
         run, tap, step = Var("point"), Var("tap"), Var("chunk")
         row = self.down.place(Var("spot"), tap)
+        direct = self.wide.direct is not None
         body: list[Stmt] = []
         for (position, vector), name in names.items():
             column = self.across.place(plus(origin, position), run if across > 1 else 0)
             offset = plus(times(column, self.window.depth), times(step, depth))
+            pixel = plus(origin, position)
             operands = (
                 Load(name, (integer(0),), _I32),
-                Load(WIDE, (row, offset), self.lhs.dtype),
+                self.wide.place(spot, pixel, times(step, depth))
+                if direct
+                else Load(WIDE, (row, offset), self.lhs.dtype),
                 Load(
                     WEIGHTS,
                     (plus(start, vector), tap, run, step, integer(0), integer(0)),

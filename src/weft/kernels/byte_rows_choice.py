@@ -14,7 +14,7 @@ from weft.kernels.integer_output import beside, fits
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import even_tiles
-from weft.kernels.wide_rows import Side
+from weft.kernels.wide_rows import Side, wide_rows
 from weft.loops.instruction import Instruction, instructions
 from weft.targets.target import Target
 
@@ -53,7 +53,59 @@ def shapes_of(window: ByteWindow) -> Iterator[Shape]:
             across = min(across, vectors)
             if (row.name, tile, across) not in seen:
                 seen.add((row.name, tile, across))
-                yield Shape(row, tile, across, _rows(window, row))
+                yield Shape(row, tile, across, *_cut(window, row, across))
+
+
+def _cut(window: ByteWindow, row: Instruction, vectors: int) -> tuple[int, int, int]:
+    """Rows and columns of a band, and into how many parts the output channels are cut.
+
+    Threads share the image where it is larger than the weights, else the output channels, if
+    the parts are as even.
+    """
+    task, wide = window.found.task, wide_rows(window, row)
+    near = task.target.caches[-1] if task.target.caches else 0
+    lanes, threads = prod(row.meaning.params[0].shape), task.threads
+    weights, rows, columns = window.found.weights.size, wide.height, wide.width
+    channels = rows, columns, threads
+    if wide.direct:
+        image = rows * (columns * window.depth + _beside(window))
+        bands = [(-(-rows // threads), columns, 0), (1, -(-columns // threads), 0)]
+        options = [channels, *bands] if weights > image else [*bands, channels]
+    else:
+        bands = [(_rows(window, row), columns, 0)]
+        far = weights > near // 4
+        # Where every band reads all weights again, that costs more than to widen the image twice.
+        options = [channels, *bands] if far else [*bands, channels]
+        if wide.down.extent(rows) * wide.length * wide.dtype.bytes > near // 4:
+            options = bands
+    groups = _groups(-(-window.found.channel.extent // lanes), vectors)
+    return min(
+        options, key=lambda each: round(_unevenness(threads, (rows, columns), groups, each), 1)
+    )
+
+
+def _unevenness(
+    threads: int, image: tuple[int, int], groups: list[int], cut: tuple[int, int, int]
+) -> float:
+    """How much longer the largest part takes than the mean one.
+
+    Args:
+        threads: that share the work.
+        image: rows and columns of outputs.
+        groups: vectors of each group of output channels.
+        cut: rows and columns of a band, and the parts of the output channels.
+    """
+    rows, columns, shares = cut
+    kinds = [
+        (down.size * across.size, down.count * across.count)
+        for down in even_tiles(image[0], rows)
+        for across in even_tiles(image[1], columns)
+    ]
+    if shares:
+        kinds = [(size, groups.count(size)) for size in dict.fromkeys(groups)]
+    # A band or a group of its own kind is the first thread's.
+    longest = sum(size * -(-count // threads) for size, count in kinds)
+    return longest * threads / sum(size * count for size, count in kinds)
 
 
 def _rows(window: ByteWindow, row: Instruction) -> int:
@@ -107,7 +159,12 @@ def cost(window: ByteWindow, shape: Shape) -> float:
     lanes = target.lanes(shape.row.meaning.params[1].dtype)
     each = _FILL / lanes if window.contiguous else _GATHER
     filled = rows * places * window.depth * each / target.issue.operations
-    return images * height * (step * steps + requantized + filled)
+    if wide_rows(window, shape.row).direct:
+        filled = 0.0
+    cut = shape.rows, shape.columns, shape.shares
+    threads = found.task.threads if images == 1 else 1
+    uneven = _unevenness(threads, (height, width), _groups(vectors, shape.vectors), cut)
+    return uneven * images * height * (step * steps + requantized + filled)
 
 
 def _groups(vectors: int, most: int) -> list[int]:

@@ -97,12 +97,27 @@ class ByteWindow:
         """Whether all channels of all columns of a row lie side by side."""
         if self.columns is None or not self.channels:
             return False
-        step, places = 1, [place for place, _ in reversed(self.channels)]
-        for place, (_, axis) in zip(places, reversed(self.channels), strict=True):
+        return self._packed and self.source.steps[self.columns[0]] == self.depth
+
+    @property
+    def _packed(self) -> bool:
+        """Whether all channels of a pixel lie side by side."""
+        step = 1
+        for place, axis in reversed(self.channels):
             if self.source.steps[place] != step or self.source.shape[place] != axis.extent:
                 return False
             step *= axis.extent
-        return self.source.steps[self.columns[0]] == step
+        return True
+
+    def pixels(self) -> Buffer | None:
+        """The input with channels as one dimension, the last, where they lie side by side."""
+        if not self.channels or not self._packed:
+            return None
+        inner = {place for place, _ in self.channels}
+        kept = [at for at in range(len(self.source.shape)) if at not in inner]
+        shape = (*(self.source.shape[at] for at in kept), self.depth)
+        steps = (*(self.source.steps[at] for at in kept), 1)
+        return replace(self.source, shape=shape, strides=steps)
 
     def joined(self) -> tuple[Buffer, tuple[int, ...]]:
         """The input with columns and channels as one dimension, the last, where rows are runs.

@@ -97,7 +97,9 @@ def _generate(task: Task, row: Instruction) -> Implementation:
     operands = [Load(task.output.name, (*at, first, zero), dtype)]
     operands += [Load(name, (zero,), dtype) for name in names]
     body.append(Instruct(row.name, tuple(operands)))
-    loops: list[Stmt] = [for_range(_RUN, count, with_locals(buffers, tuple(body)))]
+    loops: list[Stmt] = [
+        for_range(_RUN, count, with_locals(buffers, tuple(body)), LoopKind.PARALLEL)
+    ]
     if rest:
         column = plus(Var(columns.var), count * lanes)
         index = (*at, column, Var(channels.var))

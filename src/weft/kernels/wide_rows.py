@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.contraction import SlidingWindow
+from weft.kernels.integer_output import fits
 from weft.kernels.tiling import blocks_of
 from weft.kernels.writer import (
     LANE,
@@ -24,6 +26,7 @@ from weft.kernels.writer import (
     times,
 )
 from weft.loops.guards import conjunction
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -42,6 +45,16 @@ from weft.loops.walk import loads, map_expr
 WIDE = "wide"
 
 
+def wide_rows(window: ByteWindow, row: Instruction) -> WideRows:
+    """The widened input of a contraction for an instruction that takes it."""
+    _, lhs, _ = row.meaning.params
+    side = Side(window.columns[1] if window.columns else None)
+    taps = side.window.taps if side.window and side.joins_taps else 1
+    shift = fits(window.found, row)
+    assert shift is not None
+    return WideRows(window, lhs.dtype, shift, -(taps * window.depth) % prod(lhs.shape))
+
+
 @dataclass(frozen=True)
 class Side:
     """One dimension of the widened input, along rows or columns.
@@ -56,6 +69,11 @@ class Side:
     def packed(self) -> bool:
         """Whether places that no output reads are left out: each output has one of its own."""
         return self.window is None or self.window.taps == 1
+
+    @property
+    def joins_taps(self) -> bool:
+        """Whether the taps that an output reads lie side by side."""
+        return self.window is None or self.window.dilation == 1 or self.window.taps == 1
 
     def extent(self, outs: int) -> int:
         """Places that so many outputs read."""
@@ -135,6 +153,31 @@ class WideRows:
     def buffer(self, extent: int) -> Buffer:
         """Storage of so many rows."""
         return Buffer(WIDE, self.dtype, (extent, self.length), Access.LOCAL)
+
+    @property
+    def direct(self) -> Buffer | None:
+        """The input with channels as one dimension, the last, if outputs can read it as it is."""
+        window = self.window
+        sides = [each for each in (self.down.window, self.across.window) if each]
+        same = window.image.dtype is self.dtype and window.moves(self.dtype, self.shift)
+        if not same or self.over or self._read_elsewhere:
+            return None
+        if any(side.taps > 1 or side.before for side in sides):
+            return None
+        return window.pixels()
+
+    def place(self, row: Expr, column: Expr, channel: Expr) -> Load:
+        """What is read of the input itself, for an output: from a channel on."""
+        source, window = self.direct, self.window
+        assert source is not None
+        at = {
+            each[0]: times(place, each[1].stride)
+            for each, place in ((window.rows, row), (window.columns, column))
+            if each
+        }
+        inner = {place for place, _ in window.channels}
+        index = [at.get(i, part) for i, part in enumerate(window.image.index) if i not in inner]
+        return Load(source.name, (*index, channel), source.dtype)
 
     def fill(self, first: Expr, rows: int, extent: int) -> Stmt:
         """Fills rows of the buffer.
@@ -219,20 +262,25 @@ class WideRows:
     @property
     def joined(self) -> Buffer | None:
         """The input with columns and channels as one dimension, if it is read so."""
-        window, found = self.window, self.window.found
+        window = self.window
         strided = self.across.packed and window.columns and window.columns[1].stride > 1
-        zero = Const(0, DType.I32)
-        whole = found.task.compute.value
-        value = map_expr(whole, lambda node: zero if node == found.whole else node)
-        elsewhere = window.source.name in {load.buffer for load in loads(value)}
-        if strided or elsewhere or not window.runs:
+        if strided or self._read_elsewhere or not window.runs:
             return None
         return window.joined()[0]
 
+    @property
+    def _read_elsewhere(self) -> bool:
+        """Whether outputs read the input beside their sums."""
+        window, found = self.window, self.window.found
+        zero = Const(0, DType.I32)
+        whole = found.task.compute.value
+        value = map_expr(whole, lambda node: zero if node == found.whole else node)
+        return window.source.name in {load.buffer for load in loads(value)}
+
     def inputs(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         """Parameters of a kernel, the image as it is read."""
-        joined = self.joined
-        return tuple(joined if joined and each.name == joined.name else each for each in buffers)
+        read = self.direct or self.joined
+        return tuple(read if read and each.name == read.name else each for each in buffers)
 
     def _copied_runs(self, first: Expr, low: int, high: int) -> tuple[Stmt, ...]:
         """Stores all places that exist as one run."""
