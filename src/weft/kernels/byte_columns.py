@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -31,7 +30,7 @@ from weft.kernels.generator import Generator
 from weft.kernels.integer_output import IntegerOutput, fits
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import even_tiles
+from weft.kernels.tiling import blocks_of, even_tiles
 from weft.kernels.wide_rows import WIDE, Side, WideRows
 from weft.kernels.writer import (
     LANE,
@@ -40,6 +39,7 @@ from weft.kernels.writer import (
     integer,
     nested,
     plus,
+    spans,
     times,
     with_locals,
 )
@@ -57,6 +57,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import substitute_stmts
 from weft.plan.implementation import Implementation
 from weft.targets.target import Target
 
@@ -95,6 +96,11 @@ class Columns:
     def lanes(self) -> int:
         """Channels of one instruction."""
         return prod(self.row.meaning.params[0].shape)
+
+    @property
+    def blocks(self) -> int:
+        """Vectors of all channels; the last one may have lanes that do not count."""
+        return -(-self.window.depth // self.lanes)
 
     @property
     def depth(self) -> int:
@@ -155,10 +161,12 @@ class _Writer:
         _, self.lhs, self.rhs = loops.row.meaning.params
         shift = fits(found, loops.row)
         assert shift is not None
-        self.wide = WideRows(self.window, self.lhs.dtype, shift)
+        self.over = loops.blocks * loops.lanes - self.window.depth
+        self.wide = WideRows(self.window, self.lhs.dtype, shift, self.over)
         self.down, self.across = loops.sides
         taps = found.weights.astype(np.int64)
-        self.output = IntegerOutput(found, found.bias - shift * taps.sum(1))
+        start = np.pad(found.bias - shift * taps.sum(1), (0, self.over))
+        self.output = IntegerOutput(found, start)
         self.output.arrays[_WEIGHTS] = self._packed(self.window.ordered(taps)[..., 0])
 
     def _packed(self, taps: np.ndarray) -> np.ndarray:
@@ -168,6 +176,7 @@ class _Writer:
         for each in range(loops.group):
             first = each * self.down.stride
             rows[:, each, first : first + down] = taps
+        rows = np.pad(rows, [(0, self.over), *[(0, 0)] * 3])
         cut = rows.reshape(-1, loops.lanes, loops.group, loops.quads, loops.depth, across)
         moved = cut.transpose(0, 2, 3, 5, 1, 4)
         return np.ascontiguousarray(moved.astype(self.rhs.dtype.numpy))
@@ -206,19 +215,28 @@ class _Writer:
         step = group * self.down.stride
         tall = self.loops.quads * self.loops.depth
         extent = (whole + bool(rest) - 1) * step + tall
-        inner = self._group(first, times(Var("group"), group), group)
         if whole:
-            body.append(for_range("group", whole, self._vectors(inner)))
+            inner = self._vectors(first, times(Var("group"), group), group)
+            body.append(for_range("group", whole, inner))
         if rest:
-            body += self._vectors(self._group(first, integer(whole * group), rest))
+            body += self._vectors(first, integer(whole * group), rest)
         fill = self.wide.fill(first, rows, extent)
         return with_locals((self.wide.buffer(extent),), (fill, *body))
 
-    def _vectors(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return (for_range("block", self.window.depth // self.loops.lanes, body),)
+    def _vectors(self, first: Expr, row: Expr, rows: int) -> tuple[Stmt, ...]:
+        """All channels of some rows of outputs, ``row`` and on in the band."""
+        whole, rest = divmod(self.window.depth, self.loops.lanes)
+        found: list[Stmt] = []
+        if whole:
+            inner = self._group(first, row, rows, self.loops.lanes)
+            found.append(for_range("block", whole, inner))
+        if rest:
+            last = self._group(first, row, rows, rest)
+            found += substitute_stmts(last, {"block": integer(whole)})
+        return tuple(found)
 
-    def _group(self, first: Expr, row: Expr, rows: int) -> tuple[Stmt, ...]:
-        """A vector of channels of some rows of outputs, ``row`` and on in the band."""
+    def _group(self, first: Expr, row: Expr, rows: int, count: int) -> tuple[Stmt, ...]:
+        """A vector of channels, of which so many count, of some rows of outputs."""
         loops = self.loops
         shape = (loops.quads, self.wide.places, loops.lanes, loops.depth)
         woven = Buffer(_WOVEN, self.lhs.dtype, shape, Access.LOCAL)
@@ -226,9 +244,8 @@ class _Writer:
         body: list[Stmt] = [for_range("column", self.wide.places, tuple(weave))]
         for tile in even_tiles(self.wide.width, loops.tile):
             origin = plus(times(Var("tile"), tile.size), tile.start)
-            body.append(
-                for_range("tile", tile.count, self._tile(plus(first, row), rows, origin, tile.size))
-            )
+            inner = self._tile(plus(first, row), rows, origin, tile.size, count)
+            body.append(for_range("tile", tile.count, inner))
         return with_locals((woven,), tuple(body))
 
     def _woven(self, row: Expr, quad: int) -> Stmt:
@@ -244,7 +261,7 @@ class _Writer:
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def _tile(self, row: Expr, rows: int, origin: Expr, size: int) -> tuple[Stmt, ...]:
+    def _tile(self, row: Expr, rows: int, origin: Expr, size: int, count: int) -> tuple[Stmt, ...]:
         """Sums of neighbouring columns of some rows, and their outputs."""
         lanes = self.loops.lanes
         channel = times(Var("block"), lanes)
@@ -257,7 +274,7 @@ class _Writer:
         end = [
             stmt
             for (each, column), name in names.items()
-            for stmt in self._stored(name, plus(row, each), plus(origin, column), channel)
+            for stmt in self._stored(name, (plus(row, each), plus(origin, column)), channel, count)
         ]
         return with_locals(buffers, (*begin, *self._sums(names, size, origin), *end))
 
@@ -286,13 +303,21 @@ class _Writer:
         first, depth = row * self.down.stride, self.loops.depth
         return first < (quad + 1) * depth and first + self.down.taps > quad * depth
 
-    def _stored(self, name: str, row: Expr, column: Expr, channel: Expr) -> tuple[Stmt, ...]:
-        places = {
-            self.down.out.var: row,
-            self.across.out.var: column,
-            self.window.found.channel.var: plus(channel, Var(LANE)),
-        }
-        return self.output.lanes(self.loops.lanes, name, (Var(LANE),), places)
+    def _stored(
+        self, name: str, place: tuple[Expr, Expr], channel: Expr, count: int
+    ) -> Iterator[Stmt]:
+        """Outputs of a row and a column, of so many channels."""
+
+        def piece(_: int, width: int, begin: Expr) -> Sequence[Stmt]:
+            lane = plus(begin, Var(LANE))
+            places = {
+                self.down.out.var: place[0],
+                self.across.out.var: place[1],
+                self.window.found.channel.var: plus(channel, lane),
+            }
+            return self.output.lanes(width, name, (lane,), places)
+
+        return spans(blocks_of(count, self.loops.lanes, 1), piece)
 
 
 # --- choice -------------------------------------------------------------------------------------
@@ -300,7 +325,7 @@ class _Writer:
 
 def columns_of(window: ByteWindow) -> Iterator[Columns]:
     """The instructions of the target that multiply lane by lane, widest first."""
-    target, channels = window.found.task.target, window.depth
+    target = window.found.task.target
     known = [each for each in instructions().values() if each.needs in target.features]
     for row in known:
         if [len(each.shape) for each in row.meaning.params] != [1, 2, 2]:
@@ -310,7 +335,6 @@ def columns_of(window: ByteWindow) -> Iterator[Columns]:
         if (
             weave is not None
             and (sum.dtype, lhs.shape) == (_I32, rhs.shape)
-            and channels % sum.shape[0] == 0
             and fits(window.found, row) is not None
         ):
             yield Columns(window, row, weave)
@@ -320,7 +344,6 @@ def cost(loops: Columns) -> float:
     """About how many cycles it takes on one core."""
     target, window = loops.target, loops.window
     down, across = loops.sides
-    vectors = window.depth // loops.lanes
     images = prod(axis.extent for axis in window.outer)
     places = Side(across).extent(across.out.extent)
     groups = -(-down.out.extent // loops.group)
@@ -329,7 +352,7 @@ def cost(loops: Columns) -> float:
     summed = groups * loops.group * steps * max(loops.row.cycles / 2, 1 / target.issue.loads)
     woven = groups * places * loops.quads * loops.weave.cycles
     made = down.out.extent * across.out.extent * _OUTPUT / target.issue.operations
-    return images * vectors * (summed + woven + made)
+    return images * loops.blocks * (summed + woven + made)
 
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
@@ -343,15 +366,11 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
         return Refusal("it reads no neighbouring rows")
     offered: Sequence[Columns] = tuple(columns_of(window))
     if not offered:
-        return Refusal("no instruction of the target takes its types and channels")
+        return Refusal("no instruction of the target takes its types")
     return tuple(
-        Alternative(each.name, cost(each), Sums("tensorized"), partial(_made, each), always)
+        Alternative(each.name, cost(each), Sums("tensorized"), each.generate, always)
         for each in offered
     )
-
-
-def _made(loops: Columns) -> Implementation:
-    return loops.generate()
 
 
 GENERATOR = Generator(
@@ -361,7 +380,7 @@ GENERATOR = Generator(
     (
         "one sum of products, in i32, of bytes and constant weights less their zero points",
         "every channel of the output reads one of the input, by a window of several rows",
-        "channels lie side by side, a multiple of the lanes of an instruction of the target",
+        "channels lie side by side, and the target has an instruction for operands of these ranges",
     ),
     propose,
 )
