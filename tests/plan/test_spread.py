@@ -56,6 +56,16 @@ def test_what_a_product_reads_is_spread():
     assert storage.roots[hidden].bytes == 16 * 528 * 4
 
 
+def test_what_a_product_reads_through_a_view_is_spread():
+    net = Net()
+    hidden = net.op("Gelu", net.op("MatMul", net.input(1, 16, 8), net.constant(8, 512)))
+    rows = net.op("Reshape", hidden, shape=(16, 512))
+    storage = spread_storage(net, net.op("Gemm", rows, net.constant(512, 8)))
+    assert storage.views[rows].root == hidden
+    assert storage.views[rows].strides == (528, 1)
+    assert storage.views[hidden].strides == (16 * 528, 528, 1)
+
+
 def test_what_a_body_of_c_or_a_loop_makes_is_packed():
     net = Net()
     x = net.input(16, 512)

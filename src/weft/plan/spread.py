@@ -35,13 +35,18 @@ def gap_of(type: TensorType, order: Sequence[int]) -> int:
 
 
 def spreadable(program: TensorProgram, groups: Mapping[str, Group]) -> frozenset[str]:
-    """Values that matrix products and convolutions read, and that need not be packed."""
+    """Values that matrix products and convolutions read, and that need not be packed.
+
+    A view has the rows of the value whose memory it shares, so that this one counts with it.
+    """
     factors = {
         load
         for group in groups.values()
         if contraction(group.compute.value) is not None
         for load in group.reads
     }
+    views = [(group.value, source) for group in groups.values() for source in _viewed(group)]
+    _close(factors, views)
     return frozenset(factors - _packed(program, groups))
 
 
