@@ -34,6 +34,7 @@ from weft.options import (
 )
 from weft.plan.choice import Measured
 from weft.plan.given import GivenDecisions, fits
+from weft.plan.image_loop import image_loop, loop_values
 from weft.plan.instrument import step_ends
 from weft.plan.make import make, planned
 from weft.plan.plan import Plan
@@ -106,6 +107,8 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         precision=options.precision,
         keep_float32=options.keep_float32,
     ).graph
+    images = () if plain or net.states else loop_values(graph, machine)
+    graph = image_loop(graph, images)
     announce("planning")
     made = make(
         graph,
@@ -125,7 +128,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
             fix="`weft impls MODEL --encoding NAME` tells why.",
         )
     told = tuple(f"{each.name}={each.bytes}" for each in regions)
-    constraints = replace(options.constraints(tuned), regions=told)
+    constraints = replace(options.constraints(tuned), regions=told, images=images)
     if options.parameters:
         names = parameter_names(net.graph, options.parameters)
         constraints = replace(constraints, parameters=names)
@@ -159,7 +162,8 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     if asked.streamed:
         cut = with_chains(inner, asked.streamed)
         inner = expanded(cut, machine, exact=asked.exact, plain=asked.plain)
-    graph, states = inner.graph, places(net)
+    graph = image_loop(inner.graph, asked.images)
+    states = places(net)
     fits(text, graph, states)
     decisions = GivenDecisions(
         text.body,

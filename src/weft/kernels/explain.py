@@ -93,6 +93,8 @@ def answers(
 def layers_of(plan: Plan, node: str = "") -> list[ExplainedLayer]:
     """The layers of a plan in order of execution, with the alternatives for each.
 
+    Those of a loop's body follow the loop.
+
     Args:
         plan: of a network.
         node: only layers that this node, of the graph or of its source, is in.
@@ -115,8 +117,8 @@ def layers_of(plan: Plan, node: str = "") -> list[ExplainedLayer]:
                 reason=step.reason.value if step.reason else "",
                 answers=(),
             )
-            if node and not layer.named(node):
-                continue
-            choice = each.choice if each is not None else None
-            found.append(replace(layer, answers=choice.answers()) if choice else layer)
+            if not node or layer.named(node):
+                choice = each.choice if each is not None else None
+                found.append(replace(layer, answers=choice.answers()) if choice else layer)
+        found += layers_of(step.nested, node) if step.nested else []
     return found

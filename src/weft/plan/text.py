@@ -72,6 +72,8 @@ class Constraints:
             stay in it nevertheless.
         streamed: of each chain of layers that is computed by strips of rows, its first and last
             node and the number of strips, one after the other.
+        images: values that a loop over the images of the batch hands out; none where there is
+            no such loop.
     """
 
     exact: bool = False
@@ -88,6 +90,7 @@ class Constraints:
     precision: str = ""
     keep_float32: tuple[str, ...] = ()
     streamed: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 NO_CONSTRAINTS = Constraints()
