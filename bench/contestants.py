@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import inspect
 import subprocess
 import sys
 import time
@@ -81,14 +80,14 @@ def needed(name: str) -> ModuleType:
 
 
 def by_weft(setting: Setting, called_from: Caller = "Python", **options: object) -> Ready:
-    known = inspect.signature(api.Net.compile).parameters
-    lacking = [name for name in options if name not in known]
-    if lacking:
-        raise Absent(f"Net.compile has no {', '.join(lacking)}")
     arguments: dict[str, Any] = {"threads": setting.threads, **options}
     if setting.simd:
         arguments["simd"] = setting.simd
-    library = api.load(setting.network.path).compile(**arguments).library
+    net = api.load(setting.network.path)
+    try:
+        library = net.compile(**arguments).library
+    except TypeError as error:  # of an older checkout, which lacks an option
+        raise Absent(f"Net.compile: {error}") from error
     inputs = setting.network.inputs
     outputs = library(*inputs)
     timer = loop_over(library, inputs)[0].timer if called_from == "C" else None
@@ -156,9 +155,11 @@ def _least(run: Callable[[], object], times: int = 5) -> float:
     return min(found)
 
 
-def by_eager(setting: Setting) -> Ready:
+def by_eager(setting: Setting, precision: str = "float32") -> Ready:
     """PyTorch as it is, in the better of its two layouts."""
     torch, module, x = _module(setting)
+    dtype = getattr(torch, precision)
+    module, x = module.to(dtype), x.to(dtype) if x.is_floating_point() else x
     run, kept = _torch_run(torch, module, x)
     note = "contiguous"
     if x.dim() == 4:
@@ -169,7 +170,7 @@ def by_eager(setting: Setting) -> Ready:
             (run, kept), note = other, "channels last"
         else:
             module.to(memory_format=torch.contiguous_format)
-    return Ready(run, lambda: kept[0].numpy(), 0, _module_bytes(module), note)
+    return Ready(run, lambda: kept[0].float().numpy(), 0, _module_bytes(module), note)
 
 
 def by_inductor(setting: Setting, **options: object) -> Ready:
@@ -208,10 +209,10 @@ def by_onnxruntime(setting: Setting) -> Ready:
     )
 
 
-def by_openvino(setting: Setting) -> Ready:
+def by_openvino(setting: Setting, precision: str = "f32") -> Ready:
     openvino = needed("openvino")
     settings = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": str(setting.threads),
         "NUM_STREAMS": "1",
@@ -224,7 +225,7 @@ def by_openvino(setting: Setting) -> Ready:
         request.infer,
         lambda: request.get_output_tensor(0).data,
         weight_bytes=setting.network.path.stat().st_size,
-        note="float32 forced",
+        note=f"{precision} forced",
     )
 
 
@@ -297,29 +298,34 @@ def by_iree(setting: Setting) -> Ready:
 MAKERS: Mapping[str, Callable[[Setting], Ready]] = {
     "weft": by_weft,
     "weft-tuned": partial(by_weft, tune=True),
+    "weft-bfloat16": partial(by_weft, precision="bfloat16"),
     "weft-from-c": partial(by_weft, called_from="C"),
     "weft-float32-from-c": partial(by_weft_in_floats, called_from="C"),
     "eager": by_eager,
+    "eager-bfloat16": partial(by_eager, precision="bfloat16"),
     "inductor": by_inductor,
     "inductor-tuned": partial(by_inductor, max_autotune=True),
     "onnxruntime": by_onnxruntime,
     "openvino": by_openvino,
+    "openvino-bfloat16": partial(by_openvino, precision="bf16"),
     "tvm": by_tvm,
     "iree": by_iree,
 }
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "eager": ("torch",),
+    "eager-bfloat16": ("torch",),
     "inductor": ("torch",),
     "inductor-tuned": ("torch",),
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
+    "openvino-bfloat16": ("openvino",),
     "tvm": ("tvm", "tvm_ffi"),
     "iree": ("iree",),
 }
 """What has to be installed where a contestant runs."""
-MODULES = ("eager", "inductor", "inductor-tuned")
+MODULES = ("eager", "eager-bfloat16", "inductor", "inductor-tuned")
 """Contestants that start from a PyTorch module, not from a file."""
-CACHED = ("weft", "weft-tuned")
+CACHED = ("weft", "weft-tuned", "weft-bfloat16")
 """Contestants that start faster the second time."""
 
 

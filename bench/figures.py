@@ -25,6 +25,7 @@ class Result:
         gbytes: GB/s that memory gave in the rounds that counted, their median, where that sets
             the limit.
         note: what was chosen for it.
+        deviation: root mean square of the difference over the reference's standard deviation.
     """
 
     network: str
@@ -43,6 +44,7 @@ class Result:
     gbytes: float = math.nan
     note: str = ""
     why: str = ""
+    deviation: float = math.nan
 
     @property
     def median(self) -> float:

@@ -93,6 +93,7 @@ def contest(
     options: Options,
     expected: np.ndarray,
     watch: Watch | None = None,
+    tolerance: float = TOLERANCE,
 ) -> list[Result]:
     """All contestants on a network; ``watch`` tells which rounds count."""
     with tempfile.TemporaryDirectory() as root:
@@ -105,7 +106,7 @@ def contest(
                 own.mkdir(parents=True, exist_ok=True)
                 remote = Remote(contestant, network, threads, own.resolve(), options.before)
                 remotes.append(remote)
-                results.append(prepared(remote, network, threads, options, expected))
+                results.append(prepared(remote, network, threads, options, expected, tolerance))
             times = taken_in_turn(remotes, results, options, watch)
         finally:
             for remote in remotes:
@@ -136,10 +137,16 @@ def prepared(
         if "why" in answer:
             return replace(result, why=answer["why"])
         found = np.load(output.name)
-    error = compare("y", found.astype(np.float64), expected.astype(np.float64)).relative
+    found, exact = found.astype(np.float64), expected.astype(np.float64)
+    error = compare("y", found, exact).relative
+    deviation = math.sqrt(float(np.mean((found - exact) ** 2))) / (float(exact.std()) or 1.0)
     again = answer.pop("again")
     known = replace(
-        result, error=float(error), again=math.nan if again is None else again, **answer
+        result,
+        error=float(error),
+        deviation=deviation,
+        again=math.nan if again is None else again,
+        **answer,
     )
     if not error < tolerance:
         return replace(known, why=f"its output is off by {error:.1e} of the range")
