@@ -29,6 +29,7 @@ from weft.ir.types import TensorType
 from weft.ir.unknown import is_known
 from weft.loops.definition import Compute, substitute_load
 from weft.loops.nodes import FUNCTIONS, Binary, Expr, Load, Reduce, Select, Unary
+from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import children, free_vars, loads, reduces, walk
 from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
@@ -216,11 +217,19 @@ class _Grouping:
             return self.once_each(uses, draft, size)
         if moved_from(item.compute) is not None:
             return True
-        if self.rides(item) and not self.goes_on(item, uses, draft):
+        if (self.rides(item) or self.ends(item)) and not self.goes_on(item, uses, draft):
             return False
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
         return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+
+    def ends(self, item: Defined) -> bool:
+        """Whether the value is what a reduction gives, in half precision and nothing else."""
+        (read, *others) = item.reads or ("",)
+        made = self.makers.get(read)
+        if made is None or others or self.program.types[item.value].dtype not in HALVES:
+            return False
+        return len(self.users[read]) == 1 and reduces(made.compute.value) and self.narrows(item)
 
     def goes_on(self, item: Defined, uses: list[tuple[Load, int]], draft: _Draft) -> bool:
         """Whether the sums that a value could ride on may be part of the group that reads it."""

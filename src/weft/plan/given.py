@@ -26,7 +26,7 @@ from weft.plan.memory import Overlap, Placement, completed, joined
 from weft.plan.plan import ALIGNMENT, InPlace, PlannedStep
 from weft.plan.storage import Storage
 from weft.plan.strides import StridedView
-from weft.plan.tensors import Opaque, only_used, own_outputs
+from weft.plan.tensors import Opaque, as_planned
 from weft.plan.text import BodyText, PlanText, StepText, ValueText, refused
 from weft.plan.written import values_text
 from weft.targets.target import Memory
@@ -52,7 +52,7 @@ def fits(text: PlanText, graph: Graph, states: Mapping[str, int]) -> None:
         graph: as it is planned.
         states: by input that is one, the place among the outputs of its next value.
     """
-    graph = own_outputs(only_used(graph))
+    graph = as_planned(graph)
     found = architecture(graph)
     if found != text.digest:
         raise refused(

@@ -30,7 +30,7 @@ from weft.plan.plan import ALIGNMENT, InPlace, Plan, PlannedStep
 from weft.plan.program import Region
 from weft.plan.regions import place_in
 from weft.plan.storage import Storage, assign
-from weft.plan.tensors import Opaque, only_used, own_outputs, tensor_program, widened_apart
+from weft.plan.tensors import Opaque, as_planned, tensor_program
 from weft.plan.traffic import carried
 from weft.targets.target import Memory
 
@@ -178,7 +178,7 @@ def planned(
             got=", ".join(f"{name} {graph.types[name]}" for name in symbolic),
             fix=f"Give it with --input {symbolic[0]}=SHAPE",
         )
-    graph = widened_apart(own_outputs(only_used(graph)))
+    graph = as_planned(graph)
     program = tensor_program(graph, ops)
     groups = form(program)
     pairs = {value: graph.outputs[place] for value, place in (states or {}).items()}

@@ -323,6 +323,15 @@ def widened_apart(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), types=types)
 
 
+def as_planned(graph: Graph) -> Graph:
+    """The same function in the form that plans are made of.
+
+    Nothing is computed in vain, every output has a node of its own, and every reader of half
+    precision converts it itself.
+    """
+    return widened_apart(own_outputs(only_used(graph)))
+
+
 def tensor_program(graph: Graph, ops: Mapping[str, Op]) -> TensorProgram:
     """Definitions of all values of a static, expanded graph."""
     builder = _Builder(graph, ops)

@@ -1,0 +1,55 @@
+"""``weft precision`` and ``--precision``: the report by layer, plans, what verify allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import good, record, weft
+from weft.errors import UserError
+from weft.options import Options
+
+
+def test_the_report(digits: Path) -> None:
+    given = ("--samples", "digits", "--limit", "20", "--max-drop", "0")
+    found = record("precision", digits, *given)
+    assert (found["precision"], found["samples"], found["keep_float32"]) == ("bfloat16", 20, [])
+    assert all(40 < each["sqnr"] < 60 for each in found["layers"])
+    half = record("precision", digits, *given, "--precision", "fp16")
+    assert half["precision"] == "float16"
+    assert half["output"] > found["output"] + 12
+    text = good(
+        "precision", digits, *given, "--precision", "bf16", "--keep-float32", "/head/head.1/Gemm"
+    )
+    assert text.rstrip().endswith("in float32: /head/head.1/Gemm")
+
+
+def test_a_plan_records_the_precision(digits: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.plan"
+    keep = ("--keep-float32", "/head/head.1/Gemm")
+    good("plan", digits, "--target", "generic", "--precision", "bf16", *keep, "-o", path)
+    text = path.read_text(encoding="utf-8")
+    assert 'precision="bfloat16", keep_float32=("/head/head.1/Gemm",)' in text
+    assert ": bf16[" in text
+    assert good("plan", digits, "--plan", path) == text
+    result = weft("plan", digits, "--plan", path, "--precision", "fp16")
+    assert result.stderr.startswith("error: precision is fixed by the given plan")
+
+
+def test_verify_allows_what_rounding_costs(digits: Path) -> None:
+    against = ("--against", "reference", "--runs", "0")
+    found = record("verify", digits, *against, "--precision", "bf16")
+    assert found["passed"]
+    assert found["tolerance"] == 0.05
+    assert found["worst"] > 1e-3
+    assert record("verify", digits, *against)["tolerance"] == 1e-4
+
+
+def test_an_unknown_precision() -> None:
+    with pytest.raises(UserError) as error:
+        Options(precision="bfloat")
+    assert str(error.value) == (
+        "precision must be one of float32, bfloat16, float16; got 'bfloat'. "
+        "Did you mean bfloat16 or float32 or float16?"
+    )
