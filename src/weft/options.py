@@ -219,6 +219,9 @@ class Options:
         name = "" if name == "float32" else name
         object.__setattr__(self, "precision", name)
         object.__setattr__(self, "keep_float32", tuple(self.keep_float32))
+        if self.encoding and name:
+            rule = "encoding and precision exclude each other: each says how weights are stored"
+            raise UserError(rule, got=f"{self.encoding} and {name}")
         if self.keep_float32 and not name:
             rule = "keep_float32 names layers that another precision leaves in float32"
             raise UserError(rule, got="no precision", fix='Give precision="bfloat16", too.')

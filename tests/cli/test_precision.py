@@ -53,3 +53,9 @@ def test_an_unknown_precision() -> None:
         "precision must be one of float32, bfloat16, float16; got 'bfloat'. "
         "Did you mean bfloat16 or float32 or float16?"
     )
+    with pytest.raises(UserError) as error:
+        Options(precision="fp16", encoding="int8")
+    assert str(error.value) == (
+        "encoding and precision exclude each other: each says how weights are stored; "
+        "got int8 and float16"
+    )

@@ -13,6 +13,8 @@ from dataclasses import replace as changed
 from functools import cached_property, partial
 from typing import Literal
 
+import numpy as np
+
 from weft.dtypes import DType
 from weft.errors import UserError, nearest_or_all
 from weft.ir.edit import prune
@@ -267,12 +269,12 @@ class _Narrowing:
         if self.graph.types[value].dtype is not DType.F32:
             return value
         if value not in self.narrow:
-            array = self.graph.constants[value]
-            self.narrow[value] = (
-                self.builder.constant(array.astype(self.dtype.numpy), f"{value}_narrow")
-                if is_known(array)
-                else self._cast(value, self.dtype, f"{value}_narrow")
-            )
+            array, wish = self.graph.constants[value], f"{value}_narrow"
+            if is_known(array):
+                with np.errstate(over="ignore"):  # float16 ends early: infinity
+                    self.narrow[value] = self.builder.constant(array.astype(self.dtype.numpy), wish)
+            else:
+                self.narrow[value] = self._cast(value, self.dtype, wish)
         return self.narrow[value]
 
     def _read(self, node: Node, place: int) -> str:
