@@ -743,6 +743,23 @@ def fixed_point_add(
     multiplier and a shift, and so is the sum.
     """
 
+def fixed_point_lstm_cell(
+    gates: Input,
+    state: Input,
+    cell_bits: int,
+    multiplier: int,
+    shift: int,
+    zero_point: int = 0,
+    clip: int = 0,
+    coupled: int = 0,
+    *,
+    name: str = "",
+) -> tuple[Value, Value]:
+    """A step of an LSTM in 16-bit fixed point: the output, i8, and the next state. Gates are
+    what they are functions of, in 3 integer bits: input (unless coupled), forget, cell, output,
+    one after another.
+    """
+
 def fixed_point_sigmoid(
     x: Input,
     table: Input,

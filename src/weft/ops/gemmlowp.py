@@ -13,7 +13,7 @@ import numpy as np
 
 LARGEST, SMALLEST = (1 << 31) - 1, -(1 << 31)
 _ONE_EIGHTH, _EXP_MINUS_EIGHTH, _THIRD = 1 << 28, 1895147668, 715827883
-_BARREL = (
+BARREL = (
     (-2, 1672461947),
     (-1, 1302514674),
     (0, 790015084),
@@ -59,7 +59,7 @@ def exponential(a: int, integer_bits: int) -> int:
     near = (a & (quarter - 1)) - quarter
     result = _exp_near_zero(multiplied(near, integer_bits))
     remainder = near - a
-    for exponent, factor in _BARREL:
+    for exponent, factor in BARREL:
         if integer_bits > exponent and remainder >> (fraction_bits + exponent) & 1:
             result = product(result, factor)
     if integer_bits > 5 and a < -(1 << (36 - integer_bits)):

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import weft
 from tests.frontends.litert.against import by_litert, by_weft, check, imported
 from tests.frontends.litert.builder import Case, T, const, inputs_of
 from tests.frontends.litert.cases import x
 from weft.frontends.litert.loading import RefusedError
+from weft.rewrite.float_layers import float_layers
 
 RUNS = 3
 STEP = {False: 1e-5, True: 0.02}
@@ -94,10 +96,8 @@ def test_lstm_of_integer_weights(coupled, peepholes, project, norm, time_major, 
     agree(Case("UNIDIRECTIONAL_SEQUENCE_LSTM", given, (out,), options, values))
 
 
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize("project", [False, True])
-def test_lstm_in_integers(project, time_major) -> None:
-    """Gates in 16 bits: LiteRT's are held within -8 to 8, and rounded after every product."""
+def in_integers(project: bool, time_major: bool, coupled: bool, clip: float, bits: int) -> Case:
+    """An LSTM of bytes whose gates have 16 bits."""
     size = 2 if project else UNITS
     one = replace(sized(WIDTH, time_major), dtype="int8", scale=6 / 255, zero=-3)
     made = replace(sized(size, time_major), dtype="int8", scale=2 / 255, zero=5)
@@ -106,19 +106,48 @@ def test_lstm_in_integers(project, time_major) -> None:
     def bias(count: int, scale: float) -> T:
         return const(np.round(RNG.uniform(-0.3, 0.3, count) / scale), "int32", scale=scale)
 
-    given = [one, *gates(True, False, UNITS, WIDTH), *gates(True, False, UNITS, size)]
-    given += [None, None, None, *(bias(UNITS, one.scale * small) for _ in range(4))]
+    given = [one, *gates(True, coupled, UNITS, WIDTH), *gates(True, coupled, UNITS, size)]
+    biases = [bias(UNITS, one.scale * small) for _ in range(4)]
+    given += [None, None, None, *([None, *biases[1:]] if coupled else biases)]
     hidden = replace(state(BATCH, UNITS), dtype="int8", scale=2 / 255, zero=1, variable=False)
     given += [weight(size, UNITS, stored=True) if project else None]
     given += [bias(size, hidden.scale * small) if project else None]
     given += [replace(state(BATCH, size), dtype="int8", scale=2 / 255, zero=5)]
-    given += [replace(state(BATCH, UNITS), dtype="int16", scale=2.0**-11)]
+    given += [replace(state(BATCH, UNITS), dtype="int16", scale=2.0 ** (bits - 15))]
     inside = [replace(x(1), dtype="int16", scale=2.0**-12, zero=0)] * 4
     inside += [hidden if project else replace(hidden, zero=5)]
-    values = {"fusedActivationFunction": 4, "timeMajor": time_major}
+    values = {"fusedActivationFunction": 4, "timeMajor": time_major, "cellClip": clip}
     options = "UnidirectionalSequenceLSTMOptions"
     case = Case("UNIDIRECTIONAL_SEQUENCE_LSTM", given, (made,), options, values)
-    agree(replace(case, intermediates=inside), steps=2)
+    return replace(case, intermediates=inside)
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize(
+    ("coupled", "clip", "bits"), [(0, 0, 4), (1, 0, 4), (0, 0.3, 0), (0, 0, 6)]
+)
+def test_lstm_in_integers(project, time_major, coupled, clip, bits) -> None:
+    """The bits of LiteRT's, whose gates are rounded to 16 bits after every product."""
+    case = in_integers(project, time_major, bool(coupled), clip, bits)
+    content, inputs = case.content(), inputs_of(case)
+    made = imported(content)
+    check(by_weft(made, inputs, RUNS), by_litert(content, inputs, RUNS), 0, 0)
+    assert not float_layers(made.graph)
+
+
+def test_compiled_lstm_in_integers() -> None:
+    case = in_integers(True, False, False, 0.0, 4)
+    made, inputs = imported(case.content()), inputs_of(case)
+    net = weft.Net(made.graph)
+    given = [np.zeros(net.graph.types[name].dims, np.int8) for name in net.graph.inputs]
+    given = [
+        each.astype(net.graph.types[name].dtype.numpy)
+        for name, each in zip(net.graph.inputs, given, strict=True)
+    ]
+    given[0] = inputs[0]
+    for mine, theirs in zip(net.compile()(*given), net.reference(*given), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("stored", [False, True])

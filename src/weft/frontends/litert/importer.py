@@ -235,6 +235,7 @@ class Importer:
         emit.base, emit.operator = frame.names[operator.index], operator
         emit.taken = tuple(graph.tensors[at] if at >= 0 else None for at in operator.inputs)
         emit.given = tuple(graph.tensors[at] for at in operator.outputs)
+        emit.inside = tuple(graph.tensors[at] for at in operator.intermediates)
         sources = tuple(each.name for each in emit.given if each.name)
         self.builder.origin = Origin(sources or (operator.name,))
         count = len(self.builder.nodes)

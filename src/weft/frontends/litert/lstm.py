@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.frontends.emit import Tensor
+from weft.frontends.litert.fixed_lstm import fixed_lstm, quantized
 from weft.frontends.litert.hybrid import Dense, dense
 from weft.frontends.litert.model import TensorInfo
 from weft.frontends.litert.record import Emit, litert
@@ -171,6 +172,9 @@ def unidirectional_sequence_lstm(
     if diagonal_recurrent_tensors:
         g.refuse("diagonal weights of its state are not supported")
     given = _completed(g, x, rest, 20, 24)
+    how = quantized(g, proj_clip) if fused_activation_function == _TANH else None
+    if how is not None:
+        return fixed_lstm(g, how, cell_clip, time_major)
     options = _Options(
         fused_activation_function, (cell_clip, proj_clip), asymmetric_quantize_inputs
     )

@@ -79,6 +79,7 @@ class OperatorInfo:
         inputs: indices of tensors, -1 where absent.
         outputs: indices of tensors.
         options: the schema's object for its options; ``None`` if it has none.
+        intermediates: indices of tensors that say how values inside of it are quantized.
     """
 
     index: int
@@ -88,6 +89,7 @@ class OperatorInfo:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -223,6 +223,7 @@ class _Reader:
                     indices(each, "Inputs", absent=True),
                     indices(each, "Outputs"),
                     self.options(each),
+                    indices(each, "Intermediates"),
                 )
             )
         return SubgraphInfo(

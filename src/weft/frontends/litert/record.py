@@ -92,6 +92,7 @@ class Emit(emit.Emit):
         operator: the operator.
         taken: what the file says about its inputs; ``None`` where absent.
         given: what it says about its outputs.
+        inside: what it says about values inside of it.
         raw: the inputs as they are stored.
         stored: integers and their meaning for constants that were dequantized, by name.
         float_activations: whether layers whose weights alone are integers compute in float.
@@ -102,6 +103,7 @@ class Emit(emit.Emit):
     operator: OperatorInfo | None = None
     taken: tuple[TensorInfo | None, ...] = ()
     given: tuple[TensorInfo, ...] = ()
+    inside: tuple[TensorInfo, ...] = ()
     raw: tuple[Tensor | None, ...] = ()
     stored: dict[str, tuple[np.ndarray, Quantization]] = field(
         default_factory=dict[str, tuple[np.ndarray, Quantization]]
