@@ -159,7 +159,8 @@ GENERATOR = Generator(
     (
         "rounding more than the definition is allowed (not --exact)",
         "the target has caches",
-        "f32 convolution by a square window of 3x3 or more with constant filters, its "
+        "convolution in f32, or of bf16 read so, by a square window of 3x3 or more with constant "
+        "filters, its "
         "channels fastest in the output; by strides of 1 or 2, or dilated, and at least "
         "two outputs for each transform",
         "borders only where the window leaves the image",
