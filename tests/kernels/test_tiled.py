@@ -305,3 +305,24 @@ def test_long_sums_are_taken_line_by_line(shape, lines):
     made = tiled_ones(net, net.op("ReduceSum", net.input(*shape), axes=(0, 1), keepdims=0))[0]
     locals = {each.buffer.name for each in walk_stmts(made.kernel.body) if isinstance(each, Local)}
     assert ("line0" in locals) == bool(lines)
+
+
+@pytest.mark.parametrize(("terms", "blocks"), [(64, False), (127, False), (128, True), (523, True)])
+@pytest.mark.parametrize("machine", ["x86-avx2", "cortex-m4"])
+def test_long_sums_of_products_are_taken_in_blocks(terms, blocks, machine):
+    net = Net()
+    product = net.op("MatMul", net.input(5, terms), net.constant(terms, 8))
+    (made,) = tiled_ones(net, product, machine=machine)
+    locals = {each.buffer.name for each in walk_stmts(made.kernel.body) if isinstance(each, Local)}
+    # Memory without caches is short for the sums of other blocks.
+    assert ("total0" in locals) == (blocks and machine != "cortex-m4")
+
+
+def test_blocks_of_sums_end_at_borders():
+    net = Net()
+    made = tiled_ones(net, net.conv(net.input(1, 33, 5, 4), 8, kernel=3, pad=1))
+    assert any(
+        isinstance(stmt, Local) and stmt.buffer.name == "total0"
+        for each in made
+        for stmt in walk_stmts(each.kernel.body)
+    )

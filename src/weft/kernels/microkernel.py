@@ -9,8 +9,9 @@ from math import prod
 from weft.kernels.contraction import Contraction, PairedFactors
 from weft.kernels.image_rows import next_rows
 from weft.kernels.sliding import Slide
+from weft.kernels.sum_blocks import BLOCK, block_size
 from weft.kernels.tiling import LaneBlock
-from weft.kernels.writer import LANE, for_lanes, integer, plus, times, with_locals
+from weft.kernels.writer import LANE, for_lanes, for_range, integer, plus, times, with_locals
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     Access,
@@ -19,6 +20,7 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
+    If,
     Instruct,
     Load,
     LoopKind,
@@ -48,6 +50,7 @@ class Microkernel:
         share: which of how many turns this tile is that fetch parts of the same weights.
         spans: first and one past the last of reduction axes that are not summed whole.
         sums: what the accumulators are called.
+        block_terms: about how many terms of a sum with weights make a block.
     """
 
     parts: Contraction
@@ -62,6 +65,7 @@ class Microkernel:
     share: tuple[Expr, int] = (integer(0), 1)
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     sums: str = "acc"
+    block_terms: int = BLOCK
 
     def statements(self) -> tuple[Stmt, ...]:
         """Everything: accumulate, then store."""
@@ -187,6 +191,10 @@ class Microkernel:
         order = self.parts.loop_order()
         if not static and self.has_lines([extents[var] for var in order]):
             return self.lines(order, extents)
+        if self.weight and self.held and not self.spans and order and order[0] not in static:
+            size = block_size(parts, [extents[var] for var in order], self.block_terms)
+            if size:
+                return self.in_blocks(order, extents, static, size)
         return self.loops(order, extents, static, {})
 
     def has_lines(self, extents: Sequence[int]) -> bool:
@@ -201,30 +209,44 @@ class Microkernel:
         return len(extents) > 1 and min(extents[0], prod(extents[1:])) >= LINE
 
     def lines(self, order: list[str], extents: Mapping[str, int]) -> tuple[Stmt, ...]:
-        """The loops over taps, with accumulators of its own for each turn of the outermost."""
-        reduce, line = self.parts.reduce, replace(self, sums="line")
-        assert reduce is not None
-        dtype, place = dtype_of(reduce.value), (self.position, Var(LANE))
-        gathered = self.positions(
-            tuple(
-                self.vector(
-                    width,
-                    Store(
-                        f"{self.sums}{piece}",
-                        place,
-                        Binary(
-                            "add",
-                            Load(f"{self.sums}{piece}", place, dtype),
-                            Load(f"line{piece}", place, dtype),
-                        ),
-                    ),
-                )
-                for piece, _, width in self.block.pieces()
-            )
-        )
+        """The same, with accumulators of its own for each turn of the outermost loop."""
+        line = replace(self, sums="line")
+        gathered = self.moved("acc", "acc", "line")
         body = (*line.starts(), *line.loops(order[1:], extents, [], {}), *gathered)
         start, stop = self.limits(order[0], extents[order[0]])
         return (For(order[0], start, stop, with_locals(line.accumulators(), body)),)
+
+    def in_blocks(
+        self, order: list[str], extents: Mapping[str, int], static: list[str], size: int
+    ) -> tuple[Stmt, ...]:
+        """The loops over taps in blocks; registers hold the sums of one, memory of all before."""
+        var, part = order[0], Var("part")
+        extent, first = extents[var], times(part, size)
+        count, last = -(-extent // size), plus(first, size)
+        start, stop = self.limits(var, extent)
+        if start != integer(0):
+            first = Binary("max", start, first)
+        if extent % size or stop != integer(extent):
+            last = Binary("min", stop, last)
+        body = (
+            *self.starts(),
+            For(var, first, last, self.loops(order[1:], extents, static, {})),
+            If(Binary("gt", part, integer(0)), self.moved("acc", "acc", "total")),
+            If(Binary("lt", part, integer(count - 1)), self.moved("total", "acc")),
+        )
+        total, loop = replace(self, sums="total"), for_range("part", count, body)
+        return with_locals(total.accumulators(), (*total.starts(), loop))
+
+    def moved(self, to: str, *of: str) -> tuple[Stmt, ...]:
+        """``to = sum of of`` for the accumulators of all positions."""
+        assert self.parts.reduce is not None
+        dtype, place = dtype_of(self.parts.reduce.value), (self.position, Var(LANE))
+        found: list[Stmt] = []
+        for piece, _, width in self.block.pieces():
+            value, *more = (Load(f"{each}{piece}", place, dtype) for each in of)
+            value = Binary("add", value, more[0]) if more else value
+            found.append(self.vector(width, Store(f"{to}{piece}", place, value)))
+        return self.positions(tuple(found))
 
     def loops(
         self,

@@ -15,7 +15,8 @@ from weft.targets.target import Target
 T = TypeVar("T")
 
 LOOP_NAMES = frozenset(
-    "block tile p lane patch slice column row group point spot wide chunk share tap rest".split()
+    "block tile p lane patch slice column row group point spot wide chunk share tap rest "
+    "part".split()
 )
 """Variables of the loops that generators add; no axis of a task has these names."""
 

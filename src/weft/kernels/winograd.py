@@ -79,6 +79,11 @@ _WRITTEN_OUT = 64
 A layer of 16 on 4x4 pixels takes half of the time then; layers of 64 to 512 gain 1 to 4 % (Zen 5,
 AVX-512), and networks of them would take longer to build: ResNet-18 1.9 times as long.
 """
+_BLOCK = 24
+"""About as many channels are added up by themselves (``weft.kernels.sum_blocks``).
+
+Fewer than elsewhere: the last transform makes the rounding of these sums larger.
+"""
 _WORTH_A_BLOCK = 8
 """One part in so many of a layer may be computed twice, so that all blocks have one size."""
 
@@ -389,7 +394,16 @@ class _Writer:
         def cell(turn: Expr, origin: Expr, size: int) -> tuple[Stmt, ...]:
             share = (turn, turns)
             return Microkernel(
-                parts, whole, integer(0), counter, name, origin, size, ahead=ahead, share=share
+                parts,
+                whole,
+                integer(0),
+                counter,
+                name,
+                origin,
+                size,
+                ahead=ahead,
+                share=share,
+                block_terms=_BLOCK,
             ).statements()
 
         if full == 1:
