@@ -31,16 +31,16 @@ from weft.targets.target import Target
 if TYPE_CHECKING:
     from weft.kernels.encodings.known import checked_encoding
     from weft.kernels.generators import checked_libraries
+    from weft.plan.lowering import identifier
     from weft.plan.plan import Plan
     from weft.plan.text import Constraints, PlanText
-    from weft.plan.to_program import identifier
 else:
     # What only plans need is imported when one is given; the hints of the records say ``Any``.
     Plan = PlanText = Any
     checked_encoding = later("weft.kernels.encodings.known").checked_encoding
     checked_libraries = later("weft.kernels.generators").checked_libraries
     Constraints = later("weft.plan.text").Constraints
-    identifier = later("weft.plan.to_program").identifier
+    identifier = later("weft.plan.lowering").identifier
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 """What values may be stored in."""

@@ -13,10 +13,12 @@ from weft.errors import InternalError
 from weft.ir.graph import Origin
 from weft.loops.nodes import Kernel
 from weft.loops.text import parse, show
+from weft.plan.called import in_place
 from weft.plan.implementation import Packing
 from weft.plan.interpret import run
+from weft.plan.lowering import identifier
 from weft.plan.program import Address, CallStep, ExternFunction, Program, Region, Repeat
-from weft.plan.to_program import identifier, in_place, lower
+from weft.plan.to_program import lower
 
 
 def calls(program: Program) -> list[str]:

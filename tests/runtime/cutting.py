@@ -17,4 +17,4 @@ def cut_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def parts(kernel: Kernel, threads: int, costs: Costs) -> tuple[int, ...]:
         return parts_of(kernel, threads, replace(costs, part=1.0))
 
-    monkeypatch.setattr("weft.plan.to_program.parts_of", parts)
+    monkeypatch.setattr("weft.plan.lowering.parts_of", parts)

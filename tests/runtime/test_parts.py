@@ -148,10 +148,10 @@ def test_children_have_threads_of_their_own() -> None:
 def test_the_interpreter_ends_while_threads_wait() -> None:
     script = (
         "import sys, numpy, weft\n"
-        "from weft.plan import to_program, work\n"
+        "from weft.plan import lowering, work\n"
         "from weft.targets.target import Costs\n"
         "one = Costs(part=1)\n"
-        "to_program.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"
+        "lowering.parts_of = lambda kernel, threads, _: work.parts_of(kernel, threads, one)\n"
         "run = weft.load(sys.argv[1]).compile(threads=3)\n"
         "(type,) = run.net.inputs.values()\n"
         "run(numpy.zeros(type.dims, numpy.float32))\n"

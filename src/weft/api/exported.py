@@ -24,10 +24,10 @@ from weft.export.golden import golden as golden_run
 from weft.export.limits import said
 from weft.garbage import rare_collection
 from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
+from weft.plan.lowering import identifier
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import Report, report, spans
-from weft.plan.to_program import identifier
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.targets.system import architecture
 from weft.targets.target import Target

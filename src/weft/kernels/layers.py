@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from weft.kernels.key import layer_key
 from weft.kernels.selection import TaskChoice
 from weft.kernels.task import Task
+from weft.plan.comments import describe
 from weft.plan.fusion import Group
 from weft.plan.plan import Plan
-from weft.plan.to_program import describe
 
 
 @dataclass(frozen=True)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
-
-import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import InternalError, UserError
 from weft.ir.graph import Graph, Node
-from weft.ir.printer import show_attributes
 from weft.ir.short_names import names_of
 from weft.ir.types import TensorType
-from weft.ir.unknown import Array, digest, is_known, unshaped
 from weft.loops.nodes import (
     Access,
-    Buffer,
-    Const,
-    Expr,
-    For,
     Kernel,
-    Load,
-    Prefetch,
-    Stmt,
-    Store,
-    Var,
 )
-from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import blocks, map_stmts, mapper, rename_buffers, with_blocks
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
 from weft.ops.rounding import SENTENCES, roundings
+from weft.plan.called import copy_kernel, in_place
+from weft.plan.comments import describe, layer_of, op_text, provenance
 from weft.plan.fusion import Group
-from weft.plan.implementation import Implementation, Operand, Outside, Packed
-from weft.plan.lazy_weights import LazyArray, LazyWeights
+from weft.plan.implementation import Implementation, Operand, Outside
+from weft.plan.lazy_weights import LazyWeights
+from weft.plan.lowering import Lowering, identifier
 from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
@@ -47,7 +34,6 @@ from weft.plan.program import (
     CallStep,
     ExternFunction,
     FormalParameter,
-    Function,
     Port,
     Preparation,
     Program,
@@ -57,186 +43,13 @@ from weft.plan.program import (
     State,
     located,
 )
-from weft.plan.roles import operand_roles, parameter_names
+from weft.plan.roles import parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
-from weft.plan.work import parts_of, shared_scratch
-from weft.targets.target import DESKTOP, Costs
+from weft.plan.work import shared_scratch
+from weft.targets.target import DESKTOP
 
-SHOWN_LAYERS = 6
-"""Layers that the comment of a function names."""
-NO_NAMES: Mapping[str, str] = {}
 PlanOf: TypeAlias = Callable[[Graph], Plan]
-
-
-def renamed(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
-    """The kernel with other names for some of its parameters."""
-    params = tuple(replace(each, name=names.get(each.name, each.name)) for each in kernel.params)
-    return replace(kernel, params=params, body=rename_buffers(kernel.body, names))
-
-
-def in_place(kernel: Kernel, parameter: str) -> Kernel:
-    """The kernel with a read parameter merged into the output ``out``.
-
-    Both walk the same memory point by point, maybe with their dimensions in another order.
-    """
-    source = next(buffer for buffer in kernel.params if buffer.name == parameter)
-    output = kernel.params[-1]
-    wanted = sorted(range(len(output.shape)), key=lambda axis: -output.steps[axis])
-    have = sorted(range(len(source.shape)), key=lambda axis: -source.steps[axis])
-    same = [(output.shape[a], output.steps[a]) for a in wanted] == [
-        (source.shape[a], source.steps[a]) for a in have
-    ]
-    if not same:
-        raise InternalError(f"{kernel.name} cannot run in place of {parameter}")
-    place = dict(zip(wanted, have, strict=True))
-
-    def moved(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(index[place[axis]] for axis in range(len(output.shape)))
-
-    def reread(node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer == parameter:
-            return Load(output.name, moved(node.index), node.dtype)
-        return node
-
-    def refetched(stmt: Stmt) -> Stmt:
-        inner = with_blocks(stmt, [tuple(map(refetched, block)) for block in blocks(stmt)])
-        if isinstance(inner, Prefetch) and inner.buffer == parameter:
-            return Prefetch(output.name, moved(inner.index))
-        return inner
-
-    body = tuple(map(refetched, map_stmts(kernel.body, mapper(reread))))
-    params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
-    return replace(kernel, params=params, body=body)
-
-
-def identifier(text: str) -> str:
-    """The nearest C identifier."""
-    name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_") or "net"
-    return f"n{name}" if name[0].isdigit() else name
-
-
-@dataclass
-class _Lowering:
-    """Collects functions and weights over a plan and the plans nested in it."""
-
-    costs: Costs
-    functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
-    names: set[str] = field(default_factory=set[str])
-    comments: dict[str, dict[str, list[str]]] = field(
-        default_factory=dict[str, dict[str, list[str]]]
-    )
-    weights: dict[str, LazyArray] = field(default_factory=dict[str, LazyArray])
-    weight_names: dict[tuple[int, Packed | None], str] = field(
-        default_factory=dict[tuple[int, Packed | None], str]
-    )
-    prepared: dict[str, Array] = field(default_factory=dict[str, Array])
-    places: dict[str, Address] = field(default_factory=dict[str, Address])
-    prepared_bytes: int = 0
-    loops: int = 0
-    cuts: dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]] = field(
-        default_factory=dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]]
-    )
-
-    def cut(self, kernel: Kernel, name: str, threads: int) -> tuple[Kernel, tuple[int, ...]]:
-        """A kernel simplified for so many threads, and the parts of its stages.
-
-        Args:
-            kernel: what is called.
-            name: of its function; layers that share a function share the result.
-            threads: that run it.
-        """
-        found = self.cuts.get((name, threads))
-        if found is None:
-            simple = simplify_kernel(kernel) if threads > 1 else kernel
-            found = self.cuts[name, threads] = simple, parts_of(simple, threads, self.costs)
-        return found
-
-    def unique(self, wish: str) -> str:
-        name, count = wish, 1
-        while name in self.names:
-            count += 1
-            name = f"{wish}_{count}"
-        self.names.add(name)
-        return name
-
-    def function(
-        self,
-        function: Function,
-        what: str,
-        layer: str = "",
-        parameters: Mapping[str, str] = NO_NAMES,
-    ) -> str:
-        """The name of a function equal to this one but for its name.
-
-        Args:
-            function: what is called.
-            what: it computes, for the comment above it.
-            layer: that calls it, for the same comment.
-            parameters: names for those of a kernel; the first caller's stay.
-        """
-        key = replace(function, name="")
-        found = self.functions.get(key)
-        if found is None:
-            named = renamed(function, parameters) if isinstance(function, Kernel) else function
-            found = replace(named, name=self.unique(function.name))
-            self.functions[key] = found
-            self.comments[found.name] = {}
-        layers = self.comments[found.name].setdefault(what, [])
-        if layer and layer not in layers:
-            layers.append(layer)
-        return found.name
-
-    def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """For every function what it computes, and the layers that it computes it for."""
-        for name, uses in self.comments.items():
-            yield name, tuple(line for use in uses.items() for line in _use(*use))
-
-    def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> Address:
-        """Where a weight lies, equal ones shared."""
-        if not is_known(array):
-            return self.prepare(value, packing.apply(array) if packing else array)
-        key = (id(array), packing)
-        found = self.weight_names.get(key)
-        if found is None:
-            found = self.unique(identifier(value))
-            self.weight_names[key] = found
-            # It keeps the array alive, whose identity is a key.
-            self.weights[found] = LazyArray(array, packing)
-        return Address(Region.WEIGHTS, found)
-
-    def prepare(self, value: str, packed: np.ndarray) -> Address:
-        """Where a weight lies that the second program makes."""
-        packed = unshaped(packed)
-        key = digest(packed)
-        if key not in self.places:
-            self.prepared[self.unique(identifier(value))] = packed
-            self.places[key] = Address(Region.PREPARED, "", self.prepared_bytes)
-            self.prepared_bytes += aligned(packed.nbytes, ALIGNMENT)
-        return self.places[key]
-
-    def preparation(self, name: str, planned: PlanOf | None) -> Preparation | None:
-        """The second program, if there are parameters."""
-        if not self.prepared:
-            return None
-        if planned is None:
-            raise UserError(
-                "a plan with parameters at run time is compiled or exported",
-                got=f"the plan of {name} alone, whose weights nothing prepares",
-                fix="Plan it without parameters.",
-            )
-        plan = planned(graph_of(self.prepared, f"{name}_prepare"))
-        graph = plan.graph
-        ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
-        ports |= dict(zip(graph.outputs, self.places.values(), strict=True))
-        steps = _Scope(plan, self, ports).steps()
-        parameters = _ports(graph.inputs, plan.types)
-        return Preparation(parameters, self.prepared_bytes, steps, plan.arena_bytes)
-
-    def variable(self) -> str:
-        """A loop variable of its own."""
-        self.loops += 1
-        return f"t{self.loops}"
 
 
 _ARENA = Address(Region.ARENA, "")
@@ -260,7 +73,7 @@ class _Scope:
     """A plan in its surroundings: where its ports, its arena and its scratch lie."""
 
     plan: Plan
-    lowering: _Lowering
+    lowering: Lowering
     ports: Mapping[str, Address]
     arena: Address = _ARENA
     advances: tuple[Advance, ...] = ()
@@ -447,60 +260,6 @@ def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) 
     )
 
 
-def copy_kernel(type: TensorType) -> Kernel:
-    """Copies a packed tensor."""
-    buffers = (
-        Buffer("in0", type.dtype, (type.size,)),
-        Buffer("out", type.dtype, (type.size,), Access.WRITE),
-    )
-    store: Stmt = Store("out", (Var("i"),), Load("in0", (Var("i"),), type.dtype))
-    loop = For("i", Const(0, DType.I64), Const(type.size, DType.I64), (store,))
-    return Kernel("copy", buffers, (loop,))
-
-
-def describe(group: Group, types: Mapping[str, TensorType]) -> str:
-    """Ops, attributes and shapes of a group, for comments."""
-    ops = " + ".join(map(op_text, group.nodes))
-    roles = operand_roles(group)
-    reads = ", ".join(f"{roles[value]} {types[value]}" for value in group.reads)
-    return f"{ops}: {reads} -> {group.type}"
-
-
-def op_text(node: Node) -> str:
-    """A node's op with what its attributes are, for comments."""
-    attributes = show_attributes(node.attributes)
-    return f"{node.op}[{attributes}]" if attributes else node.op
-
-
-def layer_of(group: Group, names: Mapping[str, str]) -> str:
-    """Which layer of the model a group computes: where its first node comes from."""
-    first = group.nodes[0]
-    name = (first.origin.sources or (first.name,))[0]
-    return names.get(name, name)
-
-
-def _use(what: str, layers: Sequence[str]) -> Iterator[str]:
-    """A function's comment on one of its uses."""
-    yield what
-    if layers:
-        more = f" and {len(layers) - SHOWN_LAYERS} more" if len(layers) > SHOWN_LAYERS else ""
-        noun = "layer" if len(layers) == 1 else "layers"
-        yield f"{noun} {', '.join(layers[:SHOWN_LAYERS])}{more}"
-
-
-def provenance(group: Group, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Where a group comes from: source nodes, by short names, and the rules that made it."""
-    sources: dict[str, None] = {}
-    rules: dict[str, None] = {}
-    for node in group.nodes:
-        sources.update(dict.fromkeys(node.origin.sources or (node.name,)))
-        rules.update(dict.fromkeys(node.origin.rules))
-    lines = [f"from {', '.join(names.get(source, source) for source in sources)}"]
-    if rules:
-        lines.append(f"by {', '.join(rules)}")
-    return tuple(lines)
-
-
 def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program:
     """The program of a plan.
 
@@ -509,13 +268,13 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         name: of the program, if not the graph's.
         prepared: plans the graph that makes of parameters what the kernels read.
     """
-    lowering = _Lowering(plan.target.costs if plan.target else DESKTOP)
+    lowering = Lowering(plan.target.costs if plan.target else DESKTOP)
     graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
     name = identifier(name or graph.name)
     steps = _Scope(plan, lowering, ports).steps()
-    preparation = lowering.preparation(name, prepared)
+    preparation = _preparation(lowering, name, prepared)
     return Program(
         name=name,
         inputs=_ports([each for each in graph.inputs if each not in plan.states], plan.types),
@@ -535,6 +294,25 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         arenas=plan.arenas,
         notes=tuple(SENTENCES[each] for each in roundings(graph)),
     )
+
+
+def _preparation(lowering: Lowering, name: str, planned: PlanOf | None) -> Preparation | None:
+    """The second program, if there are parameters."""
+    if not lowering.prepared:
+        return None
+    if planned is None:
+        raise UserError(
+            "a plan with parameters at run time is compiled or exported",
+            got=f"the plan of {name} alone, whose weights nothing prepares",
+            fix="Plan it without parameters.",
+        )
+    plan = planned(graph_of(lowering.prepared, f"{name}_prepare"))
+    graph = plan.graph
+    ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
+    ports |= dict(zip(graph.outputs, lowering.places.values(), strict=True))
+    steps = _Scope(plan, lowering, ports).steps()
+    parameters = _ports(graph.inputs, plan.types)
+    return Preparation(parameters, lowering.prepared_bytes, steps, plan.arena_bytes)
 
 
 def _ports(values: Sequence[str], types: Mapping[str, TensorType]) -> tuple[Port, ...]:

@@ -1,0 +1,136 @@
+"""What a program shares: functions that are equal, weights, and what is prepared of parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from weft.ir.unknown import Array, digest, is_known, unshaped
+from weft.loops.nodes import Kernel
+from weft.loops.simplify import simplify_kernel
+from weft.plan.called import renamed
+from weft.plan.comments import use_text
+from weft.plan.implementation import Packed
+from weft.plan.lazy_weights import LazyArray
+from weft.plan.memory import aligned
+from weft.plan.plan import ALIGNMENT
+from weft.plan.program import Address, Function, Region
+from weft.plan.work import parts_of
+from weft.targets.target import Costs
+
+NO_NAMES: Mapping[str, str] = {}
+
+
+def identifier(text: str) -> str:
+    """The nearest C identifier."""
+    name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_") or "net"
+    return f"n{name}" if name[0].isdigit() else name
+
+
+@dataclass
+class Lowering:
+    """Collects functions and weights over a plan and the plans nested in it."""
+
+    costs: Costs
+    functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
+    names: set[str] = field(default_factory=set[str])
+    comments: dict[str, dict[str, list[str]]] = field(
+        default_factory=dict[str, dict[str, list[str]]]
+    )
+    weights: dict[str, LazyArray] = field(default_factory=dict[str, LazyArray])
+    weight_names: dict[tuple[int, Packed | None], str] = field(
+        default_factory=dict[tuple[int, Packed | None], str]
+    )
+    prepared: dict[str, Array] = field(default_factory=dict[str, Array])
+    places: dict[str, Address] = field(default_factory=dict[str, Address])
+    prepared_bytes: int = 0
+    loops: int = 0
+    cuts: dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]] = field(
+        default_factory=dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]]
+    )
+
+    def cut(self, kernel: Kernel, name: str, threads: int) -> tuple[Kernel, tuple[int, ...]]:
+        """A kernel simplified for so many threads, and the parts of its stages.
+
+        Args:
+            kernel: what is called.
+            name: of its function; layers that share a function share the result.
+            threads: that run it.
+        """
+        found = self.cuts.get((name, threads))
+        if found is None:
+            simple = simplify_kernel(kernel) if threads > 1 else kernel
+            found = self.cuts[name, threads] = simple, parts_of(simple, threads, self.costs)
+        return found
+
+    def unique(self, wish: str) -> str:
+        """A name that nothing has, as near to a wish as can be."""
+        name, count = wish, 1
+        while name in self.names:
+            count += 1
+            name = f"{wish}_{count}"
+        self.names.add(name)
+        return name
+
+    def function(
+        self,
+        function: Function,
+        what: str,
+        layer: str = "",
+        parameters: Mapping[str, str] = NO_NAMES,
+    ) -> str:
+        """The name of a function equal to this one but for its name.
+
+        Args:
+            function: what is called.
+            what: it computes, for the comment above it.
+            layer: that calls it, for the same comment.
+            parameters: names for those of a kernel; the first caller's stay.
+        """
+        key = replace(function, name="")
+        found = self.functions.get(key)
+        if found is None:
+            named = renamed(function, parameters) if isinstance(function, Kernel) else function
+            found = replace(named, name=self.unique(function.name))
+            self.functions[key] = found
+            self.comments[found.name] = {}
+        layers = self.comments[found.name].setdefault(what, [])
+        if layer and layer not in layers:
+            layers.append(layer)
+        return found.name
+
+    def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """For every function what it computes, and the layers that it computes it for."""
+        for name, uses in self.comments.items():
+            yield name, tuple(line for use in uses.items() for line in use_text(*use))
+
+    def weight(self, value: str, array: np.ndarray, packing: Packed | None) -> Address:
+        """Where a weight lies, equal ones shared."""
+        if not is_known(array):
+            return self.prepare(value, packing.apply(array) if packing else array)
+        key = (id(array), packing)
+        found = self.weight_names.get(key)
+        if found is None:
+            found = self.unique(identifier(value))
+            self.weight_names[key] = found
+            # It keeps the array alive, whose identity is a key.
+            self.weights[found] = LazyArray(array, packing)
+        return Address(Region.WEIGHTS, found)
+
+    def prepare(self, value: str, packed: np.ndarray) -> Address:
+        """Where a weight lies that the second program makes."""
+        packed = unshaped(packed)
+        key = digest(packed)
+        if key not in self.places:
+            self.prepared[self.unique(identifier(value))] = packed
+            self.places[key] = Address(Region.PREPARED, "", self.prepared_bytes)
+            self.prepared_bytes += aligned(packed.nbytes, ALIGNMENT)
+        return self.places[key]
+
+    def variable(self) -> str:
+        """A loop variable of its own."""
+        self.loops += 1
+        return f"t{self.loops}"
