@@ -19,6 +19,7 @@ from weft.quantize.ptq import QuantizedGraph, quantize_graph
 from weft.quantize.scheme import ACTIVATIONS
 from weft.quantize.sites import find_sites
 from weft.recipes import apply
+from weft.rewrite.float_layers import float_layers
 
 RNG = np.random.default_rng(21)
 NETWORK = """(%x: f32[N,3,8,8]) -> (%y) {
@@ -261,3 +262,15 @@ def test_the_laboratory_computes_what_the_quantized_graph_does():
     np.testing.assert_array_equal(found["x"], rounded)
     other = graph_of(NETWORK.replace("N,", "1,"), **{**graph.constants, **weight})
     np.testing.assert_array_equal(found["y"], evaluate(other, {"x": rounded}, OPS)["y"])
+
+
+@pytest.mark.parametrize("rounding", ["onnx", "litert"])
+def test_activations_of_16_bits_run_in_integers(rounding: str) -> None:
+    found = bind_symbols(quantized(activations=16).graph, {"N": 1})
+    graph = apply(found, "integers", {"rounding": rounding})
+    left = {each.op for each in float_layers(graph)}
+    assert not left & {"Conv", "Gemm", "MatMul"}
+    if rounding == "litert":
+        assert left == {"Softmax"}
+    near = np.abs(outputs(graph) - outputs(found)).max()
+    assert near < 1e-3
