@@ -86,6 +86,18 @@ def test_chains(threads: int) -> None:
     assert_same(net, plan)
 
 
+def test_plans_for_plain_c_have_no_kernels_for_vector_types() -> None:
+    net = nets.Net()
+    x = net.op("Relu", net.input(1, 96, 14, 14))
+    narrow = net.conv(net.op("Relu", net.conv(x, 24, 1)), 24, 1)
+    found = Net(net.graph(narrow))
+    vectors, plain = (found.plan("x86-avx512", flavour=each) for each in ("gnu", "c99"))
+    schemes = [[step.scheme for step in each.steps] for each in (vectors, plain)]
+    assert any("d2" in each for each in schemes[0])
+    assert not any("d2" in each for each in schemes[1])
+    assert_same(found, plain)
+
+
 def test_options_are_part_of_the_plan(digits: Path) -> None:
     net = weft.load(digits)
     plan = net.plan("x86-avx2", exact=True, flavour="c99", ram=1 << 20, flash=2 << 20)

@@ -62,7 +62,7 @@ def machine_of(text: PlanText, target: Target | None = None) -> Target:
     checked_libraries(text.constraints.libraries)
     if target is None and not text.target:
         raise refused("a plan names its target", "none", 1)
-    found = target or find_target(text.target)
+    found = (target or find_target(text.target)).in_flavour(text.constraints.flavour)
     facts = facts_of(found)
     differing = [
         f"{name}={text.facts.get(name, 'nothing')} for {name}={facts.get(name, 'nothing')}"

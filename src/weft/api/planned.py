@@ -82,7 +82,7 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         options.of_plan(text)
         agree_with_plan(net.graph, options.parameters, text.constraints.parameters)
         return plan_from(net, text, machine)
-    machine = options.machine(target)
+    machine = options.machine(target).in_flavour(options.flavour)
     threads, exact, plain = options.threads or 1, options.exact, options.plain
     choices = choices_of(options, machine)
     tuned = isinstance(choices, Measured) and bool(choices) and not plain

@@ -7,7 +7,7 @@ as they were measured on Zen 4 and Zen 5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.dtypes import DType
@@ -196,6 +196,11 @@ class Target:
     stack_limit: int = 8192
     costs: Costs = DESKTOP
     core: str = ""
+
+    def in_flavour(self, flavour: str) -> Target:
+        """The machine for C of a flavour that may have no vectors; its own if empty."""
+        plain = flavour in FLAVOURS and flavour != "gnu"
+        return replace(self, flavour=flavour) if plain and self.flavour == "gnu" else self
 
     # --- vectors ----------------------------------------------------------------------------
 
