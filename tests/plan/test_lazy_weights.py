@@ -7,6 +7,7 @@ import pytest
 
 from weft.codegen.blob import pack
 from weft.kernels.encodings.fewer_bits import FewerBits, float28
+from weft.plan import lazy_weights
 from weft.plan.implementation import Blocking, Encoded, FilterTransform, Folded, Packed, Packing
 from weft.plan.lazy_weights import LazyArray, LazyWeights, weights_bytes
 
@@ -50,6 +51,15 @@ def test_types_are_those_of_the_packed_arrays(name: str) -> None:
     lazy = LazyArray(*CASES[name])
     packed = lazy.packed()
     assert (lazy.dtype, lazy.shape, lazy.nbytes) == (packed.dtype, packed.shape, packed.nbytes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_are_written_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy_weights, "_BYTES", 64)  # so that encoded ones are cut
+    lazy = LazyArray(*CASES[name])
+    out = np.zeros(lazy.shape, lazy.dtype)
+    lazy.write(out)
+    assert np.array_equal(out, lazy.packed())
 
 
 def test_a_blob_is_filled_without_keeping_arrays() -> None:

@@ -39,21 +39,24 @@ class Blob:
 
     def fill(self, memory: memoryview) -> None:
         """Writes the arrays into memory that is all zero."""
-        data = np.frombuffer(memory, np.uint8)
-        for name, offset in self.offsets.items():
-            packed = _bytes_of(self.weights.once(name))
-            data[offset : offset + packed.size] = packed
+        for name, part in self._parts(memory).items():
+            self.weights.write(name, part)
 
     def over(self, memory: memoryview) -> Blob:
         """The same blob, its arrays parts of memory that was filled from it."""
-        data = np.frombuffer(memory, np.uint8)
-        data.flags.writeable = False
-        arrays: dict[str, np.ndarray] = {}
+        parts = self._parts(memory)
+        for part in parts.values():
+            part.flags.writeable = False
+        return replace(self, weights=LazyWeights.of(parts))
+
+    def _parts(self, memory: memoryview) -> dict[str, np.ndarray]:
+        """The places of the arrays."""
+        data, found = np.frombuffer(memory, np.uint8), dict[str, np.ndarray]()
         for name, offset in self.offsets.items():
             each = self.weights.arrays[name]
             part = data[offset : offset + each.nbytes]
-            arrays[name] = part.view(each.dtype).reshape(each.shape)
-        return replace(self, weights=LazyWeights.of(arrays))
+            found[name] = part.view(each.dtype).reshape(each.shape)
+        return found
 
     def tobytes(self) -> bytes:
         """The whole, copied."""

@@ -30,9 +30,9 @@ from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Program, Region
 from weft.screen import Screen, Shown
 
-# A compiler takes about 70 MB for a source of this length, and starts in a tenth of the time that
+# A compiler takes about 50 MB for a source of this length, and starts in a tenth of the time that
 # it takes for one.
-_SOURCE_CHARACTERS = 1 << 17
+_SOURCE_CHARACTERS = 1 << 16
 # Of C for a byte of code: 1 to 6 among the networks of `bench.stack`, compilers and levels.
 _CHARACTERS = 2
 

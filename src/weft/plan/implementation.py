@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Protocol, TypeAlias
 
@@ -240,7 +240,11 @@ class WeightEncoding(Protocol):
         ...
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
-        """What is stored of a matrix whose blocks of lanes are vectors of these widths."""
+        """What is stored of a matrix whose blocks of lanes are vectors of these widths.
+
+        Of parts of many megabytes whose first dimension is that of the blocks, each block must
+        depend on its own weights only: they are packed some blocks at a time.
+        """
         ...
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
@@ -283,6 +287,11 @@ class Encoded:
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
         return self.encoding.pack(array, self)
+
+    def blocks(self, first: int, count: int) -> Encoded:
+        """The same of some of the blocks."""
+        start = self.packing.start + first * self.packing.width
+        return replace(self, packing=replace(self.packing, start=start, blocks=count))
 
     def decoded(self, array: np.ndarray) -> np.ndarray:
         """The weights that kernels compute with."""

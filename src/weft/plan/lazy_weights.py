@@ -16,6 +16,9 @@ import numpy as np
 from weft.ir.unknown import Unknown, contiguous
 from weft.plan.implementation import Encoded, Folded, Packed
 
+# Of what is encoded at a time.
+_BYTES = 1 << 25
+
 
 @dataclass(frozen=True)
 class LazyArray:
@@ -32,6 +35,17 @@ class LazyArray:
     def packed(self) -> np.ndarray:
         """The packed array."""
         return self.packing.apply(self.source) if self.packing else contiguous(self.source)
+
+    def write(self, out: np.ndarray) -> None:
+        """Writes the packed array; what is encoded some blocks at a time, for it may be large."""
+        match self.packing:
+            case Encoded(packing=packing) if len(out) == packing.blocks:
+                step = max(1, packing.blocks * _BYTES // max(1, out.nbytes))
+                for first in range(0, packing.blocks, step):
+                    part = out[first : first + step]
+                    part[...] = self.packing.blocks(first, len(part)).apply(self.source)
+            case _:
+                out[...] = self.packed()
 
     @cached_property
     def _type(self) -> tuple[np.dtype, tuple[int, ...]]:
@@ -88,6 +102,14 @@ class LazyWeights(Mapping[str, np.ndarray]):
         found = LazyWeights({name: self.arrays[name] for name in names})
         found._packed = self._packed
         return found
+
+    def write(self, name: str, out: np.ndarray) -> None:
+        """Writes a packed array, which is not kept."""
+        found = self._packed.get(name)
+        if found is None:
+            self.arrays[name].write(out)
+        else:
+            out[...] = found
 
     def once(self, name: str) -> np.ndarray:
         """A packed array for whoever reads it once: it is not kept."""
