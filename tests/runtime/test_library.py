@@ -15,6 +15,7 @@ from weft.loops.nodes import Access, Binary, Buffer, Const, Expr, For, Kernel, L
 from weft.plan.program import Address, CallStep, Port, Program, Region
 from weft.runtime.cache import Cache
 from weft.runtime.library import Library, build
+from weft.runtime.ports import address_of
 
 SIZE = 1000
 
@@ -190,3 +191,12 @@ def test_a_net_without_weights_or_arena(tmp_path: Path) -> None:
     (y,) = build(net, cache=Cache(tmp_path))(ones, ones)
     assert y.dtype == ml_dtypes.bfloat16
     assert float(y[0]) == 2.0
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0), (4, 5)])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "?", "V4"])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_addresses_of_arrays_are_those_of_their_elements(shape, dtype, writeable):
+    array = np.zeros(shape, dtype)
+    array.flags.writeable = writeable
+    assert address_of(array) == array.ctypes.data

@@ -36,7 +36,7 @@ from weft.runtime.compiler import (
 )
 from weft.runtime.identity import digest_all
 from weft.runtime.memory import RunMemory, content, keep
-from weft.runtime.ports import Ports, refuse_overlaps
+from weft.runtime.ports import Ports, address_of, refuse_overlaps
 from weft.runtime.record import Built, Preparing, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
@@ -388,7 +388,7 @@ class Library:
         """
         arrays = self._inputs.arrays(inputs)
         outputs = self._outputs.new() if out is None else self._outputs.arrays(tuple(out))
-        addresses = [array.ctypes.data for array in (*arrays, *outputs)]
+        addresses = [address_of(array) for array in (*arrays, *outputs)]
         if out is not None:
             refuse_overlaps(self._inputs, self._outputs, addresses)
         fixed = self._fixed  # also keeps the weights of this call
