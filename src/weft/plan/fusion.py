@@ -235,7 +235,13 @@ class _Grouping:
         """Whether the sums that a value could ride on may be part of the group that reads it."""
         if reduces(draft.compute.value):
             return False
-        return not self.narrows(item) or self.is_epilogue(uses, draft)
+        if not self.narrows(item) or self.is_epilogue(uses, draft):
+            return True
+        # A transform takes conversions along: it writes its points in any order.
+        compute = substitute_load(draft.compute, item.value, item.compute)
+        joined = _Draft(compute, draft.members, None)
+        makers = [self.makers[each] for each in item.reads if each in self.makers]
+        return any(self.transforms(made, joined) for made in makers)
 
     def transforms(self, item: Defined, draft: _Draft) -> bool:
         """Whether the value is part of a separable transform, whose windows registers hold.
