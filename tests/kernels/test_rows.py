@@ -18,8 +18,9 @@ from tests.turns import examples, in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.task import Task
-from weft.loops.nodes import For, Kernel, Local, LoopKind, Unary
+from weft.loops.nodes import Const, For, Kernel, Local, LoopKind, Unary
 from weft.loops.walk import own_exprs, walk, walk_stmts
+from weft.targets.find import target
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")
 
@@ -163,6 +164,26 @@ def test_rows_of_other_types():
     found = rows_kernel(task)
     assert found is not None
     assert_as_nest(task, found)
+
+
+@pytest.mark.parametrize("axis", [-1, 0])
+@pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512", "aarch64-neon"])
+@pytest.mark.parametrize("op", ["Softmax", "ReduceMax"])
+def test_vectors_of_half_precision_fit_registers_as_what_is_computed_from_them(op, machine, axis):
+    net = Net()
+    wide = net.op("Cast", net.input(64, 64, dtype=DType.BF16), to=DType.F32)
+    options = {"axes": (axis,)} if op == "ReduceMax" else {"axis": axis}
+    (task,) = tasks_of(
+        net, net.op("Cast", net.op(op, wide, **options), to=DType.BF16), machine=machine
+    )
+    found = rows_kernel(task)
+    assert found is not None
+    widths = {
+        stmt.stop.value
+        for stmt in walk_stmts(found.kernel.body)
+        if isinstance(stmt, For) and stmt.kind is LoopKind.VECTOR and isinstance(stmt.stop, Const)
+    }
+    assert max(widths) == target(machine).lanes(DType.F32)
 
 
 def test_a_reduction_of_reductions_is_declined():

@@ -49,6 +49,7 @@ from weft.loops.python_arithmetic import HALVES
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import children, dtype_of, map_expr, reduces, substitute
 from weft.plan.implementation import Implementation, Operand
+from weft.targets.target import Target
 
 VECTORS = 4
 """Vectors in one round of a cheap loop."""
@@ -76,15 +77,15 @@ def _refusal(task: Task) -> Refusal | None:
         return Refusal("the output's fastest axis is not contiguous")
     if reduces(task.compute.value):
         return Refusal("something is reduced")
-    if _lane_count(task) == 1:
+    if lanes_of(task.target, task.compute.value) == 1:
         return Refusal("the target has no vectors for its elements")
     return None
 
 
-def _lane_count(task: Task) -> int:
+def lanes_of(target: Target, value: Expr) -> int:
     """Lanes that fit a register whatever is computed in them; wider vectors are cut badly."""
-    held = (*_computed(task.compute.value), task.output.dtype)
-    return min(task.target.lanes(DType.F32 if each in HALVES else each) for each in held)
+    held = (*_computed(value), dtype_of(value))
+    return min(target.lanes(DType.F32 if each in HALVES else each) for each in held)
 
 
 def _computed(value: Expr) -> Iterator[DType]:
@@ -111,7 +112,7 @@ def generate(task: Task) -> Implementation | None:
     """The kernel of a task, or ``None`` where these loops do not apply."""
     if _refusal(task) is not None:
         return None
-    lanes = _lane_count(task)
+    lanes = lanes_of(task.target, task.compute.value)
     across = _across(task, lanes)
     joined = _joined(task, lanes) if across is None or across.axis.extent < lanes else None
     if joined is not None:
@@ -125,7 +126,7 @@ def loops(task: Task) -> tuple[Stmt, ...] | None:
     """The loops of a task, which store to ``out``, or ``None`` where they do not apply."""
     if _refusal(task) is not None:
         return None
-    lanes = _lane_count(task)
+    lanes = lanes_of(task.target, task.compute.value)
     across = _across(task, lanes)
     return _turning(task, across, lanes) if across else _plain(task, lanes)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from weft.kernels.elementwise import lanes_of
 from weft.kernels.passes import HELD, MOST_HELD, Held, Pass, Rows
 from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (
@@ -44,7 +45,7 @@ def body(rows: Rows) -> tuple[Stmt, ...]:
     lanes = _lanes(rows)
     assert lanes is not None
     vectors = COSTLY if any(each.costly for each in rows.passes) else CHEAP
-    width = rows.task.target.lanes(dtype_of(rows.passes[0].value))
+    width = min(lanes_of(rows.task.target, each.value) for each in rows.passes)
     blocks = blocks_of(lanes.extent, width, vectors if width > 1 else 1)
     if rows.held and rows.held.local and _bytes(rows.held.local, blocks[0]) > MOST_HELD:
         rows = rows.recomputing()

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.dtypes import DType
+from weft.kernels.elementwise import lanes_of
 from weft.kernels.passes import Pass, Rows
 from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (
@@ -160,7 +161,7 @@ class _Row:
         axis = _vector_axis(self.rows, each)
         if axis is None:
             return _Walk(each, None, (LaneBlock(0, 1, (1,)),))
-        lanes = self.rows.task.target.lanes(dtype_of(each.value))
+        lanes = lanes_of(self.rows.task.target, each.value)
         return _Walk(each, axis, tuple(blocks_of(axis.extent, lanes, vectors if lanes > 1 else 1)))
 
     def reduction(self, each: Pass, kept: list[Store]) -> Iterator[Stmt]:
