@@ -48,6 +48,6 @@ def test_a_metric_that_contradicts_itself_is_refused():
     with pytest.raises(UserError) as found:
         choose_precision(ORDER, dict.fromkeys("abcd", 8), lambda bits: 0.5, 0.9, 0.01)
     assert str(found.value) == (
-        "quantize: accuracy must not drop by more than max_drop; got 0.5 with all layers in "
-        "floating point, 0.9 before. The metric must give the same for the same outputs."
+        "accuracy must not drop by more than max_drop; got 0.5 with all layers in floating point, "
+        "0.9 before. The metric must give the same for the same outputs."
     )

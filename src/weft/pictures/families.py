@@ -30,9 +30,9 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "slices": ("slicing", "indexing", "scatter", "padding"),
         "integers": (
             *("cast", "quantization", "requantization", "dynamic", "integer"),
-            "fixed_point",
+            *("fixed_point", "halves"),
         ),
-        "recurrence": ("recurrent",),
+        "recurrence": ("recurrent", "lstm_cell"),
         "sampling": ("resampling", "sampling"),
         "signal": ("signal", "generation", "rotary", "loss"),
     }
