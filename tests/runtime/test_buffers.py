@@ -10,11 +10,16 @@ import pytest
 
 import weft
 from weft.errors import UserError
+from weft.runtime.calls import in_python
 
 
-@pytest.fixture(scope="module")
-def fast() -> weft.CompiledNet:
-    return weft.trace(lambda x: (weft.ops.relu(x), x + 1), "f32[2,3]").compile(threads=1)
+@pytest.fixture(scope="module", params=["C", "Python"])
+def fast(request: pytest.FixtureRequest) -> weft.CompiledNet:
+    """A network whose calls are made in C where they fit, or all by Python."""
+    net = weft.trace(lambda x: (weft.ops.relu(x), x + 1), "f32[2,3]").compile(threads=1)
+    if request.param == "Python":
+        net.library._call = in_python
+    return net
 
 
 GIVEN = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)

@@ -14,6 +14,7 @@ from weft.errors import UserError
 from weft.loops.nodes import Access, Binary, Buffer, Const, Expr, For, Kernel, Load, Store, Var
 from weft.plan.program import Address, CallStep, Port, Program, Region
 from weft.runtime.cache import Cache
+from weft.runtime.calls import in_python
 from weft.runtime.library import Library, build
 from weft.runtime.ports import address_of
 
@@ -52,9 +53,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
     return Cache(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture(scope="module")
-def library(cache: Cache) -> Library:
-    return build(program(), cache=cache)
+@pytest.fixture(scope="module", params=["C", "Python"])
+def library(cache: Cache, request: pytest.FixtureRequest) -> Library:
+    """The network; its calls are made in C where they fit, or all by Python."""
+    library = build(program(), cache=cache)
+    if request.param == "Python":
+        library._call = in_python
+    return library
 
 
 def test_values(library: Library) -> None:

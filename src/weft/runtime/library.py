@@ -23,6 +23,7 @@ from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
+from weft.runtime.calls import call_in_c
 from weft.runtime.compilation import Compilation
 from weft.runtime.compiler import (
     Compiler,
@@ -277,11 +278,12 @@ class Library:
             )
         # What calls run on that bring no state of their own.
         self._state = RunMemory(state_bytes(built.states)) if built.states else None
-        count = len(built.inputs) + len(built.outputs) + len(built.starts) + len(self._fixed)
-        count += self._state is not None
+        more = len(built.starts) + (self._state is not None) + len(self._fixed)
+        count = len(built.inputs) + len(built.outputs) + more
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int
         self._function = function
+        self._call = call_in_c(self._address, built.inputs, built.outputs, more)
         self._arenas = _Arenas()
         self._inputs = Ports(built.name, "input", built.inputs)
         self._outputs = Ports(built.name, "output", built.outputs)
@@ -386,16 +388,27 @@ class Library:
         Returns:
             The outputs, in order.
         """
+        scratch = self._arenas.addresses or self._arena()
+        if self._state is not None:
+            scratch = *scratch, (state or self._state).address
+        fixed = self._fixed  # also keeps the weights of this call
+        made = self._call(inputs, out, scratch, fixed)
+        return made if made is not None else self._checked(inputs, out, scratch, fixed)
+
+    def _checked(
+        self,
+        inputs: tuple[ArrayLike, ...],
+        out: Sequence[ArrayLike] | None,
+        scratch: tuple[int, ...],
+        fixed: _Fixed,
+    ) -> tuple[np.ndarray, ...]:
+        """Runs on whatever holds numbers, or says what is wrong with it."""
         arrays = self._inputs.arrays(inputs)
         outputs = self._outputs.new() if out is None else self._outputs.arrays(tuple(out))
         addresses = [address_of(array) for array in (*arrays, *outputs)]
         if out is not None:
             refuse_overlaps(self._inputs, self._outputs, addresses)
-        fixed = self._fixed  # also keeps the weights of this call
-        addresses += self._arenas.addresses or self._arena()
-        if self._state is not None:
-            addresses.append((state or self._state).address)
-        code = self._function(*addresses, *fixed)
+        code = self._function(*addresses, *scratch, *fixed)
         if code != 0:
             raise self._failure(code, (*arrays, *outputs))
         return outputs
@@ -410,16 +423,19 @@ class Library:
         """
         addresses = [array.ctypes.data for array in (*inputs, *outputs)]
         arena = self._arenas.addresses or self._arena()
-        function = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         state = [self._state.address] if self._state is not None else []
-        return function, [*addresses, *arena, *state, *self._fixed]
+        return self._address, [*addresses, *arena, *state, *self._fixed]
 
     def binding(self) -> tuple[int, list[int]]:
         """The address of the run function, and its last arguments: those after scratch memory.
 
         The list keeps the weights that it names.
         """
-        return ctypes.cast(self._function, ctypes.c_void_p).value or 0, self._fixed
+        return self._address, self._fixed
+
+    @property
+    def _address(self) -> int:
+        return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def _arena(self) -> tuple[int, ...]:
         """This thread's scratch memory, all regions in whole pages of one block."""

@@ -11,7 +11,8 @@ import torch
 
 from weft.runtime.library import Library
 from weft.runtime.memory import RunMemory
-from weft.torch.native import MOST_ARGUMENTS, Entry, Leaf, integers, pointers
+from weft.runtime.native import MOST_ARGUMENTS
+from weft.torch.native import Entry, Leaf, integers, pointers
 from weft.torch.native.openmp import openmp_team
 
 _MOST_ARENAS = 1024

@@ -8,7 +8,6 @@ make them, and by the tuple that each callable is made over.
 from __future__ import annotations
 
 import ctypes
-import sysconfig
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
@@ -18,21 +17,18 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from weft.atomic import write_files
 from weft.errors import WeftError
-from weft.runtime.cache import Cache, digest, processor
-from weft.runtime.compiler import compile_object, find_compiler, link_library
+from weft.runtime.native import build_native, usable
 from weft.torch.native.calibration import Offsets, offsets
 
 functorch: Any = vars(torch._C)["_functorch"]
 MISS = object()
 """What a call gives that Python has to look at."""
-MOST_ARGUMENTS = 32
 SAMPLES = 4
 _LAYOUT = 24
 _FOLDER = Path(__file__).parent
-_HEADERS, _SOURCES = ("python.h", "call.h"), ("watch.c", "call.c")
-_FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra")
+_HEADERS = _FOLDER / "dlpack.h", _FOLDER / "call.h"
+_SOURCES = _FOLDER / "watch.c", _FOLDER / "call.c"
 
 
 class Torch(Structure):
@@ -262,7 +258,7 @@ def _exchange_api() -> int:
 @cache
 def native() -> Native | None:
     """The library, built at first use; ``None`` where calls have to go by Python alone."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(c_void_p) != 8:
+    if not usable():
         return None
     try:
         return Native(_build())
@@ -271,29 +267,4 @@ def native() -> Native | None:
 
 
 def _build() -> Path:
-    compiler, cache = find_compiler(), Cache()
-    texts = [(name, (_FOLDER / name).read_text()) for name in (*_HEADERS, *_SOURCES)]
-    texts.append(("cases.h", _cases()))
-    identity = [part for text in texts for part in text]
-    identity += [*_FLAGS, *compiler.command, compiler.kind, compiler.version, processor()]
-
-    def make(target: Path) -> None:
-        write_files(target.parent, [(name, text.encode()) for name, text in texts])
-        objects: list[Path] = []
-        for name in _SOURCES:
-            source = target.parent / name
-            objects.append(source.with_suffix(".o"))
-            compile_object(compiler, _FLAGS, source, objects[-1])
-        link_library(compiler, objects, target)
-
-    return cache.get(f"weft-call-{digest(identity)}.so", make)
-
-
-def _cases() -> str:
-    """The cases of the switch that calls a function with so many pointers."""
-    lines: list[str] = []
-    for count in range(1, MOST_ARGUMENTS + 1):
-        types = ", ".join(["void *"] * count)
-        values = ", ".join(f"a[{place}]" for place in range(count))
-        lines.append(f"case {count}:\n    return ((int (*)({types}))function)({values});\n")
-    return "".join(lines)
+    return build_native("weft-call", _HEADERS, _SOURCES)

@@ -2,6 +2,7 @@
 #ifndef WEFT_CALL_H
 #define WEFT_CALL_H
 
+#include "dlpack.h"
 #include "python.h"
 
 /* How PyTorch's and Python's objects lie in memory, as calibrated in this process; -1: unknown. */

@@ -1,12 +1,10 @@
-/* What is used of CPython's stable ABI (3.11 upwards, not free-threaded) and of DLPack 1.x, declared
- * here because their headers may not be installed. */
+/* What is used of CPython's stable ABI (3.11 upwards, not free-threaded), declared here because
+ * its headers may not be installed. */
 #ifndef WEFT_PYTHON_H
 #define WEFT_PYTHON_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-/* --- CPython --------------------------------------------------------------------------------- */
 
 typedef ptrdiff_t Py_ssize_t;
 
@@ -32,6 +30,10 @@ extern long PyLong_AsLong(PyObject *number);
 extern PyObject *PyTuple_New(Py_ssize_t size);
 extern PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t place);
 extern int PyTuple_SetItem(PyObject *tuple, Py_ssize_t place, PyObject *stolen);
+extern Py_ssize_t PyTuple_Size(PyObject *tuple);
+extern PyObject *PyList_GetItem(PyObject *list, Py_ssize_t place);
+extern Py_ssize_t PyList_Size(PyObject *list);
+extern PyObject *PyList_AsTuple(PyObject *list);
 extern int PyDict_Next(PyObject *dict, Py_ssize_t *place, PyObject **key, PyObject **value);
 extern Py_ssize_t PyDict_Size(PyObject *dict);
 extern PyObject *PyDict_GetItem(PyObject *dict, PyObject *key);
@@ -47,36 +49,5 @@ extern void Py_IncRef(PyObject *object);
 extern void Py_DecRef(PyObject *object);
 
 #define Py_EQ 2
-
-/* --- DLPack ---------------------------------------------------------------------------------- */
-
-typedef struct DLTensor {
-    void *data;
-    int32_t device_type;
-    int32_t device_id;
-    int32_t ndim;
-    struct {
-        uint8_t code;
-        uint8_t bits;
-        uint16_t lanes;
-    } dtype;
-    int64_t *shape;
-    int64_t *strides;
-    uint64_t byte_offset;
-} DLTensor;
-
-#define kDLCPU 1
-
-typedef struct DLPackExchangeAPI {
-    uint32_t major;
-    uint32_t minor;
-    void *prev_api;
-    void *managed_tensor_allocator;
-    void *managed_tensor_from_py_object_no_sync;
-    void *managed_tensor_to_py_object_no_sync;
-    /* A view of a tensor that lives as long as the tensor; nonzero with an exception set. */
-    int (*dltensor_from_py_object_no_sync)(void *object, DLTensor *out);
-    void *current_work_stream;
-} DLPackExchangeAPI;
 
 #endif
