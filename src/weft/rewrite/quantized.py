@@ -49,8 +49,35 @@ def _quantized_inputs(match: Match, builder: GraphBuilder, x: str, w: str) -> li
         *(w, match["ws"], _zero(match, builder, "wz", match.type("ws"), weight.dtype)),
         *(match["ys"], _zero(match, builder, "yz", output, target(match))),
     ]
+    found = _bias(match)
+    if found is None:
+        return inputs
+    name, array = found
+    if array.dtype != np.int32:
+        name = builder.constant(array.astype(np.int32), name)
+    return [*inputs, name]
+
+
+def _bias(match: Match) -> tuple[str, np.ndarray] | None:
+    """The integers that are added to the products, if any are."""
     maker = bias_maker(match)
-    return [*inputs, maker.inputs[0]] if maker is not None else inputs
+    return None if maker is None else (maker.inputs[0], match.view.constants[maker.inputs[0]])
+
+
+def _not_conv(match: Match) -> str | None:
+    return not_conv(match) or _bias_problem(match)
+
+
+def _not_product(match: Match) -> str | None:
+    return not_product(match) or _bias_problem(match)
+
+
+def _bias_problem(match: Match) -> str | None:
+    found = _bias(match)
+    ends = np.iinfo(np.int32)
+    if found is not None and ((found[1] < ends.min) | (found[1] > ends.max)).any():
+        return "the bias does not fit i32"
+    return None
 
 
 def _conv(match: Match, builder: GraphBuilder) -> str:
@@ -87,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="quantized-conv",
         before=CONV,
-        where=not_conv,
+        where=_not_conv,
         after=_conv,
         exactness=Exactness.APPROXIMATE,
         doc=f"A convolution{_DOC}",
@@ -95,7 +122,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="quantized-matmul",
         before=PRODUCT,
-        where=not_product,
+        where=_not_product,
         after=_product,
         exactness=Exactness.APPROXIMATE,
         doc=f"A matrix product{_DOC}",
@@ -103,7 +130,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="quantized-matmul-add",
         before=PRODUCT_PLUS,
-        where=not_product,
+        where=_not_product,
         after=_product,
         exactness=Exactness.APPROXIMATE,
         doc=f"A matrix product plus a bias{_DOC}",

@@ -31,7 +31,8 @@ from weft.frontends.onnx.custom import VERSION, custom_signature
 from weft.frontends.onnx.lowering import RENAMED
 from weft.frontends.onnx.nibbles import narrow_weights, packed
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
-from weft.frontends.onnx.tensors import ONNX_TYPES, type_name
+from weft.frontends.onnx.tensors import ONNX_TYPES
+from weft.frontends.onnx.types import check_types, foreign, narrowed
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Symbol, TensorType
 from weft.ops.record import Op
@@ -66,7 +67,9 @@ def write(graph: Graph, *, int4: bool = False) -> ModelProto:
     ]
     if lost:
         raise UserError("onnx: some ops cannot be written", got=", ".join(lost))
+    graph = narrowed(graph)
     opsets = _opsets(graph, int4=int4)
+    check_types(graph, opsets)
     body = _Writer(
         opsets, {}, narrow=narrow_weights(graph, _all_nodes(graph)) if int4 else frozenset()
     ).graph(graph)
@@ -166,11 +169,8 @@ def _opsets(graph: Graph, *, int4: bool) -> dict[str, int]:
 
 def _expressible(node: Node, at: Signature, newest: Signature, graph: Graph) -> bool:
     """Whether everything that the node says can be said in this version."""
-    for value, formal in zip(node.inputs, at.schema.inputs, strict=False):
-        if value in graph.types:
-            dtype = type_name(ONNX_TYPES[graph.types[value].dtype]).lower()
-            if f"tensor({dtype})" not in formal.types:
-                return False
+    if any(foreign(node, at, graph)):
+        return False
     for field in fields(node.attributes):
         name = RENAMED.get(field.name, field.name)
         known = name in at.attributes or name in at.inputs
