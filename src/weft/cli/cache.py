@@ -25,7 +25,13 @@ _KINDS = {
     ".time": "times",
 }
 # Libraries that serve all networks, by how their names begin.
-_SHARED = {"weft-pool": "pool of threads", "timing": "timing loop", "limits": "machine limits"}
+_SHARED = {
+    "weft-pool": "pool of threads",
+    "weft-arrays": "calls of arrays",
+    "weft-call": "calls of modules",
+    "timing": "timing loop",
+    "limits": "machine limits",
+}
 
 
 def _kind(path: Path) -> str:
