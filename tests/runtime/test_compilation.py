@@ -12,6 +12,7 @@ import pytest
 import weft
 from weft.codegen import emit as writing
 from weft.codegen.emit import emit
+from weft.runtime.cache import Cache
 from weft.runtime.compilation import Compilation
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.runtime.library import build
@@ -85,3 +86,32 @@ def test_an_error_ends_compilers(tmp_path: Path) -> None:
         fail()
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
+
+
+def test_no_compiler_is_started_for_what_the_cache_has(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_SOURCE_CHARACTERS", 2000)
+    monkeypatch.setattr("weft.runtime.library._MANY", 1)
+    started: list[str] = []
+    start = Compilation.start
+
+    def counted(self: Compilation, name: str, text: str) -> None:
+        started.append(name)
+        start(self, name, text)
+
+    monkeypatch.setattr(Compilation, "start", counted)
+    program, cache = weft.load(digits).program(), Cache(tmp_path)
+    first = build(program, cache=cache)
+    assert len(started) == len(set(started)) == len(first.files.sources)
+    started.clear()
+    assert build(program, cache=cache).path == first.path
+    assert not started
+    first.path.unlink()
+    assert build(program, cache=cache).path == first.path
+    assert len(started) == len(first.files.sources)
+    started.clear()
+    # Another library of the same first source: found out late, and compiled all the same.
+    first.path.rename(first.path.with_stem(first.path.stem[:-4] + "0000"))
+    assert build(program, cache=cache).path == first.path
+    assert len(started) == len(first.files.sources)

@@ -70,6 +70,13 @@ class Cache:
             return path
         return self.put(name, make)
 
+    def has(self, prefix: str) -> bool:
+        """Whether there is an entry, sound or not, whose name begins so."""
+        if not self.root.is_dir():
+            return False
+        with os.scandir(self.root) as entries:
+            return any(entry.name.startswith(prefix) for entry in entries)
+
     def put(self, name: str, make: Callable[[Path], object]) -> Path:
         """The entry of a name, made by ``make``, in the place of any other."""
         path = self.root / name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import TracebackType
@@ -66,3 +66,35 @@ class Compilation:
         while not all(each.done() for each in self._started.values()):
             end_compilers(self.folder)
             time.sleep(0.01)
+
+
+class Ahead:
+    """Starts compilers for sources as they are written, where nothing like them was built before.
+
+    What a library is made from is known once all sources are written.  If the first of them
+    belongs to a library that the cache has, it is probably this one, as for another checkpoint
+    of a network; then compilers wait until that is certain.
+
+    Args:
+        start: compiles a source.
+        mark: a word for the first source, which goes into the library's name.
+        known: whether the cache has a library of such a mark.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[str, str], object],
+        mark: Callable[[str], str],
+        known: Callable[[str], bool],
+    ) -> None:
+        self._start, self._mark, self._known = start, mark, known
+        self._waits = False
+        self.mark = ""
+
+    def __call__(self, name: str, text: str) -> None:
+        """Takes a source."""
+        if not self.mark:
+            self.mark = self._mark(text)
+            self._waits = self._known(self.mark)
+        if not self._waits:
+            self._start(name, text)

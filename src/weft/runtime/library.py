@@ -24,7 +24,7 @@ from weft.plan.program import Port, Program, state_bytes
 from weft.reporting import announce
 from weft.runtime.cache import Cache, Damaged, digest, processor
 from weft.runtime.calls import call_in_c
-from weft.runtime.compilation import Compilation
+from weft.runtime.compilation import Ahead, Compilation
 from weft.runtime.compiler import (
     Compiler,
     compile_foreign,
@@ -49,6 +49,8 @@ else:
 
 _FAILURES = {-1: "a null pointer", -2: "a misaligned pointer", -3: "a library refuses"}
 _JOBS = 2
+# Hexadecimal digits that tell the first source of a library from those of others.
+_MARK = 12
 # So many functions are worth a second compiler process.
 _MANY = 8
 
@@ -80,12 +82,19 @@ def build(
     require_vectors(compiler, flavour)
     arguments = list(flags) if flags is not None else host_flags(compiler, flavour)
     parts = _JOBS if len(program.functions) >= _MANY else 1
+    tools = _tools(compiler, arguments)
+    name = program.name[:40]
     announce("writing C")
     with cache.folder() as folder, Compilation(compiler, arguments, folder, _JOBS) as compilation:
-        files = emit(program, flavour, "blob", parts, early=compilation.start)
+        ahead = Ahead(
+            compilation.start,
+            lambda text: f"{digest([text, *tools])[:_MARK]}-",
+            lambda mark: cache.has(f"{name}-{mark}"),
+        )
+        files = emit(program, flavour, "blob", parts, early=ahead)
         packed = once(partial(_packed, files.blob, cache))
         path = cache.get(
-            f"{program.name[:40]}-{_identity(files, compiler, arguments)}.so",
+            f"{name}-{ahead.mark}{_identity(files, tools)}.so",
             lambda target: _compile(files, compiler, arguments, target, compilation, packed),
         )
         weights, memory = packed()
@@ -137,15 +146,19 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
         return None
 
 
-def _identity(files: Files, compiler: Compiler, flags: Sequence[str]) -> str:
+def _tools(compiler: Compiler, flags: Sequence[str]) -> list[str]:
+    """All that decides what sources become."""
+    return [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
+
+
+def _identity(files: Files, tools: Sequence[str]) -> str:
     """A hash of all that decides what is compiled."""
     texts = [files.header, *files.private, *files.sources]
     identity = [part for name, text in texts for part in (name, text)]
     for name, data in files.foreign.files:
         identity += name, digest([data])
     identity += [*files.foreign.flags, *files.foreign.link]
-    identity += [*flags, *compiler.command, compiler.kind, compiler.version, processor()]
-    return digest(identity)
+    return digest([*identity, *tools])
 
 
 def _compile(
