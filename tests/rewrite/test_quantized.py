@@ -15,7 +15,8 @@ from weft.rewrite.quantized import RULES
 from weft.rewrite.rule import Exactness
 
 RNG = np.random.default_rng(7)
-XS, WS, YS = np.float32(0.05), np.array([0.01, 0.02, 0.015], np.float32), np.float32(0.04)
+XS, WS, YS = np.float32(0.05), np.array([0.01, 0.02, 0.015], np.float32), np.float32(0.0403)
+"""No multiple of half of ``YS`` is one of ``XS * WS``, so there are no ties to round."""
 CONV = """(%x: i8[2,4,5,5]) -> (%y) {
     const %xs: f32[]
     const %xz: i8[]

@@ -15,7 +15,7 @@ from weft.kernels.contraction import Contraction
 from weft.loops.walk import dtype_of
 
 BLOCK = 64
-"""About how many terms a block has; it then costs 1 to 2 % of its multiply-adds."""
+"""About how many terms a block has: for each accumulator, one addition more in 64."""
 
 
 def block_size(parts: Contraction, extents: Sequence[int], terms: int = BLOCK) -> int:
