@@ -12,6 +12,7 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
+    Instruct,
     Kernel,
     Load,
     Local,
@@ -29,9 +30,10 @@ from weft.plan.work import (
     stages_of,
     work_of,
 )
-from weft.targets.target import DESKTOP
+from weft.targets.target import DESKTOP, Costs
 
 F32, I64 = DType.F32, DType.I64
+ZERO = Const(0, I64)
 
 
 def over(var: str, extent: int, *body: Stmt, kind: LoopKind = LoopKind.PARALLEL) -> For:
@@ -150,6 +152,15 @@ def test_bounds_that_vary_count_in_the_middle() -> None:
     half = cycles((over("i", 101, triangle),))
     full = cycles((over("i", 101, over("j", 100, store)),))
     assert half == pytest.approx(full / 2)
+
+
+def test_instructions_take_what_their_rows_say() -> None:
+    """Not what their meaning would take in plain loops."""
+    sums, a = Load("y", (ZERO,), DType.I32), Load("x", (ZERO,), DType.U8)
+    step = Instruct("vpdpbusd", (sums, a, Load("w", (ZERO, ZERO), DType.I8)))
+    assert cycles((over("i", 10, step),)) == pytest.approx(10 * 0.5)  # two pipes
+    slow = Costs(instructions=(("vpdpbusd", 6.0),))
+    assert cycles((step,), slow) == pytest.approx(3)
 
 
 def test_shared_expressions_count_once() -> None:

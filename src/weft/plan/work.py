@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from weft.loops.affine import affine
-from weft.loops.instruction import expanded
+from weft.loops.instruction import expanded, instruction
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -26,6 +26,7 @@ from weft.loops.nodes import (
     Expr,
     For,
     If,
+    Instruct,
     Kernel,
     Load,
     Local,
@@ -146,6 +147,12 @@ class _Clock:
                 case Store(buffer, _, value):
                     self.value(value, times, lanes)
                     self.move(buffer, times, lanes)
+                case Instruct(name):
+                    # One of two pipes; its meaning says what it touches, not what it takes.
+                    row, before = instruction(name), self.cycles
+                    self.block(expanded(stmt), times, lanes, around)
+                    each = dict(self.costs.instructions).get(name, row.cycles) / 2
+                    self.cycles = before + times * each
                 case _:
                     self.block(expanded(stmt), times, lanes, around)
 
