@@ -29,9 +29,10 @@ from weft.kernels.contraction import SlidingWindow
 from weft.kernels.generator import Generator
 from weft.kernels.integer_output import IntegerOutput, fits
 from weft.kernels.refusal import Refusal
+from weft.kernels.row_copies import WIDE, Side
 from weft.kernels.task import Task
 from weft.kernels.tiling import blocks_of, even_tiles
-from weft.kernels.wide_rows import WIDE, Side, WideRows
+from weft.kernels.wide_rows import WideRows
 from weft.kernels.writer import (
     LANE,
     for_lanes,

@@ -27,8 +27,9 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.integer_output import IntegerOutput
+from weft.kernels.row_copies import WIDE
 from weft.kernels.tiling import blocks_of, even_tiles
-from weft.kernels.wide_rows import WIDE, WideRows
+from weft.kernels.wide_rows import WideRows
 from weft.kernels.writer import (
     LANE,
     for_lanes,

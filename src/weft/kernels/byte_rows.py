@@ -29,8 +29,9 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
 from weft.kernels.integer_output import ACCUMULATOR, IntegerOutput, fits
+from weft.kernels.row_copies import WIDE
 from weft.kernels.tiling import Tile, blocks_of, even_tiles
-from weft.kernels.wide_rows import WIDE, wide_rows
+from weft.kernels.wide_rows import wide_rows
 from weft.kernels.writer import (
     LANE,
     for_lanes,

@@ -12,9 +12,10 @@ from weft.kernels.byte_windows import ByteWindow, byte_window
 from weft.kernels.generator import Generator
 from weft.kernels.integer_output import beside, fits
 from weft.kernels.refusal import Refusal
+from weft.kernels.row_copies import Side
 from weft.kernels.task import Task
 from weft.kernels.tiling import even_tiles
-from weft.kernels.wide_rows import Side, wide_rows
+from weft.kernels.wide_rows import wide_rows
 from weft.loops.instruction import Instruction, instructions
 from weft.targets.target import Target
 

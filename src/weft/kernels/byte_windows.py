@@ -18,6 +18,7 @@ from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, SlidingWindow, contraction_of
 from weft.kernels.integers import IntegerContraction, integer_contraction
 from weft.kernels.refusal import Refusal
+from weft.kernels.row_copies import joined, side_by_side
 from weft.kernels.task import Task
 from weft.loops.nodes import Axis, Binary, Buffer, Cast, Const, Expr, Load, Var
 from weft.loops.walk import loads, map_expr
@@ -97,27 +98,14 @@ class ByteWindow:
         """Whether all channels of all columns of a row lie side by side."""
         if self.columns is None or not self.channels:
             return False
-        return self._packed and self.source.steps[self.columns[0]] == self.depth
-
-    @property
-    def _packed(self) -> bool:
-        """Whether all channels of a pixel lie side by side."""
-        step = 1
-        for place, axis in reversed(self.channels):
-            if self.source.steps[place] != step or self.source.shape[place] != axis.extent:
-                return False
-            step *= axis.extent
-        return True
+        packed = side_by_side(self.source, self.channels)
+        return packed and self.source.steps[self.columns[0]] == self.depth
 
     def pixels(self) -> Buffer | None:
         """The input with channels as one dimension, the last, where they lie side by side."""
-        if not self.channels or not self._packed:
+        if not self.channels or not side_by_side(self.source, self.channels):
             return None
-        inner = {place for place, _ in self.channels}
-        kept = [at for at in range(len(self.source.shape)) if at not in inner]
-        shape = (*(self.source.shape[at] for at in kept), self.depth)
-        steps = (*(self.source.steps[at] for at in kept), 1)
-        return replace(self.source, shape=shape, strides=steps)
+        return joined(self.source, {place for place, _ in self.channels})[0]
 
     def joined(self) -> tuple[Buffer, tuple[int, ...]]:
         """The input with columns and channels as one dimension, the last, where rows are runs.
@@ -126,14 +114,7 @@ class ByteWindow:
             The input, and its other dimensions as they are numbered in ``source``.
         """
         assert self.columns is not None
-        inner = {self.columns[0], *(place for place, _ in self.channels)}
-        outer = tuple(at for at in range(len(self.source.shape)) if at not in inner)
-        shape = (
-            *(self.source.shape[at] for at in outer),
-            prod(self.source.shape[at] for at in inner),
-        )
-        steps = (*(self.source.steps[at] for at in outer), 1)
-        return replace(self.source, shape=shape, strides=steps), outer
+        return joined(self.source, {self.columns[0], *(place for place, _ in self.channels)})
 
     def ordered(self, weights: np.ndarray) -> np.ndarray:
         """Weights by output, tap of rows, tap of columns and channel (in memory's order)."""

@@ -13,7 +13,7 @@ weights behind its end.  Bands of rows are copied for it, their borders filled i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,22 +22,18 @@ from weft.kernels import tiled_choice
 from weft.kernels.contraction import Contraction, PairedFactors, SlidingWindow
 from weft.kernels.pairs import PAIR, refused, rows_of
 from weft.kernels.refusal import Refusal
+from weft.kernels.row_copies import WIDE, RowCopies, Side, joined, side_by_side
 from weft.kernels.tiled import TileForm, TileWriter
-from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles
-from weft.kernels.wide_rows import WIDE
+from weft.kernels.tiling import LaneBlock, even_tiles
 from weft.kernels.writer import (
-    LANE,
-    for_lanes,
     for_range,
     integer,
     nested,
     plus,
-    spans,
     times,
     with_locals,
 )
 from weft.loops.definition import Compute
-from weft.loops.guards import conjunction
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -47,13 +43,11 @@ from weft.loops.nodes import (
     Const,
     Expr,
     For,
-    If,
     Kernel,
     Load,
     LoopKind,
     Reduce,
     Stmt,
-    Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
@@ -95,13 +89,20 @@ class RowRuns:
         return -(-self.columns[1].taps * self.depth // PAIR)
 
     @property
+    def down(self) -> Side:
+        """Along rows."""
+        return Side(self.rows[1] if self.rows else None)
+
+    @property
     def height(self) -> int:
         """Rows of outputs."""
         return self.rows[1].out.extent if self.rows else 1
 
-    def reach(self, rows: int) -> int:
-        """Rows of the image that so many rows of outputs read."""
-        return self.rows[1].reach(rows) if self.rows else 1
+    @property
+    def copies(self) -> RowCopies:
+        """How rows of the image are copied."""
+        lanes = self.parts.task.target.lanes(_F32)
+        return RowCopies(self.down, self.height, self.length, Const(0.0, _HELD), lanes)
 
     @property
     def length(self) -> int:
@@ -118,16 +119,11 @@ class RowRuns:
 
     def wide(self, rows: int) -> Buffer:
         """The copy of what so many rows of outputs read."""
-        return Buffer(WIDE, _HELD, (self.reach(rows), self.length), Access.LOCAL)
+        return Buffer(WIDE, _HELD, (self.down.extent(rows), self.length), Access.LOCAL)
 
-    def joined(self) -> tuple[Buffer, list[int]]:
+    def joined(self) -> tuple[Buffer, tuple[int, ...]]:
         """The input with columns and channels as one dimension, the last, and its others."""
-        inner = {self.columns[0], *(place for place, _ in self.channels)}
-        others = [at for at in range(len(self.source.shape)) if at not in inner]
-        last = prod(self.source.shape[at] for at in inner)
-        shape = (*(self.source.shape[at] for at in others), last)
-        steps = (*(self.source.steps[at] for at in others), 1)
-        return replace(self.source, shape=shape, strides=steps), others
+        return joined(self.source, {self.columns[0], *(place for place, _ in self.channels)})
 
     def contraction(self) -> Contraction:
         """A row of outputs over a copied band, of which the row is number ``spot``."""
@@ -139,7 +135,7 @@ class RowRuns:
             down = self.rows[1]
             assert down.tap is not None
             taps = (down.tap,)
-            row = plus(times(Var(_SPOT), down.stride), times(Var(down.tap.var), down.dilation))
+            row = self.down.place(Var(_SPOT), Var(down.tap.var))
         place = times(Var(across.out.var), across.stride * self.depth)
         image = Load(WIDE, (row, plus(place, times(Var(_CHUNK), PAIR))), _HELD)
         index = (*(Var(axis.var) for axis in taps), Var(_CHUNK), Var(lanes.var))
@@ -191,12 +187,8 @@ def _in_runs(
     source: Buffer, columns: tuple[int, SlidingWindow], channels: Sequence[tuple[int, Axis]]
 ) -> bool:
     """Whether all channels of all columns of a row lie side by side."""
-    step = 1
-    for place, axis in reversed(channels):
-        if source.steps[place] != step or source.shape[place] != axis.extent:
-            return False
-        step *= axis.extent
-    return source.steps[columns[0]] == step
+    depth = prod(axis.extent for _, axis in channels)
+    return side_by_side(source, channels) and source.steps[columns[0]] == depth
 
 
 def rows_of_band(runs: RowRuns, row: float) -> int:
@@ -211,7 +203,7 @@ def copied(runs: RowRuns, rows: int) -> float:
     """Cycles to copy what a band reads."""
     target = runs.parts.task.target
     moves = 2 * runs.length / target.lanes(_F32)
-    return runs.reach(rows) * (moves * target.costs.move + target.costs.row)
+    return runs.down.extent(rows) * (moves * target.costs.move + target.costs.row)
 
 
 def cost(runs: RowRuns, parts: Contraction, form: TileForm) -> float:
@@ -292,47 +284,14 @@ class _Writer(TileWriter):
 
     def filled(self, first: Expr, rows: int, extent: int) -> Stmt:
         """Copies what a band reads; outside of the image it is zero."""
-        runs, (_, across) = self.runs, self.runs.columns
+        runs, (_, across), copies = self.runs, self.runs.columns, self.runs.copies
+        source, others = runs.joined()
+        place = runs.rows[0] if runs.rows else -1
+        index = [copies.source(first) if at == place else runs.image.index[at] for at in others]
         low = across.before * runs.depth
         high = min(across.before + across.size, across.reach(across.out.extent)) * runs.depth
-        at, conditions = self.source(first, rows, extent)
-        inside = (
-            *self.run(0, low, None),
-            *self.run(low, high - low, at),
-            *self.run(high, runs.length - high, None),
-        )
-        if conditions:
-            outside = tuple(self.run(0, runs.length, None))
-            inside = (If(conjunction(conditions), inside, outside),)
-        return for_range("row", extent, inside)
-
-    def source(self, first: Expr, rows: int, extent: int) -> tuple[Expr, list[Expr]]:
-        """The image's row that is copied to a row, and what must hold for it to exist."""
-        if self.runs.rows is None:
-            return integer(0), []
-        down, found = self.runs.rows[1], list[Expr]()
-        at = plus(plus(times(first, down.stride), Var("row")), -down.before)
-        if down.before > 0:
-            found.append(Binary("ge", at, integer(0)))
-        if (self.runs.height - rows) * down.stride + extent - 1 - down.before >= down.size:
-            found.append(Binary("lt", at, integer(down.size)))
-        return at, found
-
-    def run(self, start: int, count: int, at: Expr | None) -> Iterator[Stmt]:
-        """Stores a run of a row: of the image's row ``at`` from its first element on, or zeros."""
-        runs, (source, others) = self.runs, self.runs.joined()
-        place = runs.rows[0] if runs.rows else -1
-        index = [at if each == place and at else runs.image.index[each] for each in others]
-
-        def piece(_: int, width: int, begin: Expr) -> Sequence[Stmt]:
-            lane = plus(begin, Var(LANE))
-            value: Expr = Const(0.0, _HELD)
-            if at is not None:
-                value = Load(source.name, (*index, lane), _HELD)
-            return (for_lanes(width, Store(WIDE, (Var("row"), plus(lane, start)), value)),)
-
-        lanes = runs.parts.task.target.lanes(_F32)
-        return spans(blocks_of(count, lanes, 1), piece, var="slice")
+        inside = copies.run(low, high - low, lambda lane: Load(source.name, (*index, lane), _HELD))
+        return copies.fill(first, rows, extent, tuple(inside), low, high)
 
 
 def _serial(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -6,14 +6,14 @@ What an output reads of a row then lies side by side, in the type that the instr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.byte_windows import ByteWindow
-from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer_output import fits
+from weft.kernels.row_copies import WIDE, RowCopies, Side
 from weft.kernels.tiling import blocks_of
 from weft.kernels.writer import (
     LANE,
@@ -25,24 +25,19 @@ from weft.kernels.writer import (
     spans,
     times,
 )
-from weft.loops.guards import conjunction
 from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
-    Binary,
     Buffer,
     Const,
     Expr,
-    If,
     Load,
     Stmt,
     Store,
     Var,
 )
 from weft.loops.walk import loads, map_expr
-
-WIDE = "wide"
 
 
 def wide_rows(window: ByteWindow, row: Instruction) -> WideRows:
@@ -53,56 +48,6 @@ def wide_rows(window: ByteWindow, row: Instruction) -> WideRows:
     shift = fits(window.found, row)
     assert shift is not None
     return WideRows(window, lhs.dtype, shift, -(taps * window.depth) % prod(lhs.shape))
-
-
-@dataclass(frozen=True)
-class Side:
-    """One dimension of the widened input, along rows or columns.
-
-    Attributes:
-        window: how outputs move along it; ``None``: it has one place.
-    """
-
-    window: SlidingWindow | None
-
-    @property
-    def packed(self) -> bool:
-        """Whether places that no output reads are left out: each output has one of its own."""
-        return self.window is None or self.window.taps == 1
-
-    @property
-    def joins_taps(self) -> bool:
-        """Whether the taps that an output reads lie side by side."""
-        return self.window is None or self.window.dilation == 1 or self.window.taps == 1
-
-    def extent(self, outs: int) -> int:
-        """Places that so many outputs read."""
-        return outs if self.window is None or self.packed else self.window.reach(outs)
-
-    def place(self, out: Expr, tap: Expr | int) -> Expr:
-        """Where an output reads a tap."""
-        if self.window is None or self.packed:
-            return out
-        tap = integer(tap) if isinstance(tap, int) else tap
-        moved = Binary("mul", tap, integer(self.window.dilation))
-        return Binary("add", times(out, self.window.stride), moved)
-
-    def source(self, first: Expr, place: Expr) -> Expr:
-        """The input's index of a place, counted from what output ``first`` reads at tap 0."""
-        assert self.window is not None
-        step, before = self.window.stride, self.window.before
-        if self.packed:
-            return plus(times(Binary("add", first, place), step), -before)
-        return plus(Binary("add", times(first, step), place), -before)
-
-    def inside(self, outs: int) -> tuple[int, int]:
-        """Of the places that all outputs read, the first of the input and the end."""
-        if self.window is None:
-            return 0, 1
-        step = self.window.stride if self.packed else 1
-        low = -(-self.window.before // step)
-        high = -(-(self.window.size + self.window.before) // step)
-        return low, min(high, self.extent(outs))
 
 
 @dataclass(frozen=True)
@@ -179,6 +124,12 @@ class WideRows:
         index = [at.get(i, part) for i, part in enumerate(window.image.index) if i not in inner]
         return Load(source.name, (*index, channel), source.dtype)
 
+    @property
+    def copies(self) -> RowCopies:
+        """How rows of the buffer are filled."""
+        border = Const(self.shift, self.dtype)
+        return RowCopies(self.down, self.height, self.length, border, self._lanes)
+
     def fill(self, first: Expr, rows: int, extent: int) -> Stmt:
         """Fills rows of the buffer.
 
@@ -187,45 +138,9 @@ class WideRows:
             rows: of outputs in a band.
             extent: of the buffer.
         """
-        return for_range("row", extent, self._filled(first, rows, extent))
-
-    def _filled(self, first: Expr, rows: int, extent: int) -> tuple[Stmt, ...]:
-        """A row of the buffer."""
         low, high = self.across.inside(self.width)
-        depth = self.window.depth
-        inside = (
-            *self._zeros(0, low * depth),
-            *self._copied(first, low, high),
-            *self._zeros(high * depth, (self.places - high) * depth + self.over),
-        )
-        conditions = self._leaving(first, rows, extent)
-        if not conditions:
-            return inside
-        return (If(conjunction(conditions), inside, tuple(self._zeros(0, self.length))),)
-
-    def _leaving(self, first: Expr, rows: int, extent: int) -> list[Expr]:
-        """What must hold for a row of the input to exist, unless it always does."""
-        window = self.down.window
-        if window is None:
-            return []
-        at, found = self.down.source(first, Var("row")), list[Expr]()
-        if window.before > 0:
-            found.append(Binary("ge", at, integer(0)))
-        step = window.stride if self.down.packed else 1
-        last = (self.height - rows) * window.stride + (extent - 1) * step
-        if last - window.before >= window.size:
-            found.append(Binary("lt", at, integer(window.size)))
-        return found
-
-    def _zeros(self, start: int, count: int) -> Iterator[Stmt]:
-        """Stores what padding counts as."""
-        zero = Const(self.shift, self.dtype)
-
-        def store(_: int, width: int, first: Expr) -> Sequence[Stmt]:
-            index = (Var("row"), plus(plus(first, Var(LANE)), start))
-            return (for_lanes(width, Store(WIDE, index, zero)),)
-
-        return spans(blocks_of(count, self._lanes, 1), store, var="slice")
+        inside, depth = self._copied(first, low, high), self.window.depth
+        return self.copies.fill(first, rows, extent, inside, low * depth, high * depth)
 
     @property
     def _lanes(self) -> int:
@@ -286,21 +201,19 @@ class WideRows:
         """Stores all places that exist as one run."""
         window, depth = self.window, self.window.depth
         source, outer = window.joined()
+        index = [
+            self.copies.source(first)
+            if window.rows and at == window.rows[0]
+            else window.image.index[at]
+            for at in outer
+        ]
 
-        def piece(_: int, width: int, start: Expr) -> Sequence[Stmt]:
-            lane = plus(start, Var(LANE))
-            index: list[Expr] = [
-                self.down.source(first, Var("row"))
-                if window.rows and at == window.rows[0]
-                else window.image.index[at]
-                for at in outer
-            ]
+        def value(lane: Expr) -> Expr:
             # The first place that exists is the image's first.
             load = Load(source.name, (*index, lane), source.dtype)
-            value = window.shifted(load, self.dtype, self.shift)
-            return (for_lanes(width, Store(WIDE, (Var("row"), plus(lane, low * depth)), value)),)
+            return window.shifted(load, self.dtype, self.shift)
 
-        return tuple(spans(blocks_of((high - low) * depth, self._lanes, 1), piece, var="slice"))
+        return tuple(self.copies.run(low * depth, (high - low) * depth, value))
 
     @property
     def _contiguous(self) -> bool:
