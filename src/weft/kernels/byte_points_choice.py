@@ -36,7 +36,7 @@ def _refused(window: ByteWindow) -> str:
 def points_of(window: ByteWindow) -> Iterator[Points]:
     """The instructions of the target that add products of 16 bits to vectors of sums."""
     target = window.found.task.target
-    most = max(map(_rate, rows_of(window)), default=0.0)
+    fastest = max(map(_rate, rows_of(window)), default=0.0)
     for row in instructions().values():
         sum, *factors = row.meaning.params
         if [len(each.shape) for each in row.meaning.params] != [1, 1, 2]:
@@ -47,7 +47,7 @@ def points_of(window: ByteWindow) -> Iterator[Points]:
             continue
         # 4 products for 9 pay neither for transforms nor for weights of 3.6 times the size where
         # another instruction multiplies twice as many bytes.
-        if 2 * _rate(row) <= most:
+        if 2 * _rate(row) <= fastest:
             continue
         # Where loads do not fill all lanes, a tile has few of the operands that need it.
         most = 2 if target.fused else 4
