@@ -12,7 +12,15 @@ from dataclasses import replace as changed
 import numpy as np
 
 from weft.ir.types import TensorType
-from weft.ops import convolution, global_pooling, halves, integer, normalization, ordering, pooling
+from weft.ops import (
+    convolution,
+    global_pooling,
+    integer,
+    integer16,
+    normalization,
+    ordering,
+    pooling,
+)
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import WITH_AUTODIFF, Builder, Call, Expand, NoGrad, Op, Param
 
@@ -97,7 +105,7 @@ _FAMILIES = (
     *(
         convolution.OPS,
         integer.OPS,
-        halves.OPS,
+        integer16.OPS,
         pooling.OPS,
         global_pooling.OPS,
         normalization.OPS,

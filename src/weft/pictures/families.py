@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "slices": ("slicing", "indexing", "scatter", "padding"),
         "integers": (
             *("cast", "quantization", "requantization", "dynamic", "integer"),
-            *("fixed_point", "halves"),
+            *("fixed_point", "integer16"),
         ),
         "recurrence": ("recurrent", "lstm_cell"),
         "sampling": ("resampling", "sampling"),

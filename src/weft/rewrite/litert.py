@@ -20,7 +20,7 @@ from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
 from weft.ops.requantization import fixed_point
 from weft.ops.shape import ReshapeAttributes
-from weft.rewrite import litert_halves, litert_resize, litert_values, quantized_moves
+from weft.rewrite import litert_int16, litert_resize, litert_values, quantized_moves
 from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
@@ -51,12 +51,12 @@ from weft.rewrite.fixed_point import (
     rescaled,
     steps,
 )
-from weft.rewrite.litert_halves import (
-    half_conv,
-    half_softmax,
-    half_transposed,
-    halves,
-    not_half_softmax,
+from weft.rewrite.litert_int16 import (
+    int16_conv,
+    int16_softmax,
+    int16_transposed,
+    is_int16,
+    not_int16_softmax,
 )
 from weft.rewrite.rule import Exactness, Rule
 
@@ -95,8 +95,8 @@ def _sum(
 
 def _conv(match: Match, builder: GraphBuilder) -> str:
     layer = match.node("c")
-    if halves(match):
-        return half_conv(
+    if is_int16(match):
+        return int16_conv(
             match, builder, match["x"], match["w"], layer.attributes, _factors(match, narrow=False)
         )
     op = layer.op.replace("Conv", "ConvInteger")
@@ -112,8 +112,8 @@ def _product(match: Match, builder: GraphBuilder) -> str:
     image = builder.op("Reshape", match["x"], attributes=ReshapeAttributes((-1, depth, 1, 1)))
     kernel = builder.constant(weights.reshape(columns, depth, 1, 1), match["w"])
     factors = _factors(match, narrow=is_single(match.type("ws")))
-    if halves(match):
-        made = half_conv(match, builder, image, kernel, ConvAttributes(), factors, last=False)
+    if is_int16(match):
+        made = int16_conv(match, builder, image, kernel, ConvAttributes(), factors, last=False)
     else:
         sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
         made = requantized(match, builder, sums, factors, 1)
@@ -129,8 +129,8 @@ def _not_transposed(match: Match) -> str | None:
 def _transposed(match: Match, builder: GraphBuilder) -> str:
     """A transposed convolution in ``i32``, less zero points."""
     layer = match.node("c")
-    if halves(match):
-        return half_transposed(match, builder, _factors(match, narrow=False))
+    if is_int16(match):
+        return int16_transposed(match, builder, _factors(match, narrow=False))
     x, w = (centred(builder, match[name], zero_of(match, f"{name}z")) for name in ("x", "w"))
     maker = bias_maker(match)
     bias = (maker.inputs[0],) if maker is not None else ()
@@ -188,8 +188,8 @@ def _pooled(match: Match, builder: GraphBuilder) -> str:
 
 
 def _not_softmax(match: Match) -> str | None:
-    if halves(match):
-        return not_half_softmax(match)
+    if is_int16(match):
+        return not_int16_softmax(match)
     if problem := not_fixed(match, "x"):
         return problem
     if match.has("beta") and match.array("beta").size != 1:
@@ -207,8 +207,8 @@ def _softmax_factor(match: Match) -> tuple[int, int]:
 
 
 def _softmax(match: Match, builder: GraphBuilder) -> str:
-    if halves(match):
-        return half_softmax(match, builder)
+    if is_int16(match):
+        return int16_softmax(match, builder)
     table = builder.constant(softmax_table(*_softmax_factor(match)), "powers")
     attributes = FixedPointSoftmaxAttributes(match.attributes("s").axis)
     return builder.op("FixedPointSoftmax", match["x"], table, attributes=attributes)
@@ -304,7 +304,7 @@ RULES: tuple[Rule, ...] = (
         doc="The same of a product with one number, LiteRT's beta.",
     ),
     AS_LITERT,
-    *litert_halves.RULES,
+    *litert_int16.RULES,
     *litert_values.RULES,
     *litert_resize.RULES,
     *MOVES,

@@ -14,7 +14,7 @@ from weft.ops.requantization import fixed_point
 from weft.ops.support import axes_of
 from weft.rewrite.dequantized import ACTIVATION, BYTES, DATA, REST, scale_of, target, zero_of
 from weft.rewrite.fixed_point import centred, not_fixed, requantized, scaled
-from weft.rewrite.litert_halves import half_product, halves
+from weft.rewrite.litert_int16 import int16_product, is_int16
 from weft.rewrite.rule import Exactness, Rule
 
 OTHER = "DequantizeLinear(b, const bs, bz?)"
@@ -43,8 +43,8 @@ def _not_matrices(match: Match) -> str | None:
 def _of_matrices(match: Match, builder: GraphBuilder) -> str:
     a, b, y = (scale_of(match, name) for name in ("xs", "bs", "ys"))
     factor = float(a * b) / float(y)
-    if halves(match):
-        return half_product(match, builder, factor)
+    if is_int16(match):
+        return int16_product(match, builder, factor)
     zeros = [match[name] if match.has(name) else "" for name in ("xz", "bz")]
     while zeros and not zeros[-1]:
         zeros.pop()

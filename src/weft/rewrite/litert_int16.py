@@ -16,7 +16,7 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.convolution import ConvAttributes
-from weft.ops.halves import (
+from weft.ops.integer16 import (
     SLOPES,
     ConvInteger16Attributes,
     FixedPointSigmoidAttributes,
@@ -41,7 +41,7 @@ _MOST_SUM = 1 << 31
 _STEPS = 65535
 
 
-def halves(match: Match) -> bool:
+def is_int16(match: Match) -> bool:
     """Whether the data is ``i16``."""
     return match.type("x").dtype is DType.I16
 
@@ -64,7 +64,7 @@ def _sums_type(weights: np.ndarray, bias: np.ndarray | None) -> DType:
     return DType.I32 if fits else DType.I64
 
 
-def half_conv(
+def int16_conv(
     match: Match,
     builder: GraphBuilder,
     x: str,
@@ -126,7 +126,7 @@ def _requantized_wide(
     return bounded(match, builder, made, steps)
 
 
-def half_transposed(match: Match, builder: GraphBuilder, factors: np.ndarray) -> str:
+def int16_transposed(match: Match, builder: GraphBuilder, factors: np.ndarray) -> str:
     """A transposed convolution; its sums are of ``i64`` but for a bias of ``i32``."""
     layer, bias = match.node("c"), _bias(match)
     axis = -1 if layer.op.endswith("ChannelsLast") else 1
@@ -140,7 +140,7 @@ def half_transposed(match: Match, builder: GraphBuilder, factors: np.ndarray) ->
     return scaled(match, builder, sums, factors, axis)
 
 
-def half_product(match: Match, builder: GraphBuilder, factor: float) -> str:
+def int16_product(match: Match, builder: GraphBuilder, factor: float) -> str:
     """A product of matrices that are no weights; its sums are always of ``i64``."""
     wide = CastAttributes(DType.I64)
     factors = (builder.op("Cast", match[name], attributes=wide) for name in ("x", "b"))
@@ -151,7 +151,7 @@ def half_product(match: Match, builder: GraphBuilder, factor: float) -> str:
 
 
 def _not_half(match: Match) -> str | None:
-    if not halves(match):
+    if not is_int16(match):
         return "it is not in 16 bits"
     if problem := not_fixed(match, "x"):
         return problem
@@ -237,14 +237,14 @@ def slopes(low: float, high: float, function: Callable[[float], float]) -> np.nd
     return np.clip(table, _LEAST, -_LEAST - 1).astype(np.int16)
 
 
-def not_half_softmax(match: Match) -> str | None:
+def not_int16_softmax(match: Match) -> str | None:
     """Why a softmax of ``i16`` is not one of integers."""
     if match.has("beta") and match.array("beta").size != 1:
         return "its input is scaled by several numbers"
     return _not_whole(match)
 
 
-def half_softmax(match: Match, builder: GraphBuilder) -> str:
+def int16_softmax(match: Match, builder: GraphBuilder) -> str:
     """A softmax; differences from the largest count 10 / 65535."""
     scale = float(scale_of(match, "xs"))
     if match.has("beta"):

@@ -6,14 +6,14 @@ import numpy as np
 
 from tests.ops.samples import Bad, Sample, Typed
 from weft.dtypes import DType
-from weft.ops.halves import (
+from weft.ops.integer16 import (
     ConvInteger16Attributes,
     FixedPointSigmoidAttributes,
     FixedPointSoftmax16Attributes,
     sigmoid_table,
 )
 from weft.ops.requantization import RequantizeAttributes, fixed_point, narrow_multiplier
-from weft.rewrite.litert_halves import slopes
+from weft.rewrite.litert_int16 import slopes
 
 
 def of(dtype: type, *values: int) -> np.ndarray:
