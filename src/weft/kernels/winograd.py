@@ -22,9 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
-from math import prod
 
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, PairedFactors
@@ -33,7 +31,8 @@ from weft.kernels.microkernel import Microkernel, replaced
 from weft.kernels.pairs import PAIR, rows_of
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
-from weft.kernels.toom_cook import Filtering, Matrix, straight_line
+from weft.kernels.toom_cook import Filtering
+from weft.kernels.winograd_image import ImageTransform, apply, as_f32
 from weft.kernels.writer import (
     LANE,
     for_lanes,
@@ -41,20 +40,15 @@ from weft.kernels.writer import (
     integer,
     nested,
     plus,
-    spans,
     times,
-    with_locals,
 )
 from weft.loops.definition import Compute
-from weft.loops.guards import conjunction
 from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
     Binary,
     Buffer,
-    Cast,
-    Const,
     Expr,
     For,
     If,
@@ -62,7 +56,6 @@ from weft.loops.nodes import (
     Load,
     Local,
     LoopKind,
-    Prefetch,
     Reduce,
     Stmt,
     Store,
@@ -73,12 +66,6 @@ from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
-_WRITTEN_OUT = 64
-"""Of fewer input channels the transforms are written out, with all sums in registers.
-
-A layer of 16 on 4x4 pixels takes half of the time then; layers of 64 to 512 gain 1 to 4 % (Zen 5,
-AVX-512), and networks of them would take longer to build: ResNet-18 1.9 times as long.
-"""
 _BLOCK = 24
 """About as many channels are added up by themselves (``weft.kernels.sum_blocks``).
 
@@ -101,11 +88,11 @@ class _Writer:
         self.lanes = task.target.lanes(_F32)
         self.rows = pair_rows(self.conv)
         self.held = DType.BF16 if self.rows else _F32
+        self.image = ImageTransform(self.conv, self.form, self.held)
         self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
         self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
         self.operands = [Operand(task.value_of(buffer.name)) for buffer in self.params]
-        self.written_out = self.conv.channel.extent < _WRITTEN_OUT
 
     def kernel(self) -> Kernel:
         task, conv = self.conv.parts.task, self.conv
@@ -167,7 +154,7 @@ class _Writer:
         kind = LoopKind.PARALLEL if count == 1 else LoopKind.SERIAL
         first = plus(times(Var("block"), tiles), start) if count > 1 else integer(start)
         data = self.data(tiles)
-        inner: list[Stmt] = [self.each_tile(integer(tiles), first, self.analysis, kind)]
+        inner: list[Stmt] = [self.each_tile(integer(tiles), first, self.image.analysis, kind)]
         for group, name in zip(groups, names, strict=True):
             inner.append(self.group(group, name, tiles, first, kind))
         body: tuple[Stmt, ...] = (Local(data, tuple(inner)),)
@@ -193,143 +180,8 @@ class _Writer:
         number = Binary("min", plus(first, Var("patch")), integer(self.down * self.across - 1))
         row = Binary("floordiv", number, integer(self.across))
         column = Binary("mod", number, integer(self.across))
-        inner = body(self.origin(row), self.origin(column))
+        inner = body(self.image.origin(row), self.image.origin(column))
         return For("patch", integer(0), tiles, inner, kind)
-
-    def origin(self, tile: Expr) -> Expr:
-        """The first output of a tile along a side."""
-        outputs, dilation = self.form.outputs, self.conv.dilation
-        if dilation == 1:
-            return times(tile, outputs)
-        whole = Binary("floordiv", tile, integer(dilation))
-        return plus(times(whole, outputs * dilation), Binary("mod", tile, integer(dilation)))
-
-    def last_origin(self, axis: Axis) -> int:
-        """The largest of them."""
-        span, phases = self.form.outputs * self.conv.dilation, self.conv.dilation
-        return (-(-axis.extent // span) - 1) * span + min(phases, axis.extent) - 1
-
-    # --- input transform --------------------------------------------------------------
-
-    def analysis(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
-        """Transforms the patch of one tile, all channels."""
-        stride, reach = self.form.stride, (self.form.size - 1) * self.conv.dilation + 1
-        tops = (
-            plus(times(row, stride), -self.conv.before[0]),
-            plus(times(column, stride), -self.conv.before[1]),
-        )
-        extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
-        inside: list[Expr] = []
-        axes = (self.conv.rows, self.conv.columns)
-        for top, before, extent, axis in zip(tops, self.conv.before, extents, axes, strict=True):
-            # What no tile can violate is not asked.
-            if before > 0:
-                inside.append(Binary("ge", top, integer(0)))
-            if self.last_origin(axis) * stride - before + reach > extent:
-                inside.append(Binary("le", plus(top, reach), integer(extent)))
-        plain = self.slices(partial(self.patch, tops, False))
-        if not inside:
-            return plain
-        return (If(conjunction(inside), plain, self.slices(partial(self.patch, tops, True))),)
-
-    def slices(self, body: Callable[[Expr, int], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """Loops over the input channels, a vector at a time."""
-        blocks = blocks_of(self.conv.channel.extent, self.lanes, 1)
-        return tuple(spans(blocks, lambda _, width, first: body(first, width), var="slice"))
-
-    def patch(
-        self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
-    ) -> tuple[Stmt, ...]:
-        """``data[.][patch][first ...] = B^T patch B``."""
-        size = self.form.size
-        channel = plus(first, Var(LANE))
-
-        def read(column: Expr, row: int) -> tuple[Stmt, ...]:
-            at = (
-                plus(tops[0], row * self.conv.dilation),
-                plus(tops[1], times(column, self.conv.dilation)),
-            )
-            pixel = self.pixel(at, channel)
-            load = for_lanes(width, Store("line", (integer(row), Var(LANE)), as_f32(pixel)))
-            conditions = self.leaving(tops, (integer(row), column)) if checked else ()
-            if not conditions:
-                return (load,)
-            zero = for_lanes(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
-            return (If(conjunction(conditions), (load,), (zero,)),)
-
-        def keep(column: Expr, row: int, value: Expr) -> Stmt:
-            return Store("half", (column, integer(row), Var(LANE)), value)
-
-        def again(row: Expr, column: int) -> tuple[Stmt, ...]:
-            value = Load("half", (integer(column), row, Var(LANE)), _F32)
-            return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
-
-        def put(row: Expr, column: int, value: Expr) -> Stmt:
-            kept = Cast(self.held, value) if self.rows else value
-            return Store("data", (plus(times(row, size), column), Var("patch"), channel), kept)
-
-        half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
-        matrix = self.form.data
-        line = self.conv.parts.task.target.line
-        near = checked or not self.far or width * _F32.bytes != line
-
-        def first_of(column: Expr) -> tuple[Stmt, ...]:
-            ahead = () if near else self.next_patch(tops, column, channel)
-            return (*ahead, *apply(matrix, width, partial(read, column), partial(keep, column)))
-
-        def second_of(row: Expr) -> tuple[Stmt, ...]:
-            return apply(matrix, width, partial(again, row), partial(put, row))
-
-        return (Local(half, (*self.lines("column", first_of), *self.lines("row", second_of))),)
-
-    def lines(self, name: str, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """What is done to all rows, or columns, of a tile: written out, or as a loop."""
-        size = self.form.size
-        if not self.written_out:
-            return (for_range(name, size, body(Var(name))),)
-        return tuple(stmt for each in range(size) for stmt in body(integer(each)))
-
-    def leaving(self, tops: tuple[Expr, Expr], place: tuple[Expr, Expr]) -> tuple[Expr, ...]:
-        """What must hold for an element of a patch to lie in the image, unless it always does."""
-        conv, found = self.conv, list[Expr]()
-        for side, axis in enumerate((conv.rows, conv.columns)):
-            each, before = place[side], conv.before[side]
-            least, most = (
-                (int(each.value),) * 2 if isinstance(each, Const) else (0, self.form.size - 1)
-            )
-            at = plus(tops[side], times(each, conv.dilation))
-            extent = conv.source.shape[conv.places[side]]
-            if least * conv.dilation < before:
-                found.append(Binary("ge", at, integer(0)))
-            last = self.last_origin(axis) * self.form.stride - before
-            if last + most * conv.dilation >= extent:
-                found.append(Binary("lt", at, integer(extent)))
-        return tuple(found)
-
-    @property
-    def far(self) -> bool:
-        """Whether the image comes from beyond a core's own caches."""
-        caches = self.conv.parts.task.target.caches
-        source = self.conv.source
-        return bool(caches) and source.dtype.bytes * prod(source.shape) > caches[-1] // 2
-
-    def next_patch(self, tops: tuple[Expr, Expr], column: Expr, channel: Expr) -> Iterator[Stmt]:
-        """Hints for a column of the tile to the right: processors follow no such short rows."""
-        dilation = self.conv.dilation
-        step = 1 if dilation > 1 else self.form.outputs * self.form.stride
-        last = integer(self.conv.source.shape[self.conv.places[1]] - 1)
-        across = Binary("min", plus(tops[1], plus(times(column, dilation), step)), last)
-        at = substitute(channel, {LANE: integer(0)})
-        for row in range(self.form.size):
-            pixel = self.pixel((plus(tops[0], row * dilation), across), at)
-            yield Prefetch(pixel.buffer, pixel.index)
-
-    def pixel(self, at: tuple[Expr, Expr], channel: Expr) -> Load:
-        """An element of the input."""
-        index = list(self.conv.image.index)
-        for place, part in zip(self.conv.places, (*at, channel), strict=True):
-            index[place] = part
-        return replace(self.conv.image, index=tuple(index))
 
     # --- products and output transform ------------------------------------------------
 
@@ -445,7 +297,7 @@ class _Writer:
         def keep(column: Expr, place: int, value: Expr) -> Stmt:
             return Store("half", (column, integer(place), Var(LANE)), value)
 
-        columns = self.lines(
+        columns = self.image.lines(
             "column", lambda each: apply(matrix, width, partial(read, each), partial(keep, each))
         )
         finish = partial(self.finished, (row, column, channel), width, kept)
@@ -518,39 +370,6 @@ class _Writer:
         return sorted(found, reverse=True)
 
 
-def apply(
-    matrix: Matrix,
-    width: int,
-    read: Callable[[int], tuple[Stmt, ...]],
-    put: Callable[[int, Expr], Stmt],
-) -> tuple[Stmt, ...]:
-    """``put(row, sum of matrix[row] * line)`` for all rows, ``read`` having filled ``line``."""
-    program = straight_line(matrix)
-    line = Buffer("line", _F32, (program.inputs, width), Access.LOCAL)
-    body: list[Stmt] = [stmt for place in range(program.inputs) for stmt in read(place)]
-    shared = [f"pair{number}" for number in range(len(program.shared))]
-
-    def value(number: int) -> Expr:
-        if number < program.inputs:
-            return Load("line", (integer(number), Var(LANE)), _F32)
-        return Load(shared[number - program.inputs], (Var(LANE),), _F32)
-
-    def total(terms: Sequence[tuple[int, Fraction]]) -> Expr:
-        found = scaled(value(terms[0][0]), terms[0][1])
-        for number, coefficient in terms[1:]:
-            operator = "sub" if coefficient < 0 else "add"
-            found = Binary(operator, found, scaled(value(number), abs(coefficient)))
-        return found
-
-    for name, each in zip(shared, program.shared, strict=True):
-        body.append(for_lanes(width, Store(name, (Var(LANE),), total(each.terms))))
-    for row, each in enumerate(program.outputs):
-        store = put(row, total(each.terms))
-        body.append(for_lanes(width, store))
-    pairs = [Buffer(name, _F32, (width,), Access.LOCAL) for name in shared]
-    return with_locals([line, *pairs], tuple(body))
-
-
 def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
     """The instructions that multiply pairs of its input channels; none if that cannot be."""
     target = conv.parts.task.target
@@ -558,16 +377,6 @@ def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
         return {}
     rows = rows_of(target)
     return rows if target.lanes(_F32) in rows else {}
-
-
-def as_f32(load: Load) -> Expr:
-    """What is loaded, in single precision."""
-    return load if load.dtype is _F32 else Cast(_F32, load)
-
-
-def scaled(value: Expr, factor: Fraction) -> Expr:
-    """``factor * value``."""
-    return value if factor == 1 else Binary("mul", Const(float(factor), _F32), value)
 
 
 def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:
