@@ -119,7 +119,7 @@ def table(found: Sequence[Cost]) -> str:
 
 def main() -> None:
     """Measures, and writes what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--names", nargs="*", choices=[*DEFAULT], default=[*NETWORKS])
     parser.add_argument("--batches", nargs="*", type=int, default=[8, 32])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
