@@ -10,6 +10,11 @@ _BY = {
     ("from", DType.F16, 16): ("defined(__AVX512F__)", "_mm512_cvtph_ps((__m256i)x)"),
     ("to", DType.F16, 8): ("defined(__F16C__)", "_mm256_cvtps_ph((__m256)x, 0)"),
     ("to", DType.F16, 16): ("defined(__AVX512F__)", "_mm512_cvtps_ph((__m512)x, 0)"),
+    # gcc 12 widens vectors of 16 lanes in halves otherwise.
+    ("from", DType.BF16, 16): (
+        "defined(__AVX512F__)",
+        "_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)x), 16)",
+    ),
     # These two take denormal numbers for zero.
     ("to", DType.BF16, 8): (
         "defined(__AVX512BF16__) && defined(__AVX512VL__)",
