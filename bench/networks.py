@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +36,55 @@ SMALL = ("ic", "kws", "vww", "ad")
 INTEGERS = tuple(f"{name}_int8" for name in ("resnet18", "resnet50", "mobilenet_v2", *SMALL))
 """Networks of 8-bit integers: ``bench.quantized`` makes those of the zoo."""
 DEFAULT = (*CONVOLUTIONAL, *OTHERS)
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "residual": ("resnet18", "resnet50", "regnet_y_400mf", "resnext50_32x4d"),
+    "plain": ("vgg16", "alexnet", "squeezenet1_1", "repvgg_a0"),
+    "mobile": (
+        "mobilenet_v2",
+        "mobilenet_v3_large",
+        "mobilenetv4_conv_small",
+        "mnasnet1_0",
+        "shufflenet_v2_x1_0",
+        "ghostnet_100",
+        "efficientnet_b0",
+    ),
+    "branching": ("densenet121", "googlenet", "inception_v3", "hrnet_w18_small", "cs3darknet_m"),
+    "mixed with attention": (
+        "convnext_tiny",
+        "edgenext_small",
+        "mobilevitv2_050",
+        "levit_128s",
+        "fastvit_t8",
+    ),
+    "transformers": ("vit_b_16", "swin_t", "mixer_s16_224", "bert", "gpt2", "t5_encoder"),
+    "image to image": ("unet", "deeplabv3_resnet50", "espcn"),
+    "sound": ("wavenet", "conv_tasnet"),
+    "recurrent": ("lstm", "gru"),
+    "video": ("r3d_18",),
+    "dense": ("mlp_8192",),
+}
+"""Forty networks; ``families`` names them all, and each family those of it."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": (*DEFAULT, *SMALL),
     "convolutional": CONVOLUTIONAL,
     "other": OTHERS,
     "small": SMALL,
+    "families": tuple(each for members in FAMILIES.values() for each in members),
+    **FAMILIES,
 }
+
+
+def named(names: Sequence[str]) -> list[str]:
+    """Networks and groups of networks as networks, each once.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    known = {*INTEGERS, *(each for members in GROUPS.values() for each in members)}
+    found = [each for name in names for each in GROUPS.get(name, (name,))]
+    if unknown := sorted(set(found) - known):
+        raise ValueError(f"no such network or group: {', '.join(unknown)}")
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)

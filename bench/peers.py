@@ -2,6 +2,7 @@
 
     python -m bench.peers                              everything: hours of a quiet machine
     python -m bench.peers --names resnet18 bert        these networks only
+    python -m bench.peers --names families             forty networks; or `mobile`, `transformers`
     python -m bench.peers --threads 1 --clock cpu      processor time, for a busy machine
     python -m bench.peers --contestants weft onnxruntime openvino
     python -m bench.peers --contestants weft --before ../old   beside Weft of another checkout
@@ -57,7 +58,7 @@ from bench.figures import (
     summary,
     time_rows,
 )
-from bench.networks import DEFAULT, GROUPS, SMALL, ensure, path_of
+from bench.networks import DEFAULT, GROUPS, ensure, named, path_of
 from bench.plot import bars
 from bench.remote import BEFORE, Late, Remote
 from bench.rounds import Options, Watch, taken_in_turn
@@ -368,7 +369,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--names", nargs="*", choices=[*DEFAULT, *SMALL], default=[*DEFAULT])
+    parser.add_argument("--names", nargs="*", default=[*DEFAULT], help="networks and groups")
     parser.add_argument("--contestants", nargs="*", choices=[*MAKERS], default=[*USUAL])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
@@ -379,6 +380,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--before", type=Path, help="a checkout whose Weft is a contestant, too")
     parser.add_argument("--out", type=Path, default=Path("build") / "bench")
     found = parser.parse_args()
+    try:
+        found.names = named(found.names)
+    except ValueError as error:
+        parser.error(str(error))
     if found.clock == "cpu" and found.threads != [1]:
         parser.error("--clock cpu says something with --threads 1 only")
     if max(found.threads) > len(os.sched_getaffinity(0)):

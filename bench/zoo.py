@@ -39,6 +39,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from bench.architectures import ARCHITECTURES, VOCABULARY, Architecture
+from bench.families import MEMBERS, Member
 from bench.folders import zoo_folder
 from bench.oracle import by_onnxruntime
 
@@ -155,14 +156,15 @@ class Bert(nn.Module):
 # --- inputs -----------------------------------------------------------------------------------
 
 
-def images(size: int, channels: int = 3) -> Callable[[int], torch.Tensor]:
+def images(size: int | tuple[int, int], channels: int = 3) -> Callable[[int], torch.Tensor]:
     """Smooth noise at several scales plus a little white noise, of about unit variance."""
+    sides = (size, size) if isinstance(size, int) else size
 
     def make(batch: int) -> torch.Tensor:
-        total = 0.3 * torch.randn(batch, channels, size, size)
+        total = 0.3 * torch.randn(batch, channels, *sides)
         for coarse in (4, 16):
             noise = torch.randn(batch, channels, coarse, coarse)
-            total += 0.8 * nn.functional.interpolate(noise, (size, size), mode="bilinear")
+            total += 0.8 * nn.functional.interpolate(noise, sides, mode="bilinear")
         return total
 
     return make
@@ -237,7 +239,7 @@ VISION_SIZES = {"inception_v3": 299}
 
 def names() -> list[str]:
     """Every network's name, the default ones first."""
-    others = [*OWN, *vision.list_models(module=vision), *ARCHITECTURES]
+    others = [*OWN, *MEMBERS, *vision.list_models(module=vision), *ARCHITECTURES]
     return [*DEFAULT, *sorted(set(others) - set(DEFAULT))]
 
 
@@ -251,9 +253,19 @@ def eaten(what: Architecture) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randn((batch, *sizes))
 
 
+def taken(what: Member) -> Callable[[int], torch.Tensor]:
+    """What a network of the forty takes."""
+    if not what.image:
+        return token_ids(*what.words)
+    channels, *sides = what.image
+    return images((sides[0], sides[1]), channels)
+
+
 def entry(name: str) -> Entry:
     if name in OWN:
         return OWN[name]
+    if name in MEMBERS:
+        return Entry(MEMBERS[name].build, taken(MEMBERS[name]), with_dynamo=False)
     if name in ARCHITECTURES:
         what = ARCHITECTURES[name]
         return Entry(what.build, eaten(what), with_dynamo=name.startswith("hf_"))
