@@ -2,11 +2,12 @@
 
     python -m bench.torch_speed                     the networks of SOL's paper, 1 and 2 threads
     python -m bench.torch_speed resnet18 'swin*' --threads 1     these of the catalog
-    python -m bench.torch_speed --all --threads 2 1 --only weft eager channels-last
+    python -m bench.torch_speed --missing --threads 2 1 --only weft eager channels-last
                                                     what of the catalog was not timed so far
-    python -m bench.torch_speed --start FOLDER      prepares processes, which then wait
+    python -m bench.torch_speed --missing --most 8 --start FOLDER
+                                                    prepares processes, which then wait
     python -m bench.torch_speed --time FOLDER       has those time, one after the other
-    python -m bench.torch_speed --table             a table of what was measured
+    python -m bench.torch_speed --table             tables of what was measured
 
 Float32, batch 1, inference.  A process for each model and number of threads prepares all
 contestants and then times them in turns, a burst of calls each, so that what the machine does
@@ -15,7 +16,8 @@ ratios are medians of those of single turns.  Compiled code is timed even where 
 where it is not clearly faster, `weft.optimize`'s own comparison then says what would run.
 Inductor's C++ stays in the folder `TORCHINDUCTOR_CACHE_DIR`, so that a second process is quick.
 Results are lines of JSON in `$WEFT_TORCH_SPEED`, by default `~/.cache/weft/torch-speed.jsonl`;
-the last of a model and a number of threads counts.  A run that was interrupted goes on.
+the last of a model and a number of threads counts, so that `--missing` resumes what was broken
+off, with one of each family first.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ import contextlib
 import copy
 import fnmatch
 import json
-import math
 import os
 import re
+import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -40,16 +43,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.runtime.limits import processor_name
+
 SOL = (
     "squeezenet1_1 squeezenet1_0 shufflenet_v2_x0_5 shufflenet_v2_x1_0 mnasnet0_5 mnasnet1_0 "
     "resnet18 resnet50 densenet121 densenet161 vgg11 vgg16 mlp_8192"
 ).split()
-SECONDS, BURST, LEAST_ROUNDS, MOST_ROUNDS = 4.0, 0.08, 3, 40
+SECONDS, BURST, LEAST_ROUNDS, MOST_ROUNDS = 3.0, 0.08, 3, 40
 """How long the contestants of a model are timed, how long each at a time, in how many turns."""
 CLEAR = 1.1
 """Where compiled code is less than so many times as fast, ``weft.optimize`` compares, too."""
 CONTESTANTS = ("weft", "eager", "channels-last", "inductor", "inductor frozen", "inductor tuned")
-EAGER = ("eager", "channels-last")
 _OPTIONS: dict[str, dict[str, Any]] = {
     "inductor": {},
     "inductor frozen": {"freezing": True},
@@ -67,53 +71,58 @@ def results_file() -> Path:
 
 
 def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[str]) -> None:
-    """Prepares the contestants, waits at the first gate if there is one, and times them."""
+    """Prepares the contestants, waits at the first gate, and times them."""
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     from bench.torch_catalog import built  # noqa: PLC0415
+
+    torch.set_num_threads(1)  # two would fight for cores with whatever else is being prepared
+    module, example = built(name)
+    torch.set_num_threads(threads)
+    with torch.no_grad():
+        ready, notes = _ready(contestants, module, example)
+        print("ready", flush=True)
+        with open(gates[0]) as gate:
+            gate.readline()
+        # Open while calls are timed: whoever waits sees when this process ends before.
+        with open(gates[1], "w") as gate:
+            times = _timed(ready)
+            ratios = _ratios(times)
+            record = {
+                "model": name,
+                "threads": threads,
+                "milliseconds": {key: 1e3 * statistics.median(each) for key, each in times.items()},
+                "least": {key: 1e3 * min(each) for key, each in times.items()},
+                "ratios": ratios,
+                "rounds": len(next(iter(times.values()))),
+                "notes": notes,
+                "torch": torch.__version__,
+                "processor": processor_name(),
+            }
+            if min(ratios.values()) < CLEAR:
+                record["runs"] = _what_runs(module, example)
+            gate.write(json.dumps(record) + "\n")
+
+
+def _ready(
+    contestants: Sequence[str], module: Any, example: Any
+) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
+    """Calls of the contestants that can be prepared, and what is to be said of each."""
     from bench.torch_models import difference  # noqa: PLC0415
 
-    torch.set_num_threads(threads)
-    module, example = built(name)
-    with torch.no_grad():
-        wanted = module(*example[0], **example[1])
-        ready: dict[str, Callable[[], Any]] = {}
-        notes: dict[str, str] = {}
-        for each in contestants:
-            start = time.monotonic()
-            try:
-                ready[each] = _prepared(each, module, example)
-                got = ready[each]()
-                notes[each] = f"{difference(got, wanted):.1e} off"
-            except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
-                ready.pop(each, None)
-                notes[each] = f"{type(error).__name__}: {str(error).strip()[:200]}"
-            notes[each] += f", prepared in {time.monotonic() - start:.0f} s"
-            print(f"{name} {threads} {each}: {notes[each]}", file=sys.stderr, flush=True)
-        if gates:
-            print("ready", flush=True)
-            with open(gates[0]) as gate:
-                gate.readline()
-        times = _timed(ready)
-        ratios = _ratios(times)
-        record = {
-            "model": name,
-            "threads": threads,
-            "milliseconds": {key: 1e3 * statistics.median(value) for key, value in times.items()},
-            "least": {key: 1e3 * min(value) for key, value in times.items()},
-            "ratios": ratios,
-            "rounds": len(times["weft"]) if "weft" in times else 0,
-            "notes": notes,
-            "torch": torch.__version__,
-            "processor": processor(),
-        }
-        if ratios and min(ratios.values()) < CLEAR:
-            record["runs"] = _what_runs(module, example)
-    line = json.dumps(record)
-    if gates:
-        Path(gates[1]).write_text(line + "\n")
-    else:
-        print(line, flush=True)
+    wanted = module(*example[0], **example[1])
+    ready: dict[str, Callable[[], Any]] = {}
+    notes: dict[str, str] = {}
+    for each in contestants:
+        start = time.monotonic()
+        try:
+            run = _prepared(each, module, example)
+            notes[each] = f"{difference(run(), wanted):.1e} off"
+            ready[each] = run
+        except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
+            notes[each] = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        notes[each] += f", prepared in {time.monotonic() - start:.0f} s"
+    return ready, notes
 
 
 def _what_runs(module: Any, example: Any) -> str:
@@ -183,89 +192,91 @@ def _ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
-def processor() -> str:
-    """The processor's name, as the system has it."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return ""
-
-
 # --- the processes ----------------------------------------------------------------------------
 
 
-def start(name: str, threads: int, contestants: Sequence[str], folder: Path) -> Path:
-    """Prepares the contestants of a model in a process that then waits; where it is told to go."""
-    place = folder / f"{name}-{threads}"
+@dataclass(frozen=True)
+class Entry:
+    """A model and what is timed of it.
+
+    Attributes:
+        name: of the catalog.
+        threads: of all contestants.
+        contestants: of these.
+    """
+
+    name: str
+    threads: int
+    contestants: Sequence[str]
+
+    def failed(self, why: str) -> dict[str, Any]:
+        """The record of a model whose process ended early."""
+        about = {"model": self.name, "threads": self.threads, "processor": processor_name()}
+        return {**about, "error": why}
+
+
+def start(entry: Entry, folder: Path, seconds: float) -> Path | None:
+    """Prepares the contestants of a model in a process that then waits.
+
+    Args:
+        entry: the model.
+        folder: where the process waits.
+        seconds: that it may take.
+
+    Returns:
+        Where it is told to go; ``None``, and a record is kept, where it cannot be prepared.
+    """
+    place = folder / f"{entry.name}-{entry.threads}"
     place.mkdir(parents=True)
     gates = [str(place / word) for word in ("go", "done")]
     for gate in gates:
         os.mkfifo(gate)
     command = [sys.executable, "-W", "ignore", "-m", "bench.torch_speed", "--worker"]
-    command += [name, str(threads), ",".join(contestants), *gates]
+    command += [entry.name, str(entry.threads), ",".join(entry.contestants), *gates]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True, stdin=subprocess.DEVNULL
     )
     assert process.stdout is not None
-    if process.stdout.readline().strip() != "ready":
-        shutil.rmtree(place)
-        raise SystemExit(f"{name} cannot be prepared")
-    return place
+    able, _, _ = select.select([process.stdout], [], [], seconds)
+    if able and process.stdout.readline().strip() == "ready":
+        return place
+    shutil.rmtree(place)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    code = process.wait()
+    _keep(entry.failed(f"exit status {code}" if able else f"not prepared in {seconds:.0f} s"))
+    return None
 
 
 def finish(place: Path) -> None:
     """Has a process that waits time its contestants; keeps the result."""
-    (place / "go").write_text("go\n")
-    text = (place / "done").read_text()
+    name, _, threads = place.name.rpartition("-")
+    try:
+        with open(os.open(place / "go", os.O_WRONLY | os.O_NONBLOCK), "w") as gate:
+            gate.write("go\n")
+        text = (place / "done").read_text()
+    except OSError:  # nobody waits
+        text = ""
     shutil.rmtree(place)
-    record = json.loads(text)
-    _keep(record)
+    _keep(json.loads(text) if text else Entry(name, int(threads), ()).failed("ended untimed"))
+
+
+def _keep(record: Mapping[str, Any]) -> None:
+    with results_file().open("a") as out:
+        out.write(json.dumps(record) + "\n")
     print(_told(record), flush=True)
 
 
-def race(name: str, threads: int, contestants: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Prepares and times the contestants of a model in a process; an error is a result, too."""
-    command = [sys.executable, "-W", "ignore", "-m", "bench.torch_speed", "--worker"]
-    command += [name, str(threads), ",".join(contestants)]
-    error = f"took more than {seconds:.0f} s"
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        if lines:
-            return json.loads(lines[-1])
-        told = done.stderr.strip().splitlines() or [""]
-        error = f"exit status {done.returncode}: {told[-1][:200]}"
-    return {"model": name, "threads": threads, "error": error, "processor": processor()}
+def _told(record: Mapping[str, Any]) -> str:
+    head = f"{record['model']} {record['threads']}"
+    if "error" in record:
+        return f"{head}: {record['error']}"
+    times = " ".join(f"{key} {each:.3g}" for key, each in record["milliseconds"].items())
+    ratios = " ".join(f"{key} {each:.2f}" for key, each in record["ratios"].items())
+    return f"{head}: {times} ms; over Weft: {ratios} {record.get('runs', '')}"
 
 
-def race_all(threads: Sequence[int], contestants: Sequence[str], limits: Limits) -> None:
-    """Times what of the catalog has no result with so many threads, families in turn."""
-    known = {(each["model"], each["threads"]) for each in kept()}
-    asked = [(name, count) for count in threads for name in _in_turn()]
-    left = [each for each in asked if each not in known]
-    end = time.monotonic() + limits.all_seconds
-    for number, (name, count) in enumerate(left, 1):
-        if time.monotonic() > end:
-            return
-        record = race(name, count, contestants, limits.seconds)
-        _keep(record)
-        print(f"{number} of {len(left)}: {_told(record)}", flush=True)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may take.
-
-    Attributes:
-        seconds: for a model.
-        all_seconds: after which it begins none.
-    """
-
-    seconds: float
-    all_seconds: float
-
-
-def _in_turn() -> list[str]:
+def in_turn() -> list[str]:
     """The catalog's models: one of each family, then a second of each, and so on; tiny ones last.
 
     A family is what has the same first letters in a group.
@@ -282,71 +293,30 @@ def _in_turn() -> list[str]:
     return sorted(CATALOG, key=places.__getitem__)
 
 
-def _keep(record: Mapping[str, Any]) -> None:
-    with results_file().open("a") as out:
-        out.write(json.dumps(record) + "\n")
-
-
-def _told(record: Mapping[str, Any]) -> str:
-    head = f"{record['model']} {record['threads']}"
-    if "error" in record:
-        return f"{head} {record['error']}"
-    times = " ".join(f"{key} {each:.3g}" for key, each in record["milliseconds"].items())
-    ratios = " ".join(f"{key} {each:.2f}" for key, each in record["ratios"].items())
-    return f"{head}: {times} ms; over Weft: {ratios} {record.get('runs', '')}"
-
-
-# --- the table --------------------------------------------------------------------------------
-
-
-def table(records: Sequence[dict[str, Any]]) -> str:
-    """Medians in milliseconds, with what PyTorch takes over what Weft takes."""
-    lines: list[str] = []
-    for threads in sorted({each["threads"] for each in records}):
-        rows = [each for each in records if each["threads"] == threads]
-        lines += [
-            f"### {threads} thread{'s' if threads > 1 else ''}, {rows[0]['processor']}",
-            "",
-            f"| model | {' | '.join(CONTESTANTS)} | best eager / Weft | frozen / Weft |",
-            "|---|" + "---:|" * (len(CONTESTANTS) + 2),
-        ]
-        over: dict[str, list[float]] = {"eager": [], "frozen": []}
-        for row in rows:
-            times = row["milliseconds"]
-            cells = [f"{times[key]:.2f}" if key in times else "" for key in CONTESTANTS]
-            eager = min(times[key] for key in ("eager", "channels-last") if key in times)
-            for key, other in (("eager", eager), ("frozen", times.get("inductor frozen"))):
-                cells.append(f"{other / times['weft']:.2f}" if other else "")
-                over[key] += [other / times["weft"]] if other else []
-            lines.append(f"| {row['model']} | {' | '.join(cells)} |")
-        means = [f"**{_geometric(found):.2f}**" if found else "" for found in over.values()]
-        blank = " | " * len(CONTESTANTS)
-        lines += [f"| geometric mean | {blank}{' | '.join(means)} |", ""]
-    return "\n".join(lines)
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
+# --- command line -----------------------------------------------------------------------------
 
 
 def kept() -> list[dict[str, Any]]:
-    """The last result of each model and number of threads, in the table's order."""
+    """The last result of each model and number of threads, errors among them."""
     file = results_file()
     lines = file.read_text().splitlines() if file.exists() else []
     found = {(each["model"], each["threads"]): each for each in map(json.loads, lines)}
-    order = {name: place for place, name in enumerate(SOL)}
-    return sorted(found.values(), key=lambda each: order.get(each["model"], len(order)))
+    return list(found.values())
 
 
-def _chosen(patterns: Sequence[str]) -> list[str]:
-    """Names of the catalog in the order of the patterns."""
-    from bench.torch_catalog import CATALOG  # noqa: PLC0415
-
-    found = {each: fnmatch.filter(CATALOG, each) for each in patterns}
+def _chosen(arguments: argparse.Namespace) -> list[Entry]:
+    """What is asked for, in this order; names in the order of the patterns."""
+    every = in_turn()
+    patterns = arguments.names or (["*"] if arguments.missing else SOL)
+    found = {each: fnmatch.filter(every, each) for each in patterns}
     unknown = [each for each, names in found.items() if not names]
     if unknown:
         raise SystemExit(f"no such model: {', '.join(unknown)}")
-    return list(dict.fromkeys(name for names in found.values() for name in names))
+    names = dict.fromkeys(name for names in found.values() for name in names)
+    known = {(each["model"], each["threads"]) for each in kept()} if arguments.missing else set()
+    contestants = [each for each in arguments.only if each not in arguments.without]
+    every_way = ((name, threads) for threads in arguments.threads for name in names)
+    return [Entry(*each, contestants) for each in every_way if each not in known][: arguments.most]
 
 
 def main() -> None:
@@ -355,36 +325,38 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--without", nargs="+", default=[], choices=CONTESTANTS)
     parser.add_argument("--only", nargs="+", default=CONTESTANTS, choices=CONTESTANTS)
-    parser.add_argument("--all", action="store_true", help="what was not timed, families in turn")
-    parser.add_argument("--limit", type=float, default=300, help="seconds of a model")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after")
+    parser.add_argument("--missing", action="store_true", help="only what has no result so far")
+    parser.add_argument("--most", type=int, help="only the first so many")
+    parser.add_argument("--limit", type=float, default=300, help="seconds to prepare a model")
     parser.add_argument("--start", type=Path, help="prepare processes that wait there")
     parser.add_argument("--time", type=Path, help="time those that wait there")
-    parser.add_argument("--table", action="store_true", help="print the table of results")
-    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--table", action="store_true", help="print the tables of results")
+    parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         name, threads, contestants, *gates = arguments.worker
         work(name, int(threads), contestants.split(","), gates)
-        return
-    if arguments.table:
-        print(table(kept()))
-        return
-    results_file().parent.mkdir(parents=True, exist_ok=True)
-    if arguments.time:
+    elif arguments.table:
+        from bench.torch_table import speeds  # noqa: PLC0415
+
+        print("\n".join(speeds(kept())))
+    elif arguments.time:
         for place in sorted(arguments.time.iterdir()):
             finish(place)
-        return
-    contestants = [each for each in arguments.only if each not in arguments.without]
-    if arguments.all:
-        race_all(arguments.threads, contestants, Limits(arguments.limit, arguments.seconds))
-        return
+    else:
+        _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    """Prepares, and times unless processes are to wait."""
+    results_file().parent.mkdir(parents=True, exist_ok=True)
+    entries = _chosen(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        for name in _chosen(arguments.names) if arguments.names else SOL:
-            for threads in arguments.threads:
-                place = start(name, threads, contestants, arguments.start or Path(folder))
-                if not arguments.start:
-                    finish(place)
+        for number, entry in enumerate(entries, 1):
+            print(f"{number} of {len(entries)}:", entry.name, end=" ", flush=True)
+            place = start(entry, arguments.start or Path(folder), arguments.limit)
+            if place is not None and not arguments.start:
+                finish(place)
 
 
 if __name__ == "__main__":
