@@ -9,8 +9,9 @@
                                                      times of `bench.torch_speed` follow
     python -m bench.torch_models --list              every name
 
-Each model runs in a process of its own with limits of time and memory, through ``weft.optimize``
-and through ``torch.compile(backend="weft")``.  Results are lines of JSON in `$WEFT_TORCH_RESULTS`,
+Each model runs in a process of its own with limits of time and memory: through ``weft.optimize``,
+through ``torch.compile(backend="weft")``, and in double precision (``--ways double``), from which
+both Weft and PyTorch differ.  Results are lines of JSON in `$WEFT_TORCH_RESULTS`,
 by default `~/.cache/weft/torch-models.jsonl`; the last of a model and a way counts.  Times are
 the least of alternating runs on one thread, beside PyTorch's own in both layouts.
 """
@@ -21,6 +22,7 @@ import argparse
 import contextlib
 import fnmatch
 import json
+import math
 import os
 import resource
 import signal
@@ -37,7 +39,7 @@ from typing import Any
 
 from weft.runtime.limits import processor_name
 
-WAYS = ("optimize", "compile")
+WAYS, DOUBLE = ("optimize", "compile"), "double"
 SECONDS, GIGABYTES, TIMED = 400.0, 14, 0.5
 """Limits of a way unless others are given, and for how long it is timed."""
 CLOSE = 1e-4
@@ -118,10 +120,37 @@ def _by_compile(module: Any, example: Any) -> dict[str, Any]:
     return {"built": built, "graphs": graphs, **_compared(module, fast, example)}
 
 
+def _by_double(module: Any, example: Any) -> dict[str, Any]:
+    """How far off double precision the module's outputs are, compiled and by PyTorch."""
+    import copy  # noqa: PLC0415
+
+    import weft  # noqa: PLC0415
+
+    args, kwargs = example
+    fast = weft.optimize(module, *args, kwargs=kwargs, measure=False)
+    outputs = {"weft": fast(*args, **kwargs), "eager": module(*args, **kwargs)}
+    del fast
+    args, kwargs = _doubled(example)
+    exact = copy.deepcopy(module).double()(*args, **kwargs)
+    return {key: difference(_doubled(each), exact) for key, each in outputs.items()}
+
+
+def _doubled(nested: Any) -> Any:
+    """The same with floats in double precision."""
+    import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore
+
+    def double(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    return pytree.tree_map(double, nested)
+
+
 _WAYS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
     "import": _by_import,
     "optimize": _by_optimize,
     "compile": _by_compile,
+    DOUBLE: _by_double,
 }
 
 
@@ -308,6 +337,8 @@ def _shown(record: dict[str, Any]) -> str:
     head = f"{record['model']:36} {record['way']:9}"
     if record["status"] != "ok":
         return f"{head} {record['error']}"
+    if record["way"] == DOUBLE:
+        return f"{head} {record['weft']:.2e} off double, PyTorch {record['eager']:.2e}"
     other = "; ".join(f"{count} {name}" for name, count in record["fallbacks"].items())
     if "ratio" not in record:
         return f"{head} {record['nodes']} nodes, {other or 'all imported'}"
@@ -331,7 +362,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", help="models, with `*`")
     parser.add_argument("--import-only", action="store_true", help="imports; compiles nothing")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    every = [*WAYS, DOUBLE]
+    parser.add_argument("--ways", nargs="+", choices=every, default=every)
     parser.add_argument("--failed", action="store_true", help="what did not go well, again")
     parser.add_argument("--any-version", action="store_true", help="keep results of older sources")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none after")
@@ -376,23 +408,28 @@ def _write_table(page: Path) -> None:
     from bench.torch_table import results_of, table, times_of  # noqa: PLC0415
 
     old = page.read_text() if page.exists() else ""
-    times = {each["model"]: each for each in torch_speed.kept() if each["threads"] == 1}
+    times = {(each["model"], each["threads"]): each for each in torch_speed.kept()}
     page.write_text(table(results_of(old) | kept(results_file()), times_of(old) | times))
 
 
 def _wanted(record: dict[str, Any] | None, arguments: argparse.Namespace) -> bool:
     """Whether a result is missing, too old, or asked for."""
     if arguments.failed:
-        return record is None or not well(record)
+        return record is None or not (record["way"] == DOUBLE or well(record))
     if arguments.names or record is None:
         return True
     return not arguments.any_version and record["version"] != version()
 
 
-def well(record: dict[str, Any]) -> bool:
-    """Whether a model ran whole, and right."""
-    close = record.get("difference", 0.0) <= CLOSE
-    return record["status"] == "ok" and not record["fallbacks"] and close
+def well(record: dict[str, Any], double: dict[str, Any] | None = None) -> bool:
+    """Whether a model ran whole, and right.
+
+    Args:
+        record: of a way.
+        double: of ``DOUBLE``, where that ran: results that are near exact ones are right, too.
+    """
+    off = min(record.get("difference", 0.0), (double or {}).get("weft", math.inf))
+    return record["status"] == "ok" and not record["fallbacks"] and off <= CLOSE
 
 
 if __name__ == "__main__":

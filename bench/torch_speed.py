@@ -339,7 +339,7 @@ def main() -> None:
     elif arguments.table:
         from bench.torch_table import speeds  # noqa: PLC0415
 
-        print("\n".join(speeds(kept())))
+        print("\n".join(speeds({(each["model"], each["threads"]): each for each in kept()})))
     elif arguments.time:
         for place in sorted(arguments.time.iterdir()):
             finish(place)

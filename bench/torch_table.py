@@ -1,6 +1,6 @@
 """The table of what PyTorch's models come to in Weft.
 
-Of the results of `bench.torch_models`, and of the times of `bench.torch_speed` on one thread.
+Of the results of `bench.torch_models`, and of the times of `bench.torch_speed`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.torch_catalog import CATALOG
-from bench.torch_models import CLOSE, WAYS, well
+from bench.torch_models import CLOSE, DOUBLE, WAYS, well
 
 Results = Mapping[tuple[str, str], dict[str, Any]]
-Times = Mapping[str, dict[str, Any]]
+Times = Mapping[tuple[str, int], dict[str, Any]]
 _CONTESTANTS = {
     "weft": "Weft",
     "eager": "eager",
@@ -23,7 +23,10 @@ _CONTESTANTS = {
     "inductor tuned": "tuned",
 }
 _TITLES = {"optimize": "`weft.optimize`", "compile": '`torch.compile(backend="weft")`'}
+_GAINS = {"eager": ("eager", "channels-last"), "inductor": ("inductor frozen", "inductor tuned")}
+"""The two whose times are compared with Weft's: the faster of these."""
 _COUNTED = re.compile(r"(?:(\d+) )?(\w+)")
+_TIMES, _THREADS = "## Times beside PyTorch's", re.compile(r"### (\d+) threads?")
 
 
 def table(results: Results, times: Times | None = None) -> str:
@@ -31,13 +34,13 @@ def table(results: Results, times: Times | None = None) -> str:
 
     Args:
         results: of `bench.torch_models`, by name and way.
-        times: of `bench.torch_speed` on one thread, by name.
+        times: of `bench.torch_speed`, by name and number of threads.
     """
     groups: dict[str, list[str]] = {}
     for name, model in CATALOG.items():
         groups.setdefault(model.group, []).append(name)
     lines = [*_head(), *_summary(groups, results), *_rows(groups, results)]
-    return "\n".join([*lines, *_speeds(times or {})])
+    return "\n".join([*lines, *speeds(times or {})])
 
 
 def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -45,7 +48,7 @@ def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for line in page.splitlines():
         name, processor, *cells = [cell.strip() for cell in line[1:-1].split("|")] + [""]
-        if line.startswith(f"## {_BESIDE}"):
+        if line == _TIMES:
             break
         if name not in CATALOG:
             continue
@@ -61,69 +64,93 @@ def results_of(page: str) -> dict[tuple[str, str], dict[str, Any]]:
             else:
                 continue
             found[name, way] = record
+        if len(cells) > 7 and cells[6]:
+            off = dict(zip(_OFF, map(float, cells[6:8]), strict=True))
+            found[name, DOUBLE] = {"status": "ok", "processor": processor, **off}
     return found
 
 
-_BESIDE = "Beside Inductor"
-
-
-def times_of(page: str) -> dict[str, dict[str, Any]]:
-    """The times that such a page gives."""
-    found: dict[str, dict[str, Any]] = {}
-    for line in page.partition(f"## {_BESIDE}")[2].splitlines():
+def times_of(page: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """The times that such a page gives, by name and number of threads."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    threads = 0
+    for line in page.splitlines():
+        section = _THREADS.match(line)
+        threads = int(section[1]) if section else threads
         name, processor, *cells = [cell.strip() for cell in line[1:-1].split("|")] + [""]
-        if name in CATALOG:
-            named = zip(_CONTESTANTS, cells, strict=False)
-            milliseconds = {key: float(cell) for key, cell in named if cell}
-            found[name] = {"processor": processor, "milliseconds": milliseconds}
+        if name not in CATALOG or not threads:
+            continue
+        numbers = [float(cell) if cell else None for cell in cells[: len(_CONTESTANTS) + 2]]
+        spent = dict(zip(_CONTESTANTS, numbers, strict=False))
+        gains = dict(zip(_GAINS, numbers[len(_CONTESTANTS) :], strict=True))
+        record = {"processor": processor, "milliseconds": _given(spent), "gains": _given(gains)}
+        runs = cells[len(_CONTESTANTS) + 2]
+        found[name, threads] = record | ({"runs": runs} if runs else {})
     return found
 
 
-def _speeds(times: Times) -> list[str]:
-    """The section on times beside Inductor, the smallest gains first; nothing without times."""
-    if not times:
-        return []
+def _given(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {key: each for key, each in values.items() if each is not None}
+
+
+def speeds(times: Times) -> list[str]:
+    """The section on times, with a table for each number of threads."""
+    lines: list[str] = [*_HEAD_OF_TIMES] if times else []
+    for threads in sorted({threads for _, threads in times}):
+        rows = {name: each for (name, count), each in times.items() if count == threads}
+        lines += [f"### {threads} thread{'s' if threads > 1 else ''}", "", *_times_of_rows(rows)]
+    return lines
+
+
+_HEAD_OF_TIMES = (
+    _TIMES,
+    "",
+    "Milliseconds of a call in float32, batch 1 (`python -m bench.torch_speed`): medians of calls,",
+    "or of bursts of calls, in turns. *Channels-last* is eager, too; *Inductor* is frozen",
+    "(`freezing`), *tuned* with `max_autotune` besides. *Eager / Weft* and *Inductor / Weft* are",
+    "ratios with the faster of both, mostly medians of those of single turns: other programs of",
+    "the machine make times longer, and change ratios less. All times are of compiled code; where",
+    "that is not clearly faster, *runs* says what `weft.optimize` keeps by its own comparison.",
+    "",
+)
+
+
+def _times_of_rows(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A table, the smallest gains first, with the means of each processor."""
+    timed = {name: each for name, each in rows.items() if "error" not in each}
     heads = " | ".join(_CONTESTANTS.values())
     lines = [
-        f"## {_BESIDE}",
-        "",
-        "Milliseconds of a call on one thread, medians of alternating calls on an otherwise idle",
-        "machine (`python -m bench.torch_speed NAMES --threads 1`). *Channels-last* is eager, too;",
-        "*Inductor* is frozen (`freezing`), *tuned* with `max_autotune` besides. The last columns",
-        "are PyTorch's time over Weft's: of the faster eager, and of the faster Inductor.",
-        "",
-        f"| model | processor | {heads} | eager / Weft | Inductor / Weft |",
-        "|---|---|" + "---:|" * (len(_CONTESTANTS) + 2),
+        f"| model | processor | {heads} | eager / Weft | Inductor / Weft | runs |",
+        "|---|---|" + "---:|" * (len(_CONTESTANTS) + 2) + "---|",
     ]
-    gains = {name: _gains(each["milliseconds"]) for name, each in times.items()}
-    for name in sorted(gains, key=lambda name: (min(gains[name]), name)):
-        spent = times[name]["milliseconds"]
+    gains = {name: _gains(each) for name, each in timed.items()}
+    for name in sorted(gains, key=lambda name: (round(min(gains[name].values()), 2), name)):
+        spent = timed[name]["milliseconds"]
         cells = [_rounded(spent[key]) if key in spent else "" for key in _CONTESTANTS]
-        cells += [f"{gain:.2f}" if gain < math.inf else "" for gain in gains[name]]
-        lines.append(f"| {name} | {times[name]['processor']} | {' | '.join(cells)} |")
+        cells += [f"{gains[name][key]:.2f}" if key in gains[name] else "" for key in _GAINS]
+        cells.append(timed[name].get("runs", ""))
+        lines.append(f"| {name} | {timed[name]['processor']} | {' | '.join(cells)} |")
     blanks = " | " * (len(_CONTESTANTS) - 1)
-    for processor in sorted({each["processor"] for each in times.values()}):
-        own = [gains[name] for name, each in times.items() if each["processor"] == processor]
-        columns = (
-            [gain for gain in column if gain < math.inf] for column in zip(*own, strict=True)
-        )
-        means = " | ".join(map(_mean, columns))
-        lines.append(f"| geometric mean of {len(own)} | {processor} | {blanks} | {means} |")
-    return [*lines, ""]
+    for processor in sorted({each["processor"] for each in timed.values()}):
+        own = [gains[name] for name, each in timed.items() if each["processor"] == processor]
+        means = " | ".join(_mean([each[key] for each in own if key in each]) for key in _GAINS)
+        lines.append(f"| geometric mean of {len(own)} | {processor} | {blanks} | {means} | |")
+    lines.append("")
+    failed = [f"{name} ({each['error']})" for name, each in rows.items() if "error" in each]
+    return [*lines, f"Not timed: {', '.join(failed)}.", ""] if failed else lines
 
 
-def _gains(spent: Mapping[str, float]) -> tuple[float, float]:
-    """The least times of eager and of Inductor over Weft's, of times as the rows give them.
+def _gains(record: Mapping[str, Any]) -> dict[str, float]:
+    """The least ratios of eager and of Inductor to Weft, where there are any.
 
-    Infinite where there are none.
+    Of times as the row gives them where no ratios were measured.
     """
-    given = {key: float(_rounded(each)) for key, each in spent.items()}
-    eager = [given[key] for key in ("eager", "channels-last") if key in given]
-    inductor = [given[key] for key in ("inductor frozen", "inductor tuned") if key in given]
-    return (
-        min(eager, default=math.inf) / given["weft"],
-        min(inductor, default=math.inf) / given["weft"],
-    )
+    if "gains" in record:
+        return record["gains"]
+    given = {key: float(_rounded(each)) for key, each in record["milliseconds"].items()}
+    ratios = record.get("ratios") or {key: each / given["weft"] for key, each in given.items()}
+    found = {key: [ratios[each] for each in both if each in ratios] for key, both in _GAINS.items()}
+    return {key: min(each) for key, each in found.items() if each}
 
 
 def _rounded(milliseconds: float) -> str:
@@ -140,6 +167,10 @@ def _head() -> list[str]:
         "",
         "- *by PyTorch*: ATen ops of a call that PyTorch computes, beside views and copies.",
         "- *error*: the largest difference of an output from PyTorch's, relative to its range.",
+        "- *off double*: that of Weft's (`weft.optimize`) and of PyTorch's from the outputs of the",
+        "  module in double precision, where these were computed. Deep networks with random",
+        "  weights amplify rounding, PyTorch's own included: a result is right if it is as near",
+        "  to either as 1e-4.",
         "- *speed*: PyTorch's time (eager, the faster of both memory layouts) over Weft's; each",
         "  the least of alternating runs. Shared machines: single figures vary. Compiled",
         "  code is timed even where PyTorch is faster (`measure=False`). Models of `transformers`",
@@ -149,7 +180,7 @@ def _head() -> list[str]:
 
 
 def _summary(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]:
-    processors = sorted({each["processor"] for each in results.values()})
+    processors = sorted({each["processor"] for (_, way), each in results.items() if way in WAYS})
     speeds = "".join(f" speed, {each} |" for each in processors)
     lines = [
         "| models | way | number | run whole and right | with ops by PyTorch | errors |" + speeds,
@@ -158,15 +189,17 @@ def _summary(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]
     everything = {"all": [name for names in groups.values() for name in names]}
     for group, names in {**groups, **everything}.items():
         for way in WAYS:
-            found = [results[name, way] for name in names if (name, way) in results]
+            ran_at_all = [name for name in names if (name, way) in results]
+            found = [results[name, way] for name in ran_at_all]
             if not found:
                 continue
+            right = [well(results[name, way], results.get((name, DOUBLE))) for name in ran_at_all]
             ran = [each for each in found if each["status"] == "ok"]
             other = sum(bool(each["fallbacks"]) for each in ran)
             # Figures of different machines have no mean.
             means = (_mean([e["ratio"] for e in ran if e["processor"] == p]) for p in processors)
             lines.append(
-                f"| {group} | {_TITLES[way]} | {len(found)} | {sum(map(well, found))} | {other} | "
+                f"| {group} | {_TITLES[way]} | {len(found)} | {sum(right)} | {other} | "
                 f"{len(found) - len(ran)} | {' | '.join(means)} |"
             )
     return [*lines, ""]
@@ -184,10 +217,12 @@ def _rows(groups: Mapping[str, Sequence[str]], results: Results) -> list[str]:
         names = [name for name in every if any((name, way) in results for way in WAYS)]
         missing = [name for name in every if name not in names]
         heads = [f"{title}: by PyTorch | error | speed" for title in _TITLES.values()]
+        heads += ["off double: Weft", "eager"]
         lines += [f"## {group}", "", f"| model | processor | {' | '.join(heads)} |"]
-        lines.append("|---" * 8 + "|")
+        lines.append("|---" * 10 + "|")
         for name in names:
             cells = [_cells(results.get((name, way))) for way in WAYS]
+            cells.append(_off_double(results.get((name, DOUBLE))))
             processor = next(
                 results[name, way]["processor"] for way in WAYS if (name, way) in results
             )
@@ -206,3 +241,11 @@ def _cells(record: dict[str, Any] | None) -> str:
     )
     digits = 0 if record["difference"] <= CLOSE else 2
     return f"{other[:120] or '0'} | {record['difference']:.{digits}e} | {record['ratio']:.2f}"
+
+
+_OFF = ("weft", "eager")
+
+
+def _off_double(record: Mapping[str, Any] | None) -> str:
+    found = record if record and record["status"] == "ok" else {}
+    return " | ".join(f"{found[key]:.2e}" if key in found else "" for key in _OFF)
