@@ -42,6 +42,7 @@ from bench.architectures import ARCHITECTURES, VOCABULARY, Architecture
 from bench.families import MEMBERS, Member
 from bench.folders import zoo_folder
 from bench.oracle import by_onnxruntime
+from bench.sounds import ConvTasNet, WaveNet
 
 SEED = 20261121
 BATCH = 3
@@ -178,6 +179,20 @@ def vectors(width: int) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randn(batch, width)
 
 
+def samples(length: int) -> Callable[[int], torch.Tensor]:
+    return lambda batch: torch.randn(batch, 1, length)
+
+
+def frames(number: int, size: int) -> Callable[[int], torch.Tensor]:
+    """Still images, which `number` frames show with noise of their own."""
+
+    def make(batch: int) -> torch.Tensor:
+        still = images(size)(batch).unsqueeze(2)
+        return still + 0.3 * torch.randn(batch, 3, number, size, size)
+
+    return make
+
+
 def token_ids(steps: int, vocabulary: int = 30522) -> Callable[[int], torch.Tensor]:
     return lambda batch: torch.randint(0, vocabulary, (batch, steps))
 
@@ -206,6 +221,9 @@ OWN: dict[str, Entry] = {
     "transformer": Entry(lambda: Encoder(256, 4, 4), sequences(128, 256), with_symbolic_batch=True),
     "bert": Entry(Bert, token_ids(128)),
     "mlp_8192": Entry(lambda: Dense(8192, 3), vectors(8192), with_dynamo=False),
+    "wavenet": Entry(WaveNet, samples(4000), with_dynamo=False),
+    "conv_tasnet": Entry(ConvTasNet, samples(4000), with_dynamo=False),
+    "r3d_18": Entry(lambda: vision.get_model("r3d_18"), frames(16, 112), with_dynamo=False),
 }
 
 DEFAULT = (
