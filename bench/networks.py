@@ -31,6 +31,7 @@ CONVOLUTIONAL = (
     "efficientnet_b0",
     "convnext_tiny",
 )
+RECURRENT = ("lstm_256", "gru_256", "bilstm_256")
 OTHERS = ("vit_b_16", "bert", "mlp_8192")
 SMALL = ("ic", "kws", "vww", "ad")
 INTEGERS = tuple(f"{name}_int8" for name in ("resnet18", "resnet50", "mobilenet_v2", *SMALL))
@@ -59,11 +60,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "transformers": ("vit_b_16", "swin_t", "mixer_s16_224", "bert", "gpt2", "t5_encoder"),
     "image to image": ("unet", "deeplabv3_resnet50", "espcn"),
     "sound": ("wavenet", "conv_tasnet"),
-    "recurrent": ("lstm", "gru"),
+    "recurrent": ("lstm", "gru", *RECURRENT),
     "video": ("r3d_18",),
     "dense": ("mlp_8192",),
 }
-"""Forty networks; ``families`` names them all, and each family those of it."""
+"""More than forty networks; ``families`` names them all, and each family those of it."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": (*DEFAULT, *SMALL),
     "convolutional": CONVOLUTIONAL,

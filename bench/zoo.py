@@ -101,6 +101,17 @@ class RecurrentClassifier(nn.Module):
         return self.head(steps[:, -1])
 
 
+class Recurrent(nn.Module):
+    """Two recurrent layers of 256 units: what they make of every step."""
+
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU], bidirectional: bool = False) -> None:
+        super().__init__()
+        self.recurrent = kind(256, 256, num_layers=2, batch_first=True, bidirectional=bidirectional)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.recurrent(x)[0]
+
+
 class Dense(nn.Sequential):
     """Linear layers of one width with ReLUs in between: weights are all that there is to move."""
 
@@ -218,6 +229,9 @@ OWN: dict[str, Entry] = {
     ),
     "gru": Entry(lambda: RecurrentClassifier(nn.GRU), sequences(32, 64)),
     "bilstm": Entry(lambda: RecurrentClassifier(nn.LSTM, True), sequences(32, 64)),
+    "lstm_256": Entry(lambda: Recurrent(nn.LSTM), sequences(100, 256)),
+    "gru_256": Entry(lambda: Recurrent(nn.GRU), sequences(100, 256)),
+    "bilstm_256": Entry(lambda: Recurrent(nn.LSTM, True), sequences(100, 256)),
     "transformer": Entry(lambda: Encoder(256, 4, 4), sequences(128, 256), with_symbolic_batch=True),
     "bert": Entry(Bert, token_ids(128)),
     "mlp_8192": Entry(lambda: Dense(8192, 3), vectors(8192), with_dynamo=False),

@@ -181,7 +181,7 @@ def test_ports_are_in_the_order_of_the_graph():
 # --- scans ----------------------------------------------------------------------------------
 
 
-def sums(backward: int) -> tuple[Net, str, str]:
+def sums(count: int, backward: int) -> tuple[Net, str, str]:
     """Running sums of rows, and the last one."""
     inner = Net()
     total, row = inner.input(3), inner.input(3)
@@ -189,7 +189,7 @@ def sums(backward: int) -> tuple[Net, str, str]:
     net = Net()
     final, stacked = net.several(
         "Scan",
-        [net.input(3), net.input(5, 3)],
+        [net.input(3), net.input(count, 3)],
         2,
         body=inner.graph(added, added),
         num_states=1,
@@ -201,29 +201,38 @@ def sums(backward: int) -> tuple[Net, str, str]:
 
 
 @pytest.mark.parametrize("backward", [0, 1])
-def test_a_scan_is_a_loop_that_moves_its_addresses(backward):
-    net, final, stacked = sums(backward)
+def test_a_scan_is_a_loop_over_pairs_of_iterations(backward):
+    net, final, stacked = sums(6, backward)
     program = program_of(net.graph(final, stacked))
     copy, loop = program.steps
     assert isinstance(copy, CallStep)
     assert copy.arguments[1] == Address(Region.OUTPUT, final)
     assert isinstance(loop, Repeat)
-    assert (loop.count, loop.comments) == (5, ("Scan scan: 5 iterations",))
-    reads = {a for step in loop.body for a in step.arguments if a.region is Region.INPUT}
-    (row,) = reads
-    assert row.offset == (4 * 12 if backward else 0)
-    assert [advance.bytes for advance in row.advances] == [-12 if backward else 12]
+    assert (loop.count, loop.comments) == (3, ("Scan scan: 6 iterations",))
+    reads = [a for step in loop.body for a in step.arguments if a.region is Region.INPUT]
+    step = -12 if backward else 12
+    first = 5 * 12 if backward else 0
+    assert [read.offset for read in reads] == [first, first + step]
+    assert [[each.bytes for each in read.advances] for read in reads] == [[2 * step]] * 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("backward", [0, 1])
+def test_the_last_iteration_of_a_scan_writes_the_final_state(count, backward):
+    net, final, stacked = sums(count, backward)
+    program = program_of(net.graph(final, stacked))
     found = run(program, net.arrays)
     rows = net.arrays["x_1"][::-1] if backward else net.arrays["x_1"]
     wanted = net.arrays["x"] + np.cumsum(rows, axis=0)
     np.testing.assert_allclose(found[stacked], wanted, rtol=1e-5)
     np.testing.assert_allclose(found[final], wanted[-1], rtol=1e-5)
+    assert isinstance(program.steps[-1], Repeat)
 
 
 def test_what_nobody_asks_a_scan_for_lies_in_scratch():
-    net, final, _ = sums(0)
+    net, final, _ = sums(5, 0)
     program = program_of(net.graph(final))
-    (_, loop) = program.steps
+    *_, loop = program.steps
     assert isinstance(loop, Repeat)
     outputs = {a.name for step in loop.body for a in step.arguments if a.region is Region.OUTPUT}
     assert outputs == {final}

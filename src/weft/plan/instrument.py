@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 
@@ -25,9 +25,9 @@ from weft.plan.program import (
     Program,
     ProgramStep,
     Region,
-    Repeat,
     located,
 )
+from weft.plan.scans import scan_of
 from weft.plan.strides import StridedView
 
 # Of every copy from the start of the output, which is made of 64-bit numbers.
@@ -104,11 +104,22 @@ def step_runs(plan: Plan, program: Program) -> Iterator[tuple[PlannedStep, Seque
     """The steps of the program that each step of the plan became."""
     steps = iter(program.steps)
     for planned in plan.steps:
-        run = [next(steps)]
-        # A scan sets up its states first; its loop comes last.
-        while planned.nested is not None and not isinstance(run[-1], Repeat):
-            run.append(next(steps))
-        yield planned, run
+        yield planned, list(islice(steps, _count(plan, planned)))
+
+
+def _count(plan: Plan, step: PlannedStep) -> int:
+    """How many steps of the program a step of the plan becomes, a loop counting as one.
+
+    A scan sets up its states first; of an odd number, its first iteration stands before the loop.
+    """
+    if step.nested is None:
+        return 1
+    (node,) = step.nodes
+    scan = scan_of(node, step.nested.graph, plan.types)
+    before = 0
+    if scan.count > 1 and scan.count % 2:
+        before = sum(_count(step.nested, each) for each in step.nested.steps)
+    return len(scan.states) + before + 1
 
 
 def step_ends(plan: Plan, program: Program) -> tuple[int, ...]:

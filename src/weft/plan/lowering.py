@@ -32,9 +32,14 @@ def identifier(text: str) -> str:
 
 @dataclass
 class Lowering:
-    """Collects functions and weights over a plan and the plans nested in it."""
+    """Collects functions and weights over a plan and the plans nested in it.
+
+    Attributes:
+        costs: of the machine; caches: bytes that a core has of every level, nearest first.
+    """
 
     costs: Costs
+    caches: tuple[int, ...] = ()
     functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
     names: set[str] = field(default_factory=set[str])
     comments: dict[str, dict[str, list[str]]] = field(

@@ -14,7 +14,7 @@ from weft.plan.choice import Reason
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
 from weft.plan.interval import Interval
-from weft.plan.program import Arena, located
+from weft.plan.program import Arena, Region, located
 from weft.plan.storage import Root
 from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
@@ -134,6 +134,13 @@ class Plan(Shown):
         """Size of the memory that is handed from run to run."""
         ends = (self.state_offsets[each] + self.types[each].bytes for each in self.states)
         return max(ends, default=0)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of all constants that steps read, before they are packed."""
+        return sum(
+            root.bytes for root in self.roots.values() if root.region is Region.WEIGHTS
+        ) + sum(step.nested.weight_bytes for step in self.steps if step.nested)
 
     def __str__(self) -> str:
         """All decisions as text that ``Net.plan_from`` reads."""

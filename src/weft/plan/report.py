@@ -189,7 +189,9 @@ def report(plan: Plan) -> Report:
         plan.arena_bytes,
         plan.lower_bound,
         plan.method,
-        sum(plan.types[value].bytes for value in weights) - _saved(rows, plan),
+        sum(plan.types[value].bytes for value in weights)
+        + sum(step.nested.weight_bytes for step in plan.steps if step.nested)
+        - _saved(rows, plan),
         plan.state_bytes,
         plan.arenas,
     )

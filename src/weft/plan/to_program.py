@@ -27,6 +27,7 @@ from weft.plan.lazy_weights import LazyWeights
 from weft.plan.lowering import Lowering, identifier
 from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
+from weft.plan.mirrored import alternates, mirrored
 from weft.plan.plan import ALIGNMENT, Plan, PlannedStep
 from weft.plan.program import (
     Address,
@@ -70,13 +71,16 @@ class _Room:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A plan in its surroundings: where its ports, its arena and its scratch lie."""
+    """A plan in its surroundings: where its ports, its arena and its scratch lie.
+
+    With ``mirrored``, kernels read their weights from the end.
+    """
 
     plan: Plan
     lowering: Lowering
     ports: Mapping[str, Address]
     arena: Address = _ARENA
-    advances: tuple[Advance, ...] = ()
+    mirrored: bool = False
 
     def shown(self, name: str) -> str:
         """What a node or a value is called in the C."""
@@ -141,6 +145,9 @@ class _Scope:
             merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
+        if self.mirrored:
+            pairs = zip(operands, kernel.params, strict=False)
+            kernel = mirrored(kernel, {p.name for each, p in pairs if self.is_weight(each)})
         names = parameter_names(group, kernel, [operand.value for operand in operands])
         name = self.lowering.function(
             kernel, describe(group, self.plan.types), layer_of(group, self.names), names
@@ -160,6 +167,10 @@ class _Scope:
             replace(start.moved(offset), part_bytes=0 if name in shared else share)
             for name, offset in zip(names, offsets, strict=True)
         ]
+
+    def is_weight(self, operand: Operand) -> bool:
+        """Whether a kernel reads a constant."""
+        return self.plan.roots[self.plan.views[operand.value].root].region is Region.WEIGHTS
 
     def argument(self, operand: Operand) -> Address:
         """What is passed for an operand of a kernel."""
@@ -210,47 +221,76 @@ class _Scope:
     # --- scans ------------------------------------------------------------------------
 
     def scan_steps(self, place: int, node: Node, body: Plan) -> tuple[ProgramStep, ...]:
-        """A loop over the body's steps, between copies of the states."""
+        """Copies of the initial states, and a loop over the body's steps.
+
+        Two iterations are one of the loop: states are in two places by turns, so that nothing
+        is copied.  Of an odd number, the first iteration comes before the loop.
+        """
         scan = scan_of(node, body.graph, self.plan.types)
         var = self.lowering.variable()
         start = self.scratch(place)
         room = _Room(start.moved(body.arena_bytes))
-        ports, before, after = self.states(scan, body, room)
-        for each in (*scan.read, *scan.written):
-            type = body.types[each.inner]
-            ports[each.inner] = (
-                self.slice(var, each, scan.count, type) if each.outer else room.take(type)
-            )
-        ports |= {inner: self.address(outer) for inner, outer in scan.invariants}
-        inside = _Scope(body, self.lowering, ports, start)
+        turns, before = self.states(scan, body, room)
+        unread = {
+            each.inner: room.take(body.types[each.inner])
+            for each in (*scan.read, *scan.written)
+            if not each.outer
+        }
+        invariants = {inner: self.address(outer) for inner, outer in scan.invariants}
+        alternate = body.threads == 1 and alternates(body.weight_bytes, self.lowering.caches)
+
+        def iteration(number: int, first: int) -> tuple[ProgramStep, ...]:
+            """The steps of an iteration: of the loop, whose first this is, or alone."""
+            ports = {**unread, **invariants, **turns[number % 2]}
+            looped = var if number >= first else ""
+            for each in (*scan.read, *scan.written):
+                if each.outer:
+                    ports[each.inner] = self.slice(each, number, scan.count, looped)
+            turned = alternate and number % 2 == 1
+            return _Scope(body, self.lowering, ports, start, mirrored=turned).steps()
+
         comment = (f"{node.op} {node.name}: {scan.count} iterations",)
-        return (*before, Repeat(var, scan.count, (*inside.steps(), *after), comment))
+        if scan.count < 2:
+            once = iteration(0, 0) if scan.count else ()
+            return (*before, Repeat(var, scan.count, once, comment))
+        odd = scan.count % 2
+        if odd:
+            before += iteration(0, 1)
+        pair = (*iteration(odd, odd), *iteration(odd + 1, odd))
+        return (*before, Repeat(var, scan.count // 2, pair, comment))
 
     def states(
         self, scan: Scan, body: Plan, room: _Room
-    ) -> tuple[dict[str, Address], list[CallStep], list[CallStep]]:
-        """Where states live, and the copies before the loop and at the end of its body."""
-        ports: dict[str, Address] = {}
-        before: list[CallStep] = []
-        after: list[CallStep] = []
+    ) -> tuple[tuple[dict[str, Address], dict[str, Address]], list[ProgramStep]]:
+        """Where states are in even and in odd iterations, and the copies before the first."""
+        turns: tuple[dict[str, Address], dict[str, Address]] = {}, {}
+        before: list[ProgramStep] = []
         for state in scan.states:
             type = body.types[state.before]
-            copy = self.lowering.function(copy_kernel(type), f"copies {type}")
             held = self.address(state.final) if state.final else room.take(type)
-            # The body may read the old state until its last step.
-            following = room.take(type)
-            ports[state.before], ports[state.after] = held, following
-            before.append(CallStep(copy, (self.address(state.initial), held)))
-            after.append(CallStep(copy, (following, held)))
-        return ports, before, after
+            places = [held, room.take(type)]
+            if scan.count % 2:
+                places.reverse()  # The last iteration writes where the final state belongs.
+            for turn, ports in enumerate(turns):
+                ports[state.before], ports[state.after] = places[turn], places[1 - turn]
+            copy = self.lowering.function(copy_kernel(type), f"copies {type}")
+            before.append(CallStep(copy, (self.address(state.initial), places[0])))
+        return turns, before
 
-    def slice(self, var: str, part: Slice, count: int, type: TensorType) -> Address:
-        """One iteration's part of a value that is scanned over."""
-        base = self.address(part.outer)
-        step = -type.bytes if part.backward else type.bytes
-        first = (count - 1) * type.bytes if part.backward else 0
-        advances = (*base.advances, Advance(var, step))
-        return replace(base.moved(first), advances=advances)
+    def slice(self, part: Slice, number: int, count: int, var: str) -> Address:
+        """An iteration's part of a value that is scanned over.
+
+        Args:
+            part: which value.
+            number: of the iteration, or of the first one of those in a loop.
+            count: of all iterations.
+            var: of the loop, which moves on by two; none for an iteration outside of it.
+        """
+        base, size = self.address(part.outer), self.plan.types[part.outer].bytes // count
+        step = -size if part.backward else size
+        first = (count - 1) * size if part.backward else 0
+        advances = (*base.advances, *((Advance(var, 2 * step),) if var else ()))
+        return replace(base.moved(first + number * step), advances=advances)
 
 
 def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) -> ExternFunction:
@@ -268,7 +308,8 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         name: of the program, if not the graph's.
         prepared: plans the graph that makes of parameters what the kernels read.
     """
-    lowering = Lowering(plan.target.costs if plan.target else DESKTOP)
+    target = plan.target
+    lowering = Lowering(target.costs if target else DESKTOP, target.caches if target else ())
     graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}

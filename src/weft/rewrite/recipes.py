@@ -27,6 +27,7 @@ from weft.rewrite import (
     views,
 )
 from weft.rewrite.engine import Log, rewrite
+from weft.rewrite.loop_bodies import with_constants
 from weft.rewrite.rule import Exactness, Rule, StageRules
 
 CLEAN: tuple[Rule, ...] = (*identities.RULES, *constants.RULES)
@@ -162,18 +163,30 @@ def simplify(graph: Graph, *, allow: Exactness = Exactness.REASSOCIATING) -> tup
 
 def tidy(graph: Graph) -> Graph:
     """Undo what an expansion leaves behind; composite ops are not formed again."""
-    return rewrite(constants.share_constants(prune(graph)), CLEAN)[0]
+    graph = rewrite(constants.share_constants(prune(graph)), CLEAN)[0]
+    return _with_bodies(with_constants(graph), tidy)
 
 
 def _simplify_bodies(graph: Graph, allow: Exactness) -> tuple[Graph, Log]:
     log = Log()
+
+    def change(body: Graph) -> Graph:
+        nonlocal log
+        done, inner = simplify(body, allow=allow)
+        log = log + inner
+        return done
+
+    return _with_bodies(graph, change), log
+
+
+def _with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
+    """The graph with the bodies of control flow changed; itself if nothing changes."""
     nodes: list[Node] = []
     for node in graph.nodes:
         for name, body in bodies(node):
-            done, inner = simplify(body, allow=allow)
-            log = log + inner
+            done = change(body)
             if done is not body:
                 node = changed(node, attributes=changed(node.attributes, **{name: done}))
         nodes.append(node)
     same = all(new is old for new, old in zip(nodes, graph.nodes, strict=True))
-    return (graph if same else changed(graph, nodes=tuple(nodes))), log
+    return graph if same else changed(graph, nodes=tuple(nodes))
