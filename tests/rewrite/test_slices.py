@@ -99,8 +99,8 @@ def test_queries_keys_and_values_are_cut_without_a_transpose() -> None:
     )
     assert nodes_of(graph) == [
         "%reshape_1_out: f32[5,3,1,8] = Reshape(%x) {shape=(5, 3, 1, 8)}",
-        "%slice_4_out: f32[5,1,1,8] = Slice(%reshape_1_out) {starts=(0,), ends=(1,), axes=(1,)}",
-        "%slice_5_out: f32[5,1,1,8] = Slice(%reshape_1_out) {starts=(1,), ends=(2,), axes=(1,)}",
-        "%q: f32[5,8] = Reshape(%slice_4_out) {shape=(5, 8)}",
-        "%k: f32[5,8] = Reshape(%slice_5_out) {shape=(5, 8)}",
+        "%slice_2_out: f32[5,1,1,8] = Slice(%reshape_1_out) {starts=(0,), ends=(1,), axes=(1,)}",
+        "%slice_3_out: f32[5,1,1,8] = Slice(%reshape_1_out) {starts=(1,), ends=(2,), axes=(1,)}",
+        "%q: f32[5,8] = Reshape(%slice_2_out) {shape=(5, 8)}",
+        "%k: f32[5,8] = Reshape(%slice_3_out) {shape=(5, 8)}",
     ]
