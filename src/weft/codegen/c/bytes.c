@@ -7,39 +7,24 @@
 static
 __attribute__((naked, noinline, unused))
 void weft_$name(int8_t *out __attribute__((unused)), const int32_t *patch __attribute__((unused)),
-        const int32_t *stream __attribute__((unused)), int quads __attribute__((unused)),
-        int channels __attribute__((unused)), int step __attribute__((unused)))
+        const int32_t *stream __attribute__((unused)), const int32_t *sizes __attribute__((unused)))
 {
     __asm__(
         $enter
-        /* 0: patch, 4: where a sum starts, 8: the patch's end, 12: out, 16: step of positions,
-           20: out's end */
-        "ldrd r9, r8, [sp, #36]\n\t"
-        "mov r4, r1\n\t"
-        "rsb r5, r3, #0\n\t"
-        "and r5, r5, #$mask\n\t"
-        "movs r6, #$bytes\n\t"
-        "adr r7, 3f\n\t"
-        "mla r5, r5, r6, r7\n\t"
-        "orr r5, r5, #1\n\t"
-        "add r6, r1, r3, lsl #$shift\n\t"
-        "mov r7, r0\n\t"
-        "add r9, r9, r0\n\t"
+        /* $places */
+        $setup
         $fill
         "mov r1, r2\n"
         "2:\n\t"
-        "ldrd r0, r12, [sp]\n\t"
         $begin
-        "bx r12\n\t"
-        ".p2align 2\n"
+        $jump
         "3:\n\t"
         ".rept $unroll\n\t"
         $step
         ".endr\n\t"
         $again
         $end
-        "ldr r7, [sp, #20]\n\t"
-        "str r6, [sp, #12]\n\t"
+        $store
         "cmp r6, r7\n\t"
         "bne 2b\n\t"
         $leave
