@@ -74,6 +74,22 @@ def test_the_deepest_calls_count(frames, wanted):
     assert CallGraph(functions, 16).bytes(frames) == wanted
 
 
+@pytest.mark.parametrize(
+    ("symbols", "pointers", "link", "wanted"),
+    [
+        ({"leaf", "run"}, False, 16, 56 + 40 + 2 * 16),
+        ({"leaf", "run"}, False, 0, 56 + 40),
+        ({"leaf", "run", "memcpy"}, False, 0, 56 + 40 + 2 * 16 + 96),
+        ({"leaf", "run"}, True, 0, 56 + 40 + 2 * 16 + 96),
+        (None, False, 0, 56 + 40 + 2 * 16 + 96),
+    ],
+)
+def test_objects_that_need_nothing_else(symbols, pointers, link, wanted):
+    """Libraries are allowed for where a function is named that the compiler says nothing of."""
+    graph = CallGraph((Called("leaf", 96, ()), Called("run", 96, ("leaf",))), 16, pointers)
+    assert graph.bytes({"leaf": 40, "run": 56}, symbols, link) == wanted
+
+
 def test_assembly_that_is_called():
     """Compilers say that a naked function takes nothing."""
     functions = (Called("fast", 0, (), 324), Called("run", 96, ("fast",)))

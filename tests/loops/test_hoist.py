@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.loops.text import parse
 from weft.loops.verify import verify
 from weft.loops.walk import index, walk_stmts
 
@@ -193,3 +196,19 @@ def test_a_target_says_what_stays() -> None:
     hoisted = hoist(made, 64, 4 * SMALL)
     assert (hoisted.offsets, hoisted.bytes) == ((0,), LEAST_BYTES)
     np.testing.assert_array_equal(results(made, hoisted), results(made))
+
+
+def test_what_instructions_alone_work_on():
+    """On machines short of stack, arrays go where there are no loops and nothing else."""
+    source = """
+kernel k(x: i8[8] read, stream: i32[1, 24] read, out: i8[4] write) {
+  local patch: i32[2, 1, 2] {
+    patch_row_1_2_0_2_8_0(patch[0, 0, 0], x[0])
+    bytes_4x1b_2_1_24_0(out[0], patch[0, 0, 0], stream[0, 0])
+  }
+}"""
+    made = parse(source)
+    assert hoist(made, 64, 128).bytes == 64
+    assert hoist(made, 64).bytes == 0
+    looped = replace(made, body=(For("i", index(0), index(2), made.body),))
+    assert hoist(looped, 64, 128).bytes == 0

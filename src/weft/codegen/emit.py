@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import formals, walk_calls
+from weft.codegen.direct import direct_functions
 from weft.codegen.flavours import APART, Dialect, flavour_named
 from weft.codegen.foreign import foreign_of
 from weft.codegen.fork import tasks_of
@@ -144,7 +145,8 @@ class _Emission:
         prefix = f"{program.name}_" if split else ""
         linkage = "" if split else f"static {flavour.apart}"
         self._early: list[tuple[str, str]] = []
-        units = units_of(program, names, flavour, prefix, linkage)
+        self._direct = direct_functions(program, flavour)
+        units = units_of(program, names, flavour, prefix, linkage, self._direct)
         self._units = list(units if early is None or not split else self._sent(units, early))
         functions = {unit.key: unit.name for unit in self._units}
         self._tasks = tasks_of(program, functions, self._formals, names)
@@ -260,6 +262,7 @@ class _Emission:
             {unit.key: unit.name for unit in self._units},
             self._formals,
             self._tasks,
+            self._direct,
         )
 
     def _run(self) -> tuple[list[str], Uses]:

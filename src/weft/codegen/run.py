@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
 
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Formal, argument, describe, walk_calls
+from weft.codegen.checks import CHECKED, guard, prepare_checks, run_checks
+from weft.codegen.direct import DirectCalls, later_ports
 from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import ForkTask, TaskKey, task_key
@@ -22,7 +23,7 @@ from weft.errors import InternalError
 from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
 from weft.plan.lazy_weights import LazyWeights
-from weft.plan.program import Address, CallStep, Preparation, Program, ProgramStep, Region, Repeat
+from weft.plan.program import Address, CallStep, Program, ProgramStep, Region, Repeat
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
 """Bytes of inputs that are worth a loop and that fit a core's second cache."""
@@ -56,8 +57,14 @@ class _Calls:
     kept: str
     made: str
     preparing: bool = False
+    direct: Mapping[str, DirectCalls] = field(default_factory=dict[str, DirectCalls])
+    held: str = ""
+    """The structure of what calls need after the first, in a run function of direct calls."""
+    later: frozenset[tuple[Region, str]] = frozenset()
     used: set[str] = field(default_factory=set[str])
     """Variables and types that the calls written so far use."""
+    helpers: dict[str, None] = field(default_factory=dict[str, None])
+    """Helpers that they call."""
 
     @cached_property
     def parameters(self) -> dict[str, int]:
@@ -65,10 +72,14 @@ class _Calls:
         first = self.program.preparation
         return {port.name: place for place, port in enumerate(first.parameters if first else ())}
 
-    def pointers(self) -> list[str]:
-        """Declarations of the pointers that the calls written so far use."""
+    def pointers(self) -> tuple[list[str], list[str]]:
+        """Declarations of the pointers that the calls written so far use, and statements.
+
+        What is held is set by these, after the arguments were checked.
+        """
         given, const = self.interface, "" if self.preparing else "const "
         lines: list[str] = []
+        sets: list[str] = []
         arenas = {each.arena.name: each.name for each in given.arenas}
         if self.preparing:
             arenas = {"": given.arena}
@@ -80,43 +91,58 @@ class _Calls:
         ):
             if value and name in self.used:
                 bytes = f"{kind}unsigned char *"
-                lines.append(f"    {bytes}const {name} = ({bytes}){value};")
-        return lines
+                constant = "" if self.held else f"const {name} = ({bytes}){value}"
+                lines.append(f"    {bytes}{constant or name};")
+                sets.append(f"    {self.held}.{name} = ({bytes}){value};")
+        if not self.held:
+            return lines, []
+        for each in given.ports:
+            if f"{self.held}.{each.name}" in self.used:
+                const = "const " if each in given.inputs else ""
+                lines.append(f"    {const}{STORAGE[each.port.dtype]} *{each.name};")
+                sets.append(f"    {self.held}.{each.name} = {each.name};")
+        told = "Kept in memory: registers that compilers keep it in would be saved there, too."
+        lines = [*comment([told], "    "), "    volatile struct {", *map("    {}".format, lines)]
+        return ([*lines, f"    }} {self.held};"], sets) if sets else ([], [])
+
+    def pointer(self, name: str) -> str:
+        """A pointer that is declared, as calls name it."""
+        self.used.add(name)
+        return f"{self.held}.{name}" if self.held else name
+
+    def port(self, ports: Sequence[PortName], address: Address, const: bool) -> Base:
+        """The base of an input or output."""
+        for each in ports:
+            if each.port.name == address.name:
+                later = self.held and (address.region, address.name) in self.later
+                text = self.pointer(each.name) if later else each.name
+                self.used.add(text)
+                return Base(text, STORAGE[each.port.dtype], const)
+        raise InternalError(f"an address names the port {address.name}, which the program has not")
 
     def base(self, address: Address) -> Base:
         """The pointer that an address is counted from."""
         match address.region:
             case Region.ARENA:
-                self.used.add(self.memory[address.name])
-                return Base(self.memory[address.name], "unsigned char", const=False)
+                return Base(self.pointer(self.memory[address.name]), "unsigned char", const=False)
             case Region.STATE:
-                self.used.add(self.kept)
-                return Base(self.kept, "unsigned char", const=False)
+                return Base(self.pointer(self.kept), "unsigned char", const=False)
             case Region.PREPARED:
-                self.used.add(self.made)
-                return Base(self.made, "unsigned char", const=not self.preparing)
+                return Base(self.pointer(self.made), "unsigned char", const=not self.preparing)
             case Region.INPUT if self.preparing:
                 place = self.parameters[address.name]
                 return Base(f"{self.interface.parameters}[{place}]", "void", const=True)
             case Region.WEIGHTS if self.blob is not None:
-                self.used.add(self.data)
                 shift = self.blob.offsets[address.name]
-                return Base(self.data, "unsigned char", const=True, shift=shift)
+                return Base(self.pointer(self.data), "unsigned char", const=True, shift=shift)
             case Region.WEIGHTS:
                 weights = LazyWeights.of(self.program.weights)
                 ctype = storage_of(weights.arrays[address.name].dtype)
                 return Base(self.interface.arrays[address.name], ctype, const=True)
             case Region.INPUT:
-                return _port_base(self.interface.inputs, address.name, const=True)
+                return self.port(self.interface.inputs, address, const=True)
             case Region.OUTPUT:
-                return _port_base(self.interface.outputs, address.name, const=False)
-
-
-def _port_base(ports: Sequence[PortName], name: str, const: bool) -> Base:
-    for each in ports:
-        if each.port.name == name:
-            return Base(each.name, STORAGE[each.port.dtype], const)
-    raise InternalError(f"an address names the port {name}, which the program has not")
+                return self.port(self.interface.outputs, address, const=False)
 
 
 @dataclass(frozen=True)
@@ -127,6 +153,7 @@ class Runs:
         program: what is run; interface: its public names; flavour: of the C.
         blob: the weights if they are no arrays in the sources.
         names: C names of functions; formals: their parameters; tasks: what threads call.
+        direct: kernels without functions, whose calls are made here.
     """
 
     program: Program
@@ -136,13 +163,14 @@ class Runs:
     names: Mapping[str, str]
     formals: Mapping[str, tuple[Formal, ...]]
     tasks: Mapping[TaskKey, ForkTask]
+    direct: Mapping[str, DirectCalls] = field(default_factory=dict[str, DirectCalls])
 
     def run(self) -> tuple[list[str], Uses]:
         """The definition of the run function, and what it and the tasks use."""
         interface, program = self.interface, self.program
-        checks = _checks(interface, self.blob)
+        checks = run_checks(interface, self.blob)
         if interface.open:
-            checks += _guard(f"{interface.open}() != 0", f"{interface.prefix}_UNPREPARED")
+            checks += guard(f"{interface.open}() != 0", f"{interface.prefix}_UNPREPARED")
         return self._written(run_signature(interface), program.steps, checks)
 
     def stepped(self, ends: Sequence[int]) -> list[str]:
@@ -154,7 +182,7 @@ class Runs:
         interface = self.interface
         named = replace(interface, function=stepped_name(interface))
         marks = {end: number for number, end in enumerate(ends)}
-        checks = _checks(named, self.blob)
+        checks = run_checks(named, self.blob)
         lines, _ = self._written(run_signature(named), self.program.steps, checks, marks=marks)
         return lines
 
@@ -163,7 +191,7 @@ class Runs:
         first, interface = self.program.preparation, self.interface
         if first is None:
             return [], Uses()
-        checks = _prepare_checks(self.program, first, interface, self.blob)
+        checks = prepare_checks(self.program, first, interface, self.blob)
         lines, uses = self._written(prepare_signature(interface), first.steps, checks, True)
         return [*lines, ""], uses
 
@@ -183,7 +211,7 @@ class Runs:
                 *self.names.values(),
                 *(each.name for each in interface.arenas),
                 *(interface.arena, interface.weights, interface.threads, interface.state),
-                *(interface.prepared, interface.parameters, *_CHECKED),
+                *(interface.prepared, interface.parameters, *CHECKED),
                 *(name for task in tasks.values() for name in (task.name, task.struct)),
             ]
         )
@@ -194,9 +222,11 @@ class Runs:
             if (name := each.arena.name)
         }
         data, arguments, kept, made = map(taken.fresh, ("data", "arguments", "kept", "made"))
+        held = taken.fresh("held") if self.direct and not preparing else ""
         calls = _Calls(
             self.program, interface, flavour, self.blob, self.names, self.formals, tasks,
             memory, data, arguments, kept, made, preparing,
+            self.direct, held, later_ports(steps),
         )  # fmt: skip
         variables = {var: taken.fresh(var) for var in _repeat_variables(steps)}
         body: list[str] = []
@@ -205,15 +235,17 @@ class Runs:
             if end in marks:
                 body.append(f"    {step_macro(interface)}({marks[end]});")
         fetches = [] if preparing else _fetches(calls, steps)
-        lines = [*wrap_all([signature]), "{", *calls.pointers()]
+        declared, sets = calls.pointers()
+        lines = [*wrap_all([signature]), "{", *declared]
         if not flavour.loop_declarations and variables:
             lines.append(f"    int {', '.join(variables.values())};")
         cut = any(max(call.parts) > 1 for call, _ in walk_calls(steps))
         unused = [f"    (void){interface.threads};"] if interface.threads and not cut else []
-        lines += [*checks, *unused, *fetches, *body, "    return 0;", "}"]
+        lines += [*checks, *unused, *sets, *fetches, *body, "    return 0;", "}"]
         shown = [each.port.dtype for each in interface.ports]
         shown += [each.dtype for task in tasks.values() for each in task.formals]
         helpers = (*(["weft_fork"] if cut else []), *(["weft_fetch"] if fetches else []))
+        helpers += tuple(calls.helpers)
         used = frozenset(calls.used).union(STORAGE[dtype] for dtype in shown)
         return lines, Uses(used, helpers)
 
@@ -225,7 +257,7 @@ def open_function(program: Program, interface: Interface) -> list[str]:
         return []
     lines = [f"int {interface.open}(void)", "{"]
     lines += [f"    extern int {name}(void);" for name in names]
-    lines += _guard(
+    lines += guard(
         " || ".join(f"{name}() != 0" for name in names), f"{interface.prefix}_UNPREPARED"
     )
     return [*lines, "    return 0;", "}", ""]
@@ -237,82 +269,6 @@ def _repeat_variables(steps: Sequence[ProgramStep]) -> list[str]:
         if isinstance(step, Repeat):
             found += step.var, *_repeat_variables(step.body)
     return list(dict.fromkeys(found))
-
-
-def _checks(interface: Interface, blob: Blob | None) -> list[str]:
-    pointers = [each.name for each in interface.ports if prod(each.port.shape)]
-    aligned: list[tuple[str, str]] = [
-        (each.name, f"sizeof({STORAGE[each.port.dtype]})")
-        for each in interface.ports
-        if each.port.dtype.bytes > 1
-    ]
-    alignment = f"(size_t){interface.prefix}_ARENA_ALIGNMENT"
-    needed = [each.name for each in interface.arenas if each.arena.bytes]
-    pointers += needed
-    aligned += [(name, alignment) for name in needed]
-    unused = [each.name for each in interface.arenas if not each.arena.bytes]
-    if interface.state:
-        pointers.append(interface.state)
-        aligned.append((interface.state, alignment))
-    if interface.prepared:
-        pointers.append(interface.prepared)
-        aligned.append((interface.prepared, alignment))
-    if interface.weights:
-        if blob is not None and blob.size:
-            pointers.append(interface.weights)
-            aligned.append((interface.weights, alignment))
-        else:
-            unused.append(interface.weights)
-    lines = [f"    (void){name};" for name in unused]
-    lines += [f"    (void){e.name};" for e in interface.ports if e.name not in pointers]
-    if pointers:
-        test = " || ".join(f"{each} == NULL" for each in pointers)
-        lines += _guard(test, f"{interface.prefix}_NULL_POINTER")
-    if aligned:
-        test = " || ".join(f"(size_t){name} % {unit} != 0u" for name, unit in aligned)
-        lines += _guard(test, f"{interface.prefix}_MISALIGNED")
-    return lines
-
-
-_CHECKED = ("sizes", "i")
-
-
-def _prepare_checks(
-    program: Program, first: Preparation, interface: Interface, blob: Blob | None
-) -> list[str]:
-    """The checks of the arguments of a preparation, after the declarations that they need."""
-    prefix, given = interface.prefix, interface.parameters
-    pointers = [given, interface.prepared]
-    aligned = [interface.prepared]
-    if first.arena_bytes:
-        pointers.append(interface.arena)
-        aligned.append(interface.arena)
-    if interface.weights and blob is not None and blob.size:
-        pointers.append(interface.weights)
-        aligned.append(interface.weights)
-    unused = [each for each in (interface.arena, interface.weights) if each not in ("", *pointers)]
-    test = " || ".join(f"{each} == NULL" for each in pointers)
-    alignment = f"(size_t){prefix}_ARENA_ALIGNMENT"
-    wrong = " || ".join(f"(size_t){each} % {alignment} != 0u" for each in aligned)
-    sizes = ", ".join(str(port.dtype.bytes) for port in first.parameters)
-    return [
-        *wrap_all([f"    static const unsigned char sizes[] = {{{sizes}}};"]),
-        "    size_t i;",
-        *(f"    (void){each};" for each in unused),
-        *_guard(test, f"{prefix}_NULL_POINTER"),
-        *_guard(wrong, f"{prefix}_MISALIGNED"),
-        f"    for (i = 0u; i < (size_t){prefix}_PARAMETERS; ++i) {{",
-        *(f"    {line}" for line in _guard(f"{given}[i] == NULL", f"{prefix}_NULL_POINTER")),
-        *(
-            f"    {line}"
-            for line in _guard(f"(size_t){given}[i] % sizes[i] != 0u", f"{prefix}_MISALIGNED")
-        ),
-        "    }",
-    ]
-
-
-def _guard(test: str, code: str) -> list[str]:
-    return [*wrap_all([f"    if ({test}) {{"]), f"        return {code};", "    }"]
 
 
 def _steps(
@@ -365,6 +321,11 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
         )
     pairs = list(zip(step.arguments, parameters, strict=True))
     places = "; ".join(describe(address, formal) for address, formal in pairs)
+    direct = calls.direct.get(step.function)
+    if direct is not None:
+        told = dict(calls.program.function_comments).get(step.function, ())[:1]
+        lines = comment([*told, *step.comments, places], indent)
+        return [*lines, *_direct(calls, step, direct, variables, indent)]
     lines = comment([*step.comments, places], indent)
     texts = [
         argument(address, formal, calls.base(address), variables, calls.used, calls.flavour)
@@ -381,3 +342,25 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
     name, arguments = calls.names[step.function], ", ".join(texts)
     call = calls.flavour.text("launch", name=name, arguments=arguments)
     return [*lines, *wrap_all([indent + call])]
+
+
+def _direct(
+    calls: _Calls,
+    step: CallStep,
+    made: DirectCalls,
+    variables: Mapping[str, str],
+    indent: str,
+) -> list[str]:
+    """The calls that a kernel without a function consists of."""
+    lines: list[str] = []
+    for call in made:
+        texts: list[str] = []
+        for window in call.windows:
+            formal = calls.formals[step.function][window.parameter]
+            address = step.arguments[window.parameter].moved(window.offset)
+            base = calls.base(address)
+            texts.append(argument(address, formal, base, variables, calls.used, calls.flavour))
+        calls.helpers[call.helper] = None
+        text = calls.flavour.text("launch", name=call.helper, arguments=", ".join(texts))
+        lines += wrap_all([indent + text])
+    return lines

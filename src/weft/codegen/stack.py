@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.flavours import APART, LANES, SUMS, Dialect
@@ -21,7 +21,10 @@ RED_ZONE = 128
 _ANGLES = {"sin", "cos", "tan", "sinf", "cosf", "tanf"}
 ROUND = 16
 """What figures are multiples of."""
-_LEVEL, _VECTORS = 16, 64
+LINK, _VECTORS = 16, 64
+"""Bytes that a call may take beside what compilers say: a return address, and room to align."""
+IDLE = ("__aeabi_unwind_cpp_pr0", "__aeabi_unwind_cpp_pr1", "_GLOBAL_OFFSET_TABLE_")
+"""Symbols that objects name and their functions do not call."""
 # Compilers keep in memory what they have no register for: at the most 3.1 times the locals among
 # the kernels of the networks of `bench.stack`. Those that do not optimize give each variable a
 # place of its own, and each step of an expression on vectors, too.
@@ -68,25 +71,35 @@ class CallGraph:
     Attributes:
         functions: all of them.
         level: bytes that a call may take beside what a compiler says of the function.
+        pointers: whether it calls functions of the caller's by their addresses.
     """
 
     functions: tuple[Called, ...]
     level: int
+    pointers: bool = False
 
-    def bytes(self, frames: Mapping[str, int]) -> int | None:
+    def bytes(
+        self, frames: Mapping[str, int], symbols: Collection[str] | None = None, link: int = LINK
+    ) -> int | None:
         """The most that a run takes.
 
         Args:
             frames: bytes that each function takes; those that are missing are part of others.
+            symbols: of functions that the objects define or need. If all of them are in
+                ``frames``, nothing is called outside of the sources, and nothing is allowed for
+                it.
+            link: bytes that a call takes then beside what a compiler says; see ``LINK``.
 
         Returns:
             Nothing if the run function is missing.
         """
         totals: dict[str, int] = {}
+        closed = bool(symbols) and not self.pointers and frames.keys() >= set(symbols or ())
+        level = self.level - (LINK - link if closed else 0)
         for each in self.functions:
-            own = each.own + (frames[each.name] + self.level if each.name in frames else 0)
+            own = each.own + (frames[each.name] + level if each.name in frames else 0)
             deepest = max((totals[name] for name in each.calls), default=0)
-            totals[each.name] = own + max(each.more, deepest)
+            totals[each.name] = own + max(0 if closed else each.more, deepest)
         last = self.functions[-1].name
         return totals[last] if last in frames else None
 
@@ -129,7 +142,8 @@ def call_graph(
         found["weft_fork"] = Called("weft_fork", RUNTIME, tuple(shared))
     found[name] = Called(name, _outside(uses), (*names, *shared, *called))
     order = [each for each in found.values() if each.name != name]
-    return CallGraph((*order, found[name]), _LEVEL + (_VECTORS if flavour.vectors else 0))
+    level = LINK + (_VECTORS if flavour.vectors else 0)
+    return CallGraph((*order, found[name]), level, bool(shared))
 
 
 def _outside(uses: Uses) -> int:

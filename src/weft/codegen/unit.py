@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.calls import aliased_parameters, walk_calls
@@ -48,7 +48,12 @@ class Unit:
 
 
 def units_of(
-    program: Program, names: CNames, flavour: Dialect, prefix: str, linkage: str
+    program: Program,
+    names: CNames,
+    flavour: Dialect,
+    prefix: str,
+    linkage: str,
+    without: Collection[str] = (),
 ) -> Iterator[Unit]:
     """The functions of a program that it calls, each written when it is asked for.
 
@@ -58,9 +63,10 @@ def units_of(
         flavour: the dialect.
         prefix: of the names.
         linkage: what stands before the return type.
+        without: functions of the program that are not written.
     """
     functions = {function.name: function for function in program.functions}
-    called = {call.function for call, _ in walk_calls(program.all_steps)}
+    called = {call.function for call, _ in walk_calls(program.all_steps)}.difference(without)
     cut = {call.function for call, _ in walk_calls(program.all_steps) if max(call.parts) > 1}
     aliased = aliased_parameters(functions, program.all_steps)
     comments = dict(program.function_comments)

@@ -9,7 +9,7 @@ from typing import Any
 from weft.codegen.interface import run_parameters
 from weft.codegen.naming import STORAGE, comment_text
 from weft.codegen.run import step_macro, stepped_name
-from weft.codegen.stack import RED_ZONE, ROUND
+from weft.codegen.stack import IDLE, LINK, RED_ZONE, ROUND
 from weft.export.boards import cmsis_core, place_facts, qemu_facts
 from weft.export.exports import EXPORTS
 from weft.export.kit import Toolkit
@@ -87,6 +87,8 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "calls": files.calls,
         "red_zone": RED_ZONE,
         "round": ROUND,
+        "link": LINK,
+        "idle": " || ".join(f'name == "{each}"' for each in IDLE),
         "parameters": ", ".join(f"{type}{name}" for type, name in parameters),
         "types": ", ".join(type.rstrip() for type, _ in parameters),
         "names": [name for _, name in parameters],

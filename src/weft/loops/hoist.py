@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.loops.nodes import Access, Buffer, For, If, Kernel, Local, Stmt
+from weft.loops.nodes import Access, Buffer, For, If, Instruct, Kernel, Local, Stmt
 from weft.loops.walk import FreshNames, names_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
@@ -75,6 +75,15 @@ def _bytes(buffer: Buffer) -> int:
     return prod(buffer.shape) * buffer.dtype.bytes
 
 
+def _only_instructions(stmts: Sequence[Stmt]) -> bool:
+    """Whether there are no loops around instructions, whose locals are arrays."""
+    return all(
+        isinstance(stmt, Instruct)
+        or (isinstance(stmt, Local) and stmt.buffer.shape and _only_instructions(stmt.body))
+        for stmt in stmts
+    )
+
+
 def _large_only(stmts: Sequence[Stmt], least: int) -> frozenset[str]:
     """Names that only large locals have."""
     locals = [stmt.buffer for stmt in walk_stmts(stmts) if isinstance(stmt, Local)]
@@ -88,8 +97,11 @@ def hoist(kernel: Kernel, alignment: int, least: int = LEAST_BYTES) -> Hoisted:
     Args:
         kernel: its last parameter stays the last.
         alignment: of every buffer, in bytes.
-        least: locals of fewer bytes stay.
+        least: locals of fewer bytes stay; on machines short of stack only beside loops.
     """
+    if least < LEAST_BYTES and _only_instructions(kernel.body):
+        # They take addresses: nothing of it would be in registers.
+        least = 1
     taken = {buffer.name for buffer in kernel.params} | names_in(kernel.body)
     hoisting = _Hoist(
         FreshNames(frozenset(taken - _large_only(kernel.body, least))), alignment, least

@@ -5,18 +5,19 @@ from __future__ import annotations
 import shlex
 import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.atomic import write_files
 from weft.codegen.emit import Files
-from weft.codegen.stack import RED_ZONE, Stack, frames_of, rounded
+from weft.codegen.stack import IDLE, LINK, RED_ZONE, Stack, frames_of, rounded
 from weft.errors import UserError
 from weft.runtime.compiler import Compiler, compile_given, probe
 
-_X86_64 = 62
+_X86_64, _ARM = 62, 40
 _ALLOCATED, _NO_DATA = 2, 8
+_SYMBOLS, _FUNCTION = 2, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Section:
 
     kind: int
     flags: int
+    offset: int
     bytes: int
+    link: int
 
 
 def compiler_named(text: str) -> tuple[Compiler, tuple[str, ...]]:
@@ -98,8 +101,10 @@ def figures(files: Files, objects: Sequence[Path]) -> tuple[int | None, int | No
     """
     usage = [each.with_suffix(".su") for each in objects]
     frames = frames_of(each.read_text() for each in usage if each.is_file())
-    stack = files.calls.bytes(frames) if frames else None
     found = [each.read_bytes() for each in objects]
+    # On Arm, what a call leaves is saved by the function that is called, which counts it.
+    link = 0 if _machine(found[0]) == _ARM else LINK
+    stack = files.calls.bytes(frames, _functions(found), link) if frames else None
     if stack is not None:
         stack = rounded(stack + (RED_ZONE if _machine(found[0]) == _X86_64 else 0))
     sizes = [loaded_bytes(each) for each in found]
@@ -131,9 +136,38 @@ def _sections(data: bytes) -> list[Section]:
     wide, order = data[4] == 2, _order(data)
     (table,) = struct.unpack_from(f"{order}Q" if wide else f"{order}I", data, 40 if wide else 32)
     entry, count = struct.unpack_from(f"{order}HH", data, 58 if wide else 46)
-    row = struct.Struct(f"{order}IIQQQQ" if wide else f"{order}IIIIII")
+    row = struct.Struct(f"{order}IIQQQQI" if wide else f"{order}IIIIIII")
     found: list[Section] = []
     for number in range(count):
-        _, kind, flags, _, _, size = row.unpack_from(data, table + number * entry)
-        found.append(Section(kind, flags, size))
+        _, kind, flags, _, offset, size, link = row.unpack_from(data, table + number * entry)
+        found.append(Section(kind, flags, offset, size, link))
     return found
+
+
+def _functions(objects: Sequence[bytes]) -> frozenset[str] | None:
+    """The functions that objects define, and what they name and none of them defines.
+
+    Copies and parts of functions have their names. Nothing if they are no ELF files.
+    """
+    if any(each[:4] != b"\x7fELF" for each in objects):
+        return None
+    symbols = [each for data in objects for each in _symbols(data)]
+    known = {*IDLE, *(name for name, _, here in symbols if here)}
+    return frozenset(
+        name.partition(".")[0]
+        for name, kind, here in symbols
+        if (kind == _FUNCTION if here else name not in known)
+    )
+
+
+def _symbols(data: bytes) -> Iterator[tuple[str, int, bool]]:
+    """Name and kind of each symbol with a name, and whether the object defines it."""
+    wide, sections = data[4] == 2, _sections(data)
+    row = struct.Struct(f"{_order(data)}IBBHQQ" if wide else f"{_order(data)}IIIBBH")
+    for each in (each for each in sections if each.kind == _SYMBOLS):
+        names = sections[each.link].offset
+        for fields in row.iter_unpack(data[each.offset : each.offset + each.bytes]):
+            name, (info, place) = fields[0], fields[1:4:2] if wide else fields[3:6:2]
+            if name:
+                text = data[names + name : data.index(0, names + name)].decode()
+                yield text, info & 15, place != 0
