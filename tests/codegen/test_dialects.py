@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
@@ -13,6 +14,7 @@ from weft.codegen.launch import Launch, device_program
 from weft.dtypes import DType
 from weft.loops.text import parse
 from weft.plan.program import Address, Advance, CallStep, Port, Program, Region, Repeat
+from weft.templates import texts
 
 CURVE = parse("""
 kernel curve(x: f32[8] read, y: f32[8] write) {
@@ -86,3 +88,13 @@ entry void net_run(const int step, const int i_2, far const unsigned char *const
     }
 }
 """)
+
+
+def test_c_of_ops_is_c89():
+    """Its comments are those of every dialect."""
+    parts = {
+        f"{each.name}: {part}": text
+        for each in files("weft.ops").joinpath("c").iterdir()
+        for part, text in texts("weft.ops", f"c/{each.name}").items()
+    }
+    assert [name for name, text in parts.items() if "//" in text] == []

@@ -17,7 +17,7 @@ for (o = 0; o < $outer; ++o) {
             sum += ((uint32_t)in1[most - in0[first + k * $inner]] + 2048u) >> 12;
         for (headroom = 0; headroom < 31 && sum < 2147483648u; ++headroom)
             sum <<= 1;
-        // Newton's division: x of 2 integer bits is 1 / half, from 48/17 - 32/17 half on.
+        /* Newton's division: x of 2 integer bits is 1 / half, from 48/17 - 32/17 half on. */
         half = sum >> 1;
         x = 1515870810 + ((half * -1010580540 + 1073741824) >> 31);
         for (n = 0; n < 3; ++n) {
