@@ -206,3 +206,28 @@ def test_parts_of_stages() -> None:
     again = over("i", 6, over("j", 100, over("k", 2000, copy("y", "y")), kind=LoopKind.SERIAL))
     assert parts_of(kernel(*[again] * MOST_STAGES), 4) == (4,) * MOST_STAGES
     assert parts_of(kernel(*[again] * (MOST_STAGES + 1)), 4) == (1,)
+
+
+def layer(channels: int, pixels: int, read: int) -> Kernel:
+    """Blocks of channels of all pixels, each of a weight and so many numbers of a pixel."""
+    block, pixel, k = Var("block"), Var("pixel"), Var("k")
+    product = Binary("mul", Load("x", (pixel, k), F32), Load("w", (block, k), F32))
+    store = Store("y", (pixel, block), product)
+    inner = over("pixel", pixels, over("k", read, store, kind=LoopKind.SERIAL))
+    params = (
+        Buffer("x", F32, (pixels, read)),
+        Buffer("w", F32, (channels, read)),
+        Buffer("y", F32, (pixels, channels), Access.WRITE),
+    )
+    return Kernel("layer", params, (over("block", channels, inner),))
+
+
+def along(made: Kernel) -> int:
+    return stages_of(made)[0].ranges[0].along
+
+
+def test_parts_own_pixels_unless_weights_outweigh_what_pixels_have() -> None:
+    assert along(layer(6, 8, 10)) == 1  # 60 weights; 80 and 48 numbers of pixels
+    assert along(layer(20, 8, 10)) == 1  # 200 weights; 80 and 160 numbers
+    assert along(layer(90, 2, 10)) == 0  # 900 weights; 20 and 180 numbers
+    assert along(kernel(over("i", 9, over("j", 5, copy("y", "x"))))) == 0

@@ -89,11 +89,13 @@ class PartWriter(StatementWriter):
         inner = BlockWriter()
         run = partial(self.block, cut.body, inner)
         places: dict[str, c.Node] = {}
+        found = self._places(cut, at, block) if cut.along else []
         for number, (loop, extent, start) in enumerate(
             zip(cut.loops, cut.extents, cut.starts, strict=True)
         ):
             name = self._names.fresh(loop.var)
-            places[name] = _plus(_place(at, cut.extents, number), start)
+            place = found[number] if found else _place(at, cut.extents, number)
+            places[name] = _plus(place, start)
             value = atom(CValue(c.Name(name), "int", start, start + extent - 1))
             run = partial(self._with_value, loop.var, value, run)
         self._keep(inner, places)
@@ -112,6 +114,36 @@ class PartWriter(StatementWriter):
         block.inner.add(at)
         if self._flavour.loop_declarations:
             self._names.release(at)
+
+    def _places(self, cut: Range, at: str, block: BlockWriter) -> list[c.Node]:
+        """The variables of loops of which parts share one: all of its share, then what is around.
+
+        Each part's share is a whole number of that loop's iterations, or else all of them are one
+        share, which leaves the order of the loops.
+        """
+        own, piece = self._names.fresh("own"), self._names.fresh("piece")
+        self._keep(block, (own, piece))
+        extents, along = cut.extents, cut.along
+        whole, parts = c.CNumber(str(extents[along])), c.Name(self.parts)
+        even = c.CBinary("==", c.CBinary("%", whole, parts), c.CNumber("0"))
+        block.declare(c.Declare("int", own, c.Ternary(even, c.CBinary("/", whole, parts), whole)))
+        others = prod(extents) // extents[along]
+        block.declare(c.Declare("int", piece, c.CBinary("*", c.Name(own), c.CNumber(str(others)))))
+        rest = c.CBinary("%", c.Name(at), c.Name(piece))
+        found: list[c.Node] = []
+        for number, extent in enumerate(extents):
+            if number > along:
+                found.append(_place(at, extents, number))
+                continue
+            below = prod(extents[number + 1 :]) // (extents[along] if number < along else 1)
+            node: c.Node = c.CBinary("/", rest, c.CNumber(str(below))) if below > 1 else rest
+            if number < along:
+                node = c.CBinary("/", node, c.Name(own))
+                found.append(c.CBinary("%", node, c.CNumber(str(extent))) if number else node)
+            else:
+                before = c.CBinary("*", c.CBinary("/", c.Name(at), c.Name(piece)), c.Name(own))
+                found.append(c.CBinary("+", before, c.CBinary("%", node, c.Name(own))))
+        return found
 
     def _keep(self, block: BlockWriter, names: Iterable[str]) -> None:
         """Constants of a block: free again at its end, if no loop variable is declared above it."""

@@ -171,6 +171,9 @@ class TileWriter:
             return self.outer(inner)
         if self.form.order is Order.ROWS:
             return self.outer((_over(block, inner),))
+        if not self.parts.outer:
+            # Loops of their own, which threads can share as one each.
+            return tuple(_over(block, (each,)) for each in inner)
         return (_over(block, self.outer(inner)),)
 
     def blocks(

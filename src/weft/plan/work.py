@@ -12,8 +12,8 @@ shared by all parts, and so keeps their stages apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops.affine import affine
@@ -38,7 +38,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import children, loaded, loads, stored
+from weft.loops.walk import all_exprs, children, free_vars, loaded, loads, stored, walk_stmts
 from weft.targets.target import DESKTOP, Costs
 
 MOST_STAGES = 16
@@ -59,11 +59,15 @@ class Range:
         loops: outermost first.
         extents: of each.
         starts: first value of each variable.
+        along: the loop along which parts take neighbouring iterations, each for all iterations of
+            the loops around it, where shares come out even; otherwise, parts follow one another
+            in the order of the loops.
     """
 
     loops: tuple[For, ...]
     extents: tuple[int, ...]
     starts: tuple[int, ...]
+    along: int = 0
 
     @property
     def total(self) -> int:
@@ -276,12 +280,55 @@ def stages_of(kernel: Kernel) -> tuple[WorkStage, ...]:
         if not found or any(conflict(stmt, each) for each in found[-1]):
             found.append([])
         found[-1].append(stmt)
-    return tuple(_stage(stmts) for stmts in found)
+    return tuple(_stage(kernel, stmts) for stmts in found)
 
 
-def _stage(stmts: Sequence[Stmt]) -> WorkStage:
+def _stage(kernel: Kernel, stmts: Sequence[Stmt]) -> WorkStage:
     found = {place: _range(stmt) for place, stmt in enumerate(stmts)}
-    return WorkStage(tuple(stmts), {place: each for place, each in found.items() if each})
+    cut = {
+        place: replace(each, along=_along(kernel, each)) for place, each in found.items() if each
+    }
+    return WorkStage(tuple(stmts), cut)
+
+
+def _along(kernel: Kernel, cut: Range) -> int:
+    """The loop along which parts write memory of their own in one piece.
+
+    What a part has written is in the cache of its core, where the same part of the next kernel
+    finds it: from other caches it comes slowly, on virtual machines at a fraction of the speed.
+    Not so where all parts would have to read again more than what they share, as of large weights.
+    """
+    if len(cut.loops) == 1:
+        return 0
+    names = [loop.var for loop in cut.loops]
+    steps, moving = dict.fromkeys(names, 0), dict[str, set[str]]()
+    written = stored(cut.body)
+    buffers = {each.name: each for each in kernel.params if each.access is not Access.SCRATCH}
+    for buffer, index in _accesses(cut.body):
+        if buffer not in buffers:
+            continue
+        moving.setdefault(buffer, set()).update(*map(free_vars, index))
+        if buffer not in written:
+            continue
+        for part, size in zip(index, buffers[buffer].steps, strict=True):
+            for atom, factor in affine(part).terms.items():
+                if isinstance(atom, Var) and atom.name in steps:
+                    steps[atom.name] = max(steps[atom.name], abs(factor * size))
+    widest = max(range(len(names)), key=lambda place: steps[names[place]])
+    shared = {True: 0, False: 0}
+    for name, variables in moving.items():
+        each = buffers[name]
+        shared[names[widest] in variables] += prod(each.shape) * each.dtype.bytes
+    return widest if shared[False] <= shared[True] else 0
+
+
+def _accesses(stmts: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """Buffers that are loaded from or stored to, and where."""
+    for stmt in walk_stmts(stmts):
+        if isinstance(stmt, Store):
+            yield stmt.buffer, stmt.index
+    for load in loads(*all_exprs(stmts)):
+        yield load.buffer, load.index
 
 
 def shared_scratch(kernel: Kernel) -> frozenset[str]:
