@@ -69,14 +69,16 @@ def case(name: str, params: Sequence[Buffer], *body: Stmt) -> Case:
     return Case(Kernel(name, tuple(params), body), arrays)
 
 
-def counted(shape: Sequence[int], starts: Sequence[int] | None = None) -> Case:
-    """Visits every point of a box, perfectly nested."""
+def counted(
+    shape: Sequence[int], starts: Sequence[int] | None = None, order: Sequence[int] = ()
+) -> Case:
+    """Visits every point of a box, perfectly nested; in order, the outermost loop first."""
     starts = starts or [0] * len(shape)
     names = [f"i{axis}" for axis in range(len(shape))]
     stops = [start + extent for start, extent in zip(starts, shape, strict=True)]
     body: Stmt = again("y", *map(Var, names))
-    for name, start, stop in reversed(list(zip(names, starts, stops, strict=True))):
-        body = over(name, start, stop, body)
+    for axis in reversed(order or range(len(shape))):
+        body = over(names[axis], starts[axis], stops[axis], body)
     return case("counted", [Buffer("y", F32, tuple(stops), Access.WRITE)], body)
 
 
@@ -193,6 +195,9 @@ CASES = [
     counted([3, 5]),
     counted([3, 5, 2], [1, 0, 7]),
     counted([200, 3]),
+    *(counted([each, 5], order=[1, 0]) for each in (2, 6, 7)),
+    counted([6, 5, 4], [1, 2, 3], order=[1, 0, 2]),
+    counted([14, 2, 3], [1, 2, 3], order=[2, 1, 0]),
     reduced(),
     vectors(),
     many(),
