@@ -25,6 +25,24 @@ class Formal:
 
 
 @dataclass(frozen=True, slots=True)
+class Callee:
+    """A C function that serves a function of the program.
+
+    Attributes:
+        name: its name.
+        numbers: what it is told after the addresses, if it serves several.
+    """
+
+    name: str
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """The numbers as C."""
+        return list(map(str, self.numbers))
+
+
+@dataclass(frozen=True, slots=True)
 class Base:
     """A pointer that addresses are counted from: its text, element type and constness."""
 

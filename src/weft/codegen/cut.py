@@ -12,6 +12,7 @@ from weft.codegen.flavours import Dialect
 from weft.codegen.linear import atom
 from weft.codegen.value import CValue
 from weft.codegen.writer import StatementWriter
+from weft.loops.alike import Shared
 from weft.loops.nodes import Kernel, Stmt
 from weft.plan.work import Range, WorkStage
 
@@ -25,15 +26,11 @@ class PartWriter(StatementWriter):
         stages: the C name of the set of stages to run, as bits, where there are several.
     """
 
-    def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
-        super().__init__(kernel, flavour)
+    def __init__(self, kernel: Kernel, flavour: Dialect, shared: Shared | None = None) -> None:
+        super().__init__(kernel, flavour, shared)
         self.part, self.parts = self._names.fresh("part"), self._names.fresh("parts")
         self.stages = self._names.fresh("stages")
-
-    @property
-    def numbers(self) -> list[str]:
-        """Names of the parameters that say what to run."""
-        return [self.part, self.parts]
+        self.numbers += self.part, self.parts
 
     def cut(self, stage: WorkStage, block: BlockWriter) -> None:
         """Ranges, of which each part does a share, and the rest, which is the first part's."""

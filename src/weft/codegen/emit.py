@@ -23,7 +23,7 @@ from weft.codegen.run import Runs, open_function
 from weft.codegen.source import source_text
 from weft.codegen.stack import CallGraph, Stack, call_graph, estimate
 from weft.codegen.state import reset_function
-from weft.codegen.unit import Unit, units_of
+from weft.codegen.unit import Unit, callees, units_of
 from weft.codegen.uses import Uses, together
 from weft.errors import InternalError
 from weft.ir.foreign import NOTHING_FOREIGN, Foreign
@@ -106,6 +106,7 @@ def emit(
     parts: int = 1,
     ends: Sequence[int] = (),
     early: Early | None = None,
+    share: bool = False,
 ) -> Files:
     """Writes a program as C.
 
@@ -118,6 +119,7 @@ def emit(
         ends: for ``Files.stepped``: the number of calls and loops up to the end of each step.
         early: gets each source of functions as soon as it is written, where there are several,
             and then they are as many as make compilers need little memory.
+        share: whether kernels that differ in numbers only become one function.
 
     Returns:
         The files; the same program gives the same bytes.
@@ -126,14 +128,20 @@ def emit(
         flavour = flavour_named(flavour)
     if weights not in ("arrays", "blob"):
         raise InternalError(f"weights are emitted as arrays or blob, not as {weights!r}")
-    return _Emission(program, flavour, weights == "blob", parts, early).files(ends)
+    return _Emission(program, flavour, weights == "blob", parts, early, share).files(ends)
 
 
 class _Emission:
     """One run of ``emit``."""
 
     def __init__(
-        self, program: Program, flavour: Dialect, blob: bool, parts: int, early: Early | None
+        self,
+        program: Program,
+        flavour: Dialect,
+        blob: bool,
+        parts: int,
+        early: Early | None,
+        share: bool,
     ) -> None:
         self._program, self._flavour, self._parts = program, flavour, parts
         self._weights = _used_weights(program)
@@ -146,9 +154,9 @@ class _Emission:
         linkage = "" if split else f"static {flavour.apart}"
         self._early: list[tuple[str, str]] = []
         self._direct = direct_functions(program, flavour)
-        units = units_of(program, names, flavour, prefix, linkage, self._direct)
+        units = units_of(program, names, flavour, prefix, linkage, self._direct, share)
         self._units = list(units if early is None or not split else self._sent(units, early))
-        functions = {unit.key: unit.name for unit in self._units}
+        self._functions = functions = callees(self._units)
         self._tasks = tasks_of(program, functions, self._formals, names)
         self._interface = interface_of(program, self._blob, names.taken, list(self._weights))
         self._header = f"{program.name}.h"
@@ -259,7 +267,7 @@ class _Emission:
             self._interface,
             self._flavour,
             self._blob,
-            {unit.key: unit.name for unit in self._units},
+            self._functions,
             self._formals,
             self._tasks,
             self._direct,

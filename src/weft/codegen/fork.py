@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.codegen.calls import Formal, walk_calls
+from weft.codegen.calls import Callee, Formal, walk_calls
 from weft.codegen.layout import wrap_all
 from weft.codegen.naming import STORAGE, CNames
 from weft.plan.program import CallStep, Program
@@ -68,7 +68,7 @@ class ForkTask:
     """What threads call to run their parts of a function.
 
     Attributes:
-        name: its own C name; function: that of the function.
+        name: its own C name; function: what it calls.
         struct: the C tag of the arguments; fields: their C names.
         formals: the parameters of the function.
         part_bytes: what each part adds to an argument.
@@ -76,7 +76,7 @@ class ForkTask:
     """
 
     name: str
-    function: str
+    function: Callee
     struct: str
     fields: tuple[str, ...]
     formals: tuple[Formal, ...]
@@ -101,7 +101,8 @@ class ForkTask:
         if self.stages > 1:
             members.append(f"    int {_STAGES};")
             numbers.append(f"to->{_STAGES}")
-        given = ", ".join([*map(self._argument, range(len(self.fields))), *numbers])
+        fields = map(self._argument, range(len(self.fields)))
+        given = ", ".join([*fields, *self.function.arguments, *numbers])
         struct = f"struct {self.struct}"
         lines = [
             f"{struct} {{",
@@ -111,7 +112,7 @@ class ForkTask:
             f"static void {self.name}(void *context, int part, int parts)",
             "{",
             f"    const {struct} *const to = (const {struct} *)context;",
-            f"    {self.function}({given});",
+            f"    {self.function.name}({given});",
             "}",
             "",
         ]
@@ -154,7 +155,7 @@ def task_key(call: CallStep) -> TaskKey:
 
 def tasks_of(
     program: Program,
-    functions: Mapping[str, str],
+    functions: Mapping[str, Callee],
     formals: Mapping[str, tuple[Formal, ...]],
     names: CNames,
 ) -> dict[TaskKey, ForkTask]:
@@ -162,7 +163,7 @@ def tasks_of(
 
     Args:
         program: whose calls.
-        functions: C names of its functions.
+        functions: what serves its functions.
         formals: their parameters.
         names: hands out the names of tasks.
     """
@@ -173,9 +174,9 @@ def tasks_of(
             continue
         function, own = functions[call.function], CNames([_STAGES])
         found[key] = ForkTask(
-            names.fresh(f"{function}_task"),
+            names.fresh(f"{function.name}_task"),
             function,
-            names.fresh(f"{function}_arguments"),
+            names.fresh(f"{function.name}_arguments"),
             tuple(own.fresh(each.name) for each in formals[call.function]),
             formals[call.function],
             key[1],

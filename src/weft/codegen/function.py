@@ -14,6 +14,7 @@ from weft.codegen.printer import Printer
 from weft.codegen.slots import Slot
 from weft.codegen.uses import Uses, together
 from weft.codegen.writer import StatementWriter
+from weft.loops.alike import Shared
 from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.work import stages_of
@@ -49,6 +50,7 @@ def kernel_function(
     aliased: frozenset[str] = frozenset(),
     linkage: str = "static ",
     cut: bool = False,
+    shared: Shared | None = None,
 ) -> FunctionText:
     """A kernel as a C function.
 
@@ -60,14 +62,15 @@ def kernel_function(
         linkage: what stands before the return type.
         cut: whether it is told which part of how many to run, and which stages if it has
             several.
+        shared: what it is told, if it stands for several kernels; it is simple then.
     """
-    simple = simplify_kernel(kernel)
+    simple = kernel if shared else simplify_kernel(kernel)
     name = name or identifier(kernel.name)
     if cut:
-        return _cut_function(simple, flavour, name, aliased, linkage)
-    writer, block = StatementWriter(simple, flavour), BlockWriter()
+        return _cut_function(simple, flavour, name, aliased, linkage, shared)
+    writer, block = StatementWriter(simple, flavour, shared), BlockWriter()
     writer.block(simple.body, block)
-    return _function(simple, flavour, writer, block, [], linkage, name, aliased)
+    return _function(simple, flavour, writer, block, linkage, name, aliased)
 
 
 def _function(
@@ -75,7 +78,6 @@ def _function(
     flavour: Dialect,
     writer: StatementWriter,
     block: BlockWriter,
-    numbers: Sequence[str],
     linkage: str,
     name: str,
     aliased: frozenset[str],
@@ -83,32 +85,37 @@ def _function(
     """The function around a block that was written."""
     printer = Printer(flavour)
     lines = printer.lines(writer.finish(block))
-    given = [*(slot.name for slot in writer.params), *numbers]
+    given = [*(slot.name for slot in writer.params), *writer.numbers]
     lines += printer.lines([c.Unused(name) for name in given if name not in printer.names])
     body = [*printer.lines(writer.loop_declarations(printer.loops)), *lines]
     printer.names.update(slot.ctype for slot in writer.params)
-    parameters = _parameters(writer, flavour, aliased, numbers)
+    parameters = _parameters(writer, flavour, aliased, writer.numbers)
     signature = flavour.text("function", linkage=linkage, name=name, parameters=parameters)
     sizes = stack_of(kernel.body), writer.declared
     return FunctionText(signature, ("{", *body, "}"), *sizes, printer.uses)
 
 
 def _cut_function(
-    kernel: Kernel, flavour: Dialect, name: str, aliased: frozenset[str], linkage: str
+    kernel: Kernel,
+    flavour: Dialect,
+    name: str,
+    aliased: frozenset[str],
+    linkage: str,
+    shared: Shared | None,
 ) -> FunctionText:
     """A function of which a thread runs its part; one for each stage, and one that calls them."""
     stages = stages_of(kernel)
     alone = len(stages) == 1
     written: list[FunctionText] = []
     for number, stage in enumerate(stages):
-        writer, block = PartWriter(kernel, flavour), BlockWriter()
+        writer, block = PartWriter(kernel, flavour, shared), BlockWriter()
         writer.cut(stage, block)
         # Apart, since compilers run out of registers for tiles in functions of many loops.
         head = (linkage, name) if alone else (f"static {flavour.apart}", _stage(name, number))
-        written.append(_function(kernel, flavour, writer, block, writer.numbers, *head, aliased))
+        written.append(_function(kernel, flavour, writer, block, *head, aliased))
     if alone:
         return written[0]
-    writer = PartWriter(kernel, flavour)
+    writer = PartWriter(kernel, flavour, shared)
     given = tuple(map(c.Name, [*(slot.name for slot in writer.params), *writer.numbers]))
     chosen: list[c.Statement] = []
     for number in range(len(stages)):

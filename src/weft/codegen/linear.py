@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from weft.codegen import tree as c
 from weft.codegen.literals import integer_number
-from weft.codegen.value import INT_LIMITS, CValue
+from weft.codegen.value import INT_LIMITS, CValue, as_kind
 from weft.dtypes import DType
 
 I64_LIMITS = DType.I64.limits
@@ -88,6 +88,26 @@ class LinearAddress(NamedTuple):
 
 
 ZERO = LinearAddress(0, {})
+
+
+def scaled(form: LinearAddress, number: CValue) -> LinearAddress:
+    """``form * number``: the products of the number with all that the form is a sum of."""
+    terms: dict[c.Node, Term] = {}
+    if form.const:
+        terms[number.node] = Term(form.const, number)
+    for factor, value in form.terms.values():
+        product = _multiplied(value, number)
+        terms[product.node] = Term(factor, product)
+    return LinearAddress(0, terms)
+
+
+def _multiplied(lhs: CValue, rhs: CValue) -> CValue:
+    ends = [x * y for x in (lhs.low, lhs.high) for y in (rhs.low, rhs.high)]
+    low, high = min(ends), max(ends)
+    whole = lhs.promoted == rhs.promoted == "int"
+    kind = "int" if whole and INT_LIMITS[0] <= low <= high <= INT_LIMITS[1] else "int64_t"
+    sides = (as_kind(kind, lhs).node, as_kind(kind, rhs).node)
+    return CValue(c.CBinary("*", *sides), kind, low, high)
 
 
 def constant(value: int) -> LinearAddress:

@@ -63,7 +63,7 @@ def _point(accesses: _Accesses, block: BlockWriter, names: CNames) -> list[c.Sta
         groups.setdefault(access.base, []).append(access)
     declared: list[c.Statement] = []
     for members in groups.values():
-        terms = members[0].offset.terms
+        terms = members[0].varying
         varies = len(terms) > 1 or any(term.factor != 1 for term in terms.values())
         if len(members) < _WORTH_A_POINTER or not varies:
             continue

@@ -99,7 +99,7 @@ class Printer:
             return node.held
         name, offset = node.name, node.offset
         if node.pointer:
-            name, offset = node.pointer, LinearAddress(offset.const - node.first, {})
+            name, offset = node.pointer, node.rest
         self.names.add(name)
         plain = not offset.terms
         if not node.vector:

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from weft.codegen.blob import Blob
-from weft.codegen.calls import Base, Formal, argument, describe, walk_calls
+from weft.codegen.calls import Base, Callee, Formal, argument, describe, walk_calls
 from weft.codegen.checks import CHECKED, guard, prepare_checks, run_checks
 from weft.codegen.direct import DirectCalls, later_ports
 from weft.codegen.flavours import Dialect
@@ -48,7 +48,7 @@ class _Calls:
     interface: Interface
     flavour: Dialect
     blob: Blob | None
-    names: Mapping[str, str]
+    functions: Mapping[str, Callee]
     formals: Mapping[str, tuple[Formal, ...]]
     tasks: Mapping[TaskKey, ForkTask]
     memory: Mapping[str, str]
@@ -152,7 +152,8 @@ class Runs:
     Attributes:
         program: what is run; interface: its public names; flavour: of the C.
         blob: the weights if they are no arrays in the sources.
-        names: C names of functions; formals: their parameters; tasks: what threads call.
+        functions: what serves the program's functions; formals: their parameters.
+        tasks: what threads call.
         direct: kernels without functions, whose calls are made here.
     """
 
@@ -160,7 +161,7 @@ class Runs:
     interface: Interface
     flavour: Dialect
     blob: Blob | None
-    names: Mapping[str, str]
+    functions: Mapping[str, Callee]
     formals: Mapping[str, tuple[Formal, ...]]
     tasks: Mapping[TaskKey, ForkTask]
     direct: Mapping[str, DirectCalls] = field(default_factory=dict[str, DirectCalls])
@@ -208,7 +209,7 @@ class Runs:
             [
                 *(each.name for each in interface.ports),
                 *interface.arrays.values(),
-                *self.names.values(),
+                *(each.name for each in self.functions.values()),
                 *(each.name for each in interface.arenas),
                 *(interface.arena, interface.weights, interface.threads, interface.state),
                 *(interface.prepared, interface.parameters, *CHECKED),
@@ -224,7 +225,7 @@ class Runs:
         data, arguments, kept, made = map(taken.fresh, ("data", "arguments", "kept", "made"))
         held = taken.fresh("held") if self.direct and not preparing else ""
         calls = _Calls(
-            self.program, interface, flavour, self.blob, self.names, self.formals, tasks,
+            self.program, interface, flavour, self.blob, self.functions, self.formals, tasks,
             memory, data, arguments, kept, made, preparing,
             self.direct, held, later_ports(steps),
         )  # fmt: skip
@@ -335,12 +336,14 @@ def _call(calls: _Calls, step: CallStep, variables: Mapping[str, str], indent: s
         task = calls.tasks[task_key(step)]
         block = task.call(calls.arguments, calls.interface.threads, step.parts, texts)
         return [*lines, *wrap_all(f"{indent}{line}" for line in block)]
+    callee = calls.functions[step.function]
+    texts += callee.arguments
     for (function, _), task in calls.tasks.items():
         if function == step.function:
             texts += task.whole
             break
-    name, arguments = calls.names[step.function], ", ".join(texts)
-    call = calls.flavour.text("launch", name=name, arguments=arguments)
+    arguments = ", ".join(texts)
+    call = calls.flavour.text("launch", name=callee.name, arguments=arguments)
     return [*lines, *wrap_all([indent + call])]
 
 

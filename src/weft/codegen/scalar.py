@@ -6,7 +6,7 @@ from typing import assert_never
 
 from weft.codegen import tree as c
 from weft.codegen.decide import DECISIONS, truth
-from weft.codegen.linear import LANE, LinearAddress, atom, constant, split, value_of
+from weft.codegen.linear import LANE, LinearAddress, atom, constant, scaled, split, value_of
 from weft.codegen.literals import float_number, integer_number
 from weft.codegen.operations import (
     BOOL_RANGE,
@@ -93,7 +93,18 @@ class Scalar:
             left, right = right, left
         if right.constant is not None:
             return self._checked(expr, left.times(right.constant))
+        for form, other in ((left, right), (right, left)):
+            number = self._number(other)
+            if number is not None:
+                return self._checked(expr, scaled(form, number))
         return self._wrapping(expr)
+
+    def _number(self, form: LinearAddress) -> CValue | None:
+        """The parameter that a form is, if it is one."""
+        if form.const or len(form.terms) != 1:
+            return None
+        ((node, (factor, value)),) = form.terms.items()
+        return value if factor == 1 and node in self.scope.numbers else None
 
     def _division(self, expr: Binary, left: LinearAddress, right: LinearAddress) -> LinearAddress:
         divisor = right.constant

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from weft.codegen.linear import ZERO, LinearAddress
+from weft.codegen.linear import ZERO, LinearAddress, scaled
 from weft.codegen.naming import STORAGE
+from weft.codegen.value import CValue
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Buffer
@@ -27,6 +28,7 @@ class Slot:
         lanes: length of the vector that a register holds, 0 for none; the last dimension is
             then cut into vectors.
         private: whether each lane of the vector loop around has one.
+        given: strides of a parameter that is told some of them.
     """
 
     buffer: Buffer
@@ -34,6 +36,7 @@ class Slot:
     prefix: int = 0
     lanes: int = 0
     private: bool = False
+    given: tuple[int | CValue, ...] = ()
 
     @property
     def local(self) -> bool:
@@ -96,7 +99,7 @@ Place: TypeAlias = tuple[str, LinearAddress | None]
 def place(slot: Slot, index: list[LinearAddress]) -> Place:
     """The element at ``index``; of a vector register, the vector and the lane's offset."""
     if not slot.local:
-        return slot.name, flatten(index, slot.buffer.steps)
+        return slot.name, flatten(index, slot.given or slot.buffer.steps)
     point = tuple(_constant(slot, each) for each in index[: slot.prefix])
     if slot.private:
         return slot.register(point), None
@@ -112,11 +115,11 @@ def place(slot: Slot, index: list[LinearAddress]) -> Place:
     return slot.register(point), flatten(index[slot.prefix :], steps)
 
 
-def flatten(index: list[LinearAddress], steps: tuple[int, ...]) -> LinearAddress:
+def flatten(index: list[LinearAddress], steps: tuple[int | CValue, ...]) -> LinearAddress:
     """The offset in elements."""
     total = ZERO
     for each, step in zip(index, steps, strict=True):
-        total = total.plus(each, step)
+        total = total.plus(each, step) if isinstance(step, int) else total.plus(scaled(each, step))
     return total
 
 

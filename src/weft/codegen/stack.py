@@ -135,7 +135,7 @@ def call_graph(
     names = [unit.name for unit in units]
     shared = [task.name for task in tasks]
     for task in tasks:
-        found[task.name] = Called(task.name, RUNTIME, (task.function,))
+        found[task.name] = Called(task.name, RUNTIME, (task.function.name,))
     name, uses = run
     called = helpers(uses)
     if shared:

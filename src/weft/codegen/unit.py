@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
-from weft.codegen.calls import aliased_parameters, walk_calls
+from weft.codegen.calls import Callee, aliased_parameters, walk_calls
 from weft.codegen.flavours import Dialect
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers import is_helper
@@ -13,8 +13,11 @@ from weft.codegen.layout import comment, wrap_all
 from weft.codegen.naming import STORAGE, CNames, identifier
 from weft.codegen.uses import NOTHING_USED, Uses, words
 from weft.errors import InternalError
+from weft.loops.alike import Shared, shared_kernels
 from weft.loops.nodes import Access, Kernel
+from weft.loops.simplify import simplify_kernel
 from weft.plan.program import ExternFunction, Function, Program
+from weft.plan.work import stages_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Unit:
         foreign_bytes: of the stack, for functions that Weft did not write.
         declared_bytes: of all locals, each with a place of its own.
         uses: what its lines use.
+        served: what calls of other functions of the program tell it, by their names in the
+            program; with its own.
     """
 
     key: str
@@ -45,6 +50,7 @@ class Unit:
     foreign_bytes: int = 0
     declared_bytes: int = 0
     uses: Uses = NOTHING_USED
+    served: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 def units_of(
@@ -54,6 +60,7 @@ def units_of(
     prefix: str,
     linkage: str,
     without: Collection[str] = (),
+    share: bool = False,
 ) -> Iterator[Unit]:
     """The functions of a program that it calls, each written when it is asked for.
 
@@ -64,20 +71,67 @@ def units_of(
         prefix: of the names.
         linkage: what stands before the return type.
         without: functions of the program that are not written.
+        share: whether kernels that differ in numbers only become one function.
     """
     functions = {function.name: function for function in program.functions}
     called = {call.function for call, _ in walk_calls(program.all_steps)}.difference(without)
     cut = {call.function for call, _ in walk_calls(program.all_steps) if max(call.parts) > 1}
     aliased = aliased_parameters(functions, program.all_steps)
     comments = dict(program.function_comments)
+    groups: list[Shared] = []
+    if share:
+        kernels = [f for f in functions.values() if isinstance(f, Kernel) and f.name in called]
+        groups = _groups(kernels, aliased, cut)
+    shared = {name: group for group in groups for name in group.values}
+    done: set[str] = set()
     for name, function in functions.items():
-        if name in called:
-            fresh, told = names.fresh(f"{prefix}{name}"), comments.get(name, ())
-            yield unit_of(function, fresh, flavour, told, aliased[name], linkage, name in cut)
+        if name not in called or name in done:
+            continue
+        group = shared.get(name)
+        own = group.values if group else (name,)
+        done.update(own)
+        told = [line for each in own for line in comments.get(each, ())]
+        fresh = names.fresh(f"{prefix}{name}")
+        here = aliased[name], linkage, name in cut
+        yield unit_of(group or function, fresh, flavour, told, *here)
+
+
+def callees(units: Iterable[Unit]) -> dict[str, Callee]:
+    """What serves each function of a program."""
+    return {
+        name: Callee(unit.name, numbers)
+        for unit in units
+        for name, numbers in (unit.served or {unit.key: ()}).items()
+    }
+
+
+def _groups(
+    kernels: Sequence[Kernel], aliased: Mapping[str, frozenset[str]], cut: Set[str]
+) -> list[Shared]:
+    """Kernels that one function can serve, threads and overlaps of memory included."""
+    simple = [simplify_kernel(each) for each in kernels]
+    found = shared_kernels(
+        ((each, (aliased[each.name], each.name in cut)) for each in simple), frozenset(cut)
+    )
+    by_name = {each.name: each for each in simple}
+    return [
+        group
+        for group in found
+        if cut.isdisjoint(group.values)
+        or all(_cuts(by_name[name]) == _cuts(group.kernel) for name in group.values)
+    ]
+
+
+def _cuts(kernel: Kernel) -> list[list[tuple[int, tuple[int, ...], tuple[int, ...]]]]:
+    """How threads share the loops of a simple kernel."""
+    return [
+        [(place, cut.extents, cut.starts) for place, cut in sorted(stage.ranges.items())]
+        for stage in stages_of(kernel)
+    ]
 
 
 def unit_of(
-    function: Function,
+    function: Function | Shared,
     name: str,
     flavour: Dialect,
     comments: Sequence[str],
@@ -90,12 +144,16 @@ def unit_of(
         if cut:
             raise InternalError(f"{function.name} is C that was given: it cannot be cut")
         return _extern_unit(function, name, comments, linkage)
-    text = kernel_function(function, flavour, name=name, aliased=aliased, linkage=linkage, cut=cut)
-    head = comment([*comments, _described(function)])
+    shared = function if isinstance(function, Shared) else None
+    kernel = function.kernel if isinstance(function, Shared) else function
+    text = kernel_function(
+        kernel, flavour, name=name, aliased=aliased, linkage=linkage, cut=cut, shared=shared
+    )
+    head = comment([*comments, *_described(kernel, shared)])
     stages = [line for _, stage in text.stages for line in stage]
     lines = wrap_all([*head, *stages, text.signature, *text.body])
     return Unit(
-        function.name,
+        kernel.name,
         name,
         text.signature,
         tuple(lines),
@@ -104,11 +162,20 @@ def unit_of(
         declared_bytes=text.declared_bytes,
         stages=tuple(stage for stage, _ in text.stages),
         uses=text.uses,
+        served=shared.values if shared else {},
     )
 
 
-def _described(kernel: Kernel) -> str:
-    """The signature in the terms of the loop grammar."""
+def _described(kernel: Kernel, shared: Shared | None) -> list[str]:
+    """The signature in the terms of the loop grammar, and what each kernel that it serves tells."""
+    if shared is None:
+        return [_signature(kernel)]
+    names = ", ".join(shared.numbers)
+    told = "; ".join(", ".join(map(str, values)) for values in shared.values.values())
+    return [_signature(kernel), f"with {names}: {told}"]
+
+
+def _signature(kernel: Kernel) -> str:
     words = {Access.READ: "", Access.WRITE: "out ", Access.SCRATCH: "scratch ", Access.LOCAL: ""}
     parts: list[str] = []
     for each in kernel.params:

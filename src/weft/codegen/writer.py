@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.codegen import tree as c
@@ -23,6 +23,7 @@ from weft.codegen.slots import Slot, place
 from weft.codegen.unrolling import unroll_hint
 from weft.codegen.value import INT_LIMITS, CValue, converted
 from weft.codegen.vector import VectorExpression
+from weft.loops.alike import Shared, Step
 from weft.loops.nodes import (
     Access,
     Binary,
@@ -53,9 +54,10 @@ class StatementWriter:
 
     Attributes:
         declared: bytes of all variables that it declares, each with a place of its own.
+        numbers: names of the parameters that follow the buffers.
     """
 
-    def __init__(self, kernel: Kernel, flavour: Dialect) -> None:
+    def __init__(self, kernel: Kernel, flavour: Dialect, shared: Shared | None = None) -> None:
         self._flavour = flavour
         self._shapes = Shapes(kernel.body, flavour.vectors)
         self._names = CNames(flavour.reserved)
@@ -67,10 +69,27 @@ class StatementWriter:
         self._loop_variables: dict[str, tuple[str, str]] = {}
         self.declared = 0
         self.params: list[Slot] = []
+        self.numbers: list[str] = []
+        given: Mapping[str, Sequence[Step]] = {}
+        if shared is not None:
+            self._take(shared.numbers)
+            given = shared.steps
         for buffer in kernel.params:
-            slot = Slot(buffer, self._names.fresh(buffer.name))
+            steps = tuple(map(self._step, given.get(buffer.name, ())))
+            slot = Slot(buffer, self._names.fresh(buffer.name), given=steps)
             self.params.append(slot)
             self.scope.slots[buffer.name] = slot
+
+    def _take(self, numbers: Mapping[str, tuple[int, int]]) -> None:
+        """Parameters for numbers, of which the smallest and the largest are known."""
+        for wish, (low, high) in numbers.items():
+            name = self._names.fresh(wish)
+            self.numbers.append(name)
+            self.scope.numbers.add(c.Name(name))
+            self.scope.values[wish] = atom(CValue(c.Name(name), "int", low, high))
+
+    def _step(self, step: Step) -> int | CValue:
+        return step if isinstance(step, int) else value_of(self.scope.values[step])
 
     def block(self, stmts: Sequence[Stmt], block: BlockWriter) -> None:
         """Statements one after the other."""

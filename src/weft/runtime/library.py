@@ -91,7 +91,7 @@ def build(
             lambda text: f"{digest([text, *tools])[:_MARK]}-",
             lambda mark: cache.has(f"{name}-{mark}"),
         )
-        files = emit(program, flavour, "blob", parts, early=ahead)
+        files = emit(program, flavour, "blob", parts, early=ahead, share=True)
         packed = once(partial(_packed, files.blob, cache))
         path = cache.get(
             f"{name}-{ahead.mark}{_identity(files, tools)}.so",
