@@ -62,9 +62,9 @@ def kernel_function(
         linkage: what stands before the return type.
         cut: whether it is told which part of how many to run, and which stages if it has
             several.
-        shared: what it is told, if it stands for several kernels; it is simple then.
+        shared: what it is told, if it stands for several kernels.
     """
-    simple = kernel if shared else simplify_kernel(kernel)
+    simple = simplify_kernel(kernel)
     name = name or identifier(kernel.name)
     if cut:
         return _cut_function(simple, flavour, name, aliased, linkage, shared)

@@ -80,8 +80,9 @@ def units_of(
     comments = dict(program.function_comments)
     groups: list[Shared] = []
     if share:
-        kernels = [f for f in functions.values() if isinstance(f, Kernel) and f.name in called]
-        groups = _groups(kernels, aliased, cut)
+        simple = [simplify_kernel(f) for f in functions.values() if isinstance(f, Kernel)]
+        groups = _groups([each for each in simple if each.name in called], aliased, cut)
+        functions.update((each.name, each) for each in simple)
     shared = {name: group for group in groups for name in group.values}
     done: set[str] = set()
     for name, function in functions.items():
@@ -108,12 +109,11 @@ def callees(units: Iterable[Unit]) -> dict[str, Callee]:
 def _groups(
     kernels: Sequence[Kernel], aliased: Mapping[str, frozenset[str]], cut: Set[str]
 ) -> list[Shared]:
-    """Kernels that one function can serve, threads and overlaps of memory included."""
-    simple = [simplify_kernel(each) for each in kernels]
+    """Simple kernels that one function can serve, threads and overlaps of memory included."""
     found = shared_kernels(
-        ((each, (aliased[each.name], each.name in cut)) for each in simple), frozenset(cut)
+        ((each, (aliased[each.name], each.name in cut)) for each in kernels), frozenset(cut)
     )
-    by_name = {each.name: each for each in simple}
+    by_name = {each.name: each for each in kernels}
     return [
         group
         for group in found

@@ -46,7 +46,7 @@ def guards_to_bounds(kernel: Kernel) -> Kernel:
     0.0 to a sum of -0.0 gives 0.0, leaving the sum alone keeps -0.0.
     """
     simple = simplify_kernel(kernel)
-    return simplify_kernel(replace(simple, body=_block(simple.body, Facts())))
+    return simplify_kernel(simple.with_body(_block(simple.body, Facts())))
 
 
 def _block(stmts: Sequence[Stmt], facts: Facts) -> tuple[Stmt, ...]:

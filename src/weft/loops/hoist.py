@@ -111,5 +111,5 @@ def hoist(kernel: Kernel, alignment: int, least: int = LEAST_BYTES) -> Hoisted:
         return Hoisted(kernel, (), 0)
     params = (*kernel.params[:-1], *hoisting.buffers, kernel.params[-1])
     return Hoisted(
-        replace(kernel, params=params, body=body), tuple(hoisting.offsets), hoisting.most
+        replace(kernel.with_body(body), params=params), tuple(hoisting.offsets), hoisting.most
     )

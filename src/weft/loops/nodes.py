@@ -37,7 +37,7 @@ Meaning, which the interpreter defines and everything else must agree with:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import prod
 from typing import TypeAlias
@@ -275,8 +275,20 @@ Stmt: TypeAlias = For | Store | If | Local | Prefetch | Instruct
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function over buffers."""
+    """A function over buffers.
+
+    Attributes:
+        name: a C identifier.
+        params: the buffers.
+        body: what it does.
+        simple: whether it was simplified (``weft.loops.simplify``), which is not done again.
+    """
 
     name: str
     params: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
+    simple: bool = field(default=False, compare=False, repr=False)
+
+    def with_body(self, body: tuple[Stmt, ...]) -> Kernel:
+        """The same function doing something else, which may not be simple."""
+        return replace(self, body=body, simple=False)

@@ -176,7 +176,7 @@ def at_loop(kernel: Kernel, var: str, rewrite: _Rewrite) -> Kernel:
     body = block(kernel.body, Facts())
     if len(found) != 1:
         raise ScheduleError(f"there {'are several loops' if found else 'is no loop'} {var}")
-    return replace(kernel, body=body)
+    return kernel.with_body(body)
 
 
 def perfect_nest(step: str, loop: For, depth: int) -> list[For]:

@@ -62,7 +62,9 @@ def simplify(expr: Expr, facts: Facts | None = None) -> Expr:
 
 def simplify_kernel(kernel: Kernel) -> Kernel:
     """Simplifies every expression, drops what never runs, unwraps loops that run once."""
-    return replace(kernel, body=simplify_stmts(kernel.body, Facts()))
+    if kernel.simple:
+        return kernel
+    return replace(kernel, body=simplify_stmts(kernel.body, Facts()), simple=True)
 
 
 def simplify_stmts(stmts: Sequence[Stmt], facts: Facts) -> tuple[Stmt, ...]:

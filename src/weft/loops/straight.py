@@ -34,7 +34,7 @@ def straight(kernel: Kernel, most: int | None, limit: int) -> Kernel:
         TooLong: ``most`` is none, and a loop would lead to more.
     """
     writer = _Writer(names_of(kernel), most, limit)
-    return replace(kernel, body=writer.block(simplify_stmts(kernel.body, Facts())))
+    return kernel.with_body(writer.block(simplify_stmts(kernel.body, Facts())))
 
 
 def stores(stmts: Sequence[Stmt]) -> int:

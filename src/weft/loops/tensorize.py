@@ -105,7 +105,7 @@ def relayout(
     )
     if any(each.name == name and each.access is not Access.READ for each in params):
         raise ScheduleError(f"relayout: {name} is not only read")
-    return replace(kernel, params=params, body=_reindexed(kernel.body, name, place))
+    return replace(kernel.with_body(_reindexed(kernel.body, name, place)), params=params)
 
 
 def _reindexed(

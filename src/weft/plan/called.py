@@ -62,7 +62,7 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
 
     body = tuple(map(refetched, map_stmts(kernel.body, mapper(reread))))
     params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
-    return replace(kernel, params=params, body=body)
+    return replace(kernel.with_body(body), params=params)
 
 
 def copy_kernel(type: TensorType) -> Kernel:

@@ -36,7 +36,7 @@ def mirrored(kernel: Kernel, weights: Collection[str]) -> Kernel:
         weights: names of parameters.
     """
     body = tuple(_turned(stmt) if _walks(stmt, weights) else stmt for stmt in kernel.body)
-    return kernel if body == kernel.body else simplify_kernel(replace(kernel, body=body))
+    return kernel if body == kernel.body else simplify_kernel(kernel.with_body(body))
 
 
 def _walks(stmt: Stmt, weights: Collection[str]) -> bool:

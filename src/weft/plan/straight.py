@@ -130,7 +130,7 @@ class _Inlining:
         body = kernel.body
         if not self.vectors and not any(map(_loops, walk_stmts(body))):
             body = tuple(_with_lanes(stmt) for stmt in body)
-            body = straight(replace(kernel, body=body), _MOST_LANES, MOST_STORES).body
+            body = straight(kernel.with_body(body), _MOST_LANES, MOST_STORES).body
         steps = {buffer.name: buffer.steps for buffer in kernel.params}
 
         def number(node: Expr) -> Expr:
@@ -154,7 +154,7 @@ class _Inlining:
         self.taken.add(name)
         self.old[name] = kernel.name
         params = tuple(kernel.params[place] for place in kept)
-        self.made[name] = replace(kernel, name=name, params=params, body=body)
+        self.made[name] = replace(kernel.with_body(body), name=name, params=params)
         return name, kept
 
     def values(self, kernel: Kernel, step: CallStep) -> dict[str, np.ndarray]:
