@@ -28,7 +28,7 @@ class Element(c.CMemory):
         vector: str,
         load: bool,
         pooled: bool,
-        numbers: Set[c.Node],
+        numbers: Set[c.Node] = frozenset(),
     ) -> None:
         super().__init__(name, vector, load, pooled)
         self.slot, self.offset, self.numbers = slot, offset, numbers
