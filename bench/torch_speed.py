@@ -12,7 +12,8 @@
 Float32, batch 1, inference.  A process for each model and number of threads prepares all
 contestants and then times them in turns, a burst of calls each, so that what the machine does
 besides meets all of them.  A time is the median of a burst's calls, and then of the bursts;
-ratios are medians of those of single turns.  Compiled code is timed even where PyTorch is faster;
+ratios are medians of those of single turns.  With one thread it is the thread's time on a core,
+which other programs lengthen least.  Compiled code is timed even where PyTorch is faster;
 where it is not clearly faster, `weft.optimize`'s own comparison then says what would run.
 Inductor's C++ stays in the folder `TORCHINDUCTOR_CACHE_DIR`, so that a second process is quick.
 Results are lines of JSON in `$WEFT_TORCH_SPEED`, by default `~/.cache/weft/torch-speed.jsonl`;
@@ -86,7 +87,7 @@ def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[st
             gate.readline()
         # Open while calls are timed: whoever waits sees when this process ends before.
         with open(gates[1], "w") as gate:
-            times = _timed(ready)
+            times = _timed(ready, time.perf_counter if threads > 1 else time.thread_time)
             ratios = _ratios(times)
             record = {
                 "model": name,
@@ -154,7 +155,9 @@ def _prepared(contestant: str, module: Any, example: Any) -> Callable[[], Any]:
     return lambda: run(*args, **kwargs)
 
 
-def _timed(ready: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
+def _timed(
+    ready: Mapping[str, Callable[[], Any]], clock: Callable[[], float]
+) -> dict[str, list[float]]:
     """Seconds of a call of each contestant in each turn; two calls of each come before."""
     for run in ready.values():
         run()
@@ -165,19 +168,19 @@ def _timed(ready: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
     while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.monotonic() < end):
         # Each comes as often after one of its neighbours as after the other.
         for key in list(ready)[:: -1 if rounds % 2 else 1]:
-            times[key].append(_burst(ready[key]))
+            times[key].append(_burst(ready[key], clock))
         rounds += 1
     return times
 
 
-def _burst(run: Callable[[], Any]) -> float:
+def _burst(run: Callable[[], Any], clock: Callable[[], float]) -> float:
     """Seconds of a call, the median of a burst of calls; the first, if it is short, warms up."""
     found: list[float] = []
     end = time.perf_counter() + BURST
     while not found or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         run()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return statistics.median(found[1:] or found)
 
 
@@ -209,6 +212,10 @@ class Entry:
     threads: int
     contestants: Sequence[str]
 
+    def place(self, folder: Path) -> Path:
+        """Where the process of the model waits."""
+        return folder / f"{self.name}-{self.threads}"
+
     def failed(self, why: str) -> dict[str, Any]:
         """The record of a model whose process ended early."""
         about = {"model": self.name, "threads": self.threads, "processor": processor_name()}
@@ -226,7 +233,7 @@ def start(entry: Entry, folder: Path, seconds: float) -> Path | None:
     Returns:
         Where it is told to go; ``None``, and a record is kept, where it cannot be prepared.
     """
-    place = folder / f"{entry.name}-{entry.threads}"
+    place = entry.place(folder)
     place.mkdir(parents=True)
     gates = [str(place / word) for word in ("go", "done")]
     for gate in gates:
@@ -313,10 +320,13 @@ def _chosen(arguments: argparse.Namespace) -> list[Entry]:
     if unknown:
         raise SystemExit(f"no such model: {', '.join(unknown)}")
     names = dict.fromkeys(name for names in found.values() for name in names)
-    known = {(each["model"], each["threads"]) for each in kept()} if arguments.missing else set()
+    timed = {(each["model"], each["threads"]) for each in kept() if "error" not in each}
+    known = timed if arguments.missing else set[tuple[str, int]]()
     contestants = [each for each in arguments.only if each not in arguments.without]
     every_way = ((name, threads) for threads in arguments.threads for name in names)
-    return [Entry(*each, contestants) for each in every_way if each not in known][: arguments.most]
+    entries = [Entry(*each, contestants) for each in every_way if each not in known]
+    waiting = arguments.start or Path()
+    return [each for each in entries if not each.place(waiting).exists()][: arguments.most]
 
 
 def main() -> None:
