@@ -26,7 +26,7 @@ _TITLES = {"optimize": "`weft.optimize`", "compile": '`torch.compile(backend="we
 _GAINS = {"eager": ("eager", "channels-last"), "inductor": ("inductor frozen", "inductor tuned")}
 """The two whose times are compared with Weft's: the faster of these."""
 _COUNTED = re.compile(r"(?:(\d+) )?(\w+)")
-_TIMES, _THREADS = "## Times beside PyTorch's", re.compile(r"### (\d+) threads?")
+_TIMES, _THREADS = "## Times", re.compile(r"### (\d+) threads?")
 
 
 def table(results: Results, times: Times | None = None) -> str:
