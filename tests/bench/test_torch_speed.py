@@ -1,0 +1,81 @@
+"""Times of PyTorch models: what is timed next, and what is kept of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+if importlib.util.find_spec("torchvision") is None:
+    pytest.skip("torchvision is not installed", allow_module_level=True)
+
+from bench import torch_speed
+from bench.torch_catalog import CATALOG
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of results of its own."""
+    file = tmp_path / "results.jsonl"
+    monkeypatch.setenv("WEFT_TORCH_SPEED", str(file))
+    return file
+
+
+def test_families_come_in_turn_and_tiny_models_last():
+    order = torch_speed.in_turn()
+    assert sorted(order) == sorted(CATALOG)
+    firsts = [order.index(name) for name in ("resnet101", "vgg11", "swin_b", "r3d_18", "tcn")]
+    seconds = [order.index(name) for name in ("resnet152", "vgg11_bn", "swin_s")]
+    assert max(firsts[:3]) < min(seconds)
+    tiny = [name for name, model in CATALOG.items() if model.group == "transformers"]
+    assert order[-len(tiny) :] == tiny
+
+
+def test_what_has_a_result_or_waits_is_not_missing(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lines = [
+        {"model": "lstm", "threads": 2, "ratios": {}},
+        {"model": "gru", "threads": 2, "error": "exit status -9"},
+        {"model": "bilstm", "threads": 1, "ratios": {}},
+    ]
+    results.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    folder = tmp_path / "waiting"
+    (folder / "tcn-2").mkdir(parents=True)
+    started: list[tuple[str, int]] = []
+
+    def start(entry: torch_speed.Entry, _folder: Path, _seconds: float) -> None:
+        started.append((entry.name, entry.threads))
+
+    monkeypatch.setattr(torch_speed, "start", start)
+    names = ["lstm", "gru", "bilstm", "tcn", "lenet5"]
+    asked = ["torch_speed", *names, "--missing", "--threads", "2", "1", "--most", "4"]
+    monkeypatch.setattr("sys.argv", [*asked, "--start", str(folder)])
+    torch_speed.main()
+    assert started == [("gru", 2), ("bilstm", 2), ("lenet5", 2), ("lstm", 1)]
+
+
+def test_a_process_that_ended_is_a_result(results: Path, tmp_path: Path):
+    place = torch_speed.Entry("vgg11", 2, ()).place(tmp_path)
+    place.mkdir()
+    for gate in ("go", "done"):
+        os.mkfifo(place / gate)
+    torch_speed.finish(place)
+    (kept,) = torch_speed.kept()
+    assert (kept["model"], kept["threads"], kept["error"]) == ("vgg11", 2, "ended untimed")
+    assert not place.exists()
+
+
+def test_ratios_are_medians_of_single_turns(monkeypatch: pytest.MonkeyPatch):
+    ticks = itertools.count()
+    monkeypatch.setattr(torch_speed, "BURST", 0.0)
+    monkeypatch.setattr(torch_speed, "SECONDS", 0.0)
+    runs = {"weft": lambda: None, "eager": lambda: None}
+    times = torch_speed._timed(runs, lambda: float(next(ticks)))
+    assert times == {name: [1.0] * torch_speed.LEAST_ROUNDS for name in runs}
+    disturbed = {"weft": [1.0, 10.0, 1.0], "eager": [2.0, 20.0, 3.0]}
+    assert torch_speed._ratios(disturbed) == {"eager": 2.0}
