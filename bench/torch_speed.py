@@ -17,8 +17,8 @@ which other programs lengthen least.  Compiled code is timed even where PyTorch 
 where it is not clearly faster, `weft.optimize`'s own comparison then says what would run.
 Inductor's C++ stays in the folder `TORCHINDUCTOR_CACHE_DIR`, so that a second process is quick.
 Results are lines of JSON in `$WEFT_TORCH_SPEED`, by default `~/.cache/weft/torch-speed.jsonl`;
-the last of a model and a number of threads counts, so that `--missing` resumes what was broken
-off, with one of each family first.
+the last of a model and a number of threads counts.  Errors and times that other programs
+disturbed count as none, so that `--missing` resumes what was broken off, one of each family first.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ SECONDS, BURST, LEAST_ROUNDS, MOST_ROUNDS = 3.0, 0.08, 3, 40
 """How long the contestants of a model are timed, how long each at a time, in how many turns."""
 CLEAR = 1.1
 """Where compiled code is less than so many times as fast, ``weft.optimize`` compares, too."""
+STEADY = 2.0
+"""Times of which the median turn took so many times the best are those of other programs."""
 CONTESTANTS = ("weft", "eager", "channels-last", "inductor", "inductor frozen", "inductor tuned")
 _OPTIONS: dict[str, dict[str, Any]] = {
     "inductor": {},
@@ -268,7 +270,10 @@ def finish(place: Path) -> None:
     _keep(json.loads(text) if text else Entry(name, int(threads), ()).failed("ended untimed"))
 
 
-def _keep(record: Mapping[str, Any]) -> None:
+def _keep(record: dict[str, Any]) -> None:
+    least, medians = record.get("least", {}), record.get("milliseconds", {})
+    if any(medians[each] > STEADY * least[each] for each in least):
+        record["error"] = "disturbed by other programs"
     with results_file().open("a") as out:
         out.write(json.dumps(record) + "\n")
     print(_told(record), flush=True)

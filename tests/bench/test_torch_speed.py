@@ -70,6 +70,22 @@ def test_a_process_that_ended_is_a_result(results: Path, tmp_path: Path):
     assert not place.exists()
 
 
+@pytest.mark.parametrize(("median", "steady"), [(19.0, True), (21.0, False)])
+def test_times_of_other_programs_are_no_result(
+    results: Path, tmp_path: Path, median: float, steady: bool
+):
+    record = {
+        "model": "vgg11",
+        "threads": 2,
+        "milliseconds": {"weft": 4.0, "eager": median},
+        "least": {"weft": 4.0, "eager": 10.0},
+        "ratios": {"eager": 2.0},
+    }
+    torch_speed._keep(record)
+    (kept,) = torch_speed.kept()
+    assert kept.get("error") == (None if steady else "disturbed by other programs")
+
+
 def test_ratios_are_medians_of_single_turns(monkeypatch: pytest.MonkeyPatch):
     ticks = itertools.count()
     monkeypatch.setattr(torch_speed, "BURST", 0.0)
