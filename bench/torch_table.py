@@ -108,9 +108,11 @@ _HEAD_OF_TIMES = (
     "Milliseconds of a call in float32, batch 1 (`python -m bench.torch_speed`): medians of calls,",
     "or of bursts of calls, in turns. *Channels-last* is eager, too; *Inductor* is frozen",
     "(`freezing`), *tuned* with `max_autotune` besides. *Eager / Weft* and *Inductor / Weft* are",
-    "ratios with the faster of both, mostly medians of those of single turns: other programs of",
-    "the machine make times longer, and change ratios less. All times are of compiled code; where",
-    "that is not clearly faster, *runs* says what `weft.optimize` keeps by its own comparison.",
+    "ratios with the faster of both, mostly medians of those of single turns. The machine may be",
+    "shared, as it was for 2 threads: other programs lengthen times of several threads, PyTorch's",
+    "more than Weft's, and times whose median turn took twice the best are left out. All times are",
+    "of compiled code; where that is not clearly faster, *runs* says what `weft.optimize` keeps by",
+    "its own comparison.",
     "",
 )
 
