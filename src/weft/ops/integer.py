@@ -8,32 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.ir.types import Dim, TensorType
 from weft.loops.definition import Compute
-from weft.loops.nodes import Axis, Expr, Var
-from weft.loops.walk import dtype_of
-from weft.ops.convolution import (
-    ConvAttributes,
-    check_bias,
-    conv_compute,
-    conv_shape,
-    conv_window,
-    convolve,
+from weft.loops.nodes import Axis, Expr
+from weft.ops.elementwise import FLOATS, checked
+from weft.ops.expr import binary, broadcast, cast, total
+from weft.ops.integer_convolution import CONVOLUTIONS
+from weft.ops.integer_operands import (
+    BYTES,
+    INTEGERS_ONLY,
+    check_single,
+    check_zero_point,
+    params_with_zero_points,
+    quantized_params,
+    requantize,
+    requantized,
+    single,
+    wrapped,
 )
-from weft.ops.elementwise import FLOATS, Domain, checked, fitted
-from weft.ops.expr import binary, broadcast, cast, const, index, total, unary
 from weft.ops.linear import matmul_points, matmul_shape
-from weft.ops.quantization import is_single, saturate, saturated
-from weft.ops.record import Call, Define, NoGrad, Op, Param
-from weft.ops.window import implied_window
-
-BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
-NARROW = Domain("i8, u8 or i16", frozenset({DType.I8, DType.U8, DType.I16}))
+from weft.ops.quantization import is_single
+from weft.ops.record import Call, Define, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +65,7 @@ PRODUCTS: Mapping[str, IntegerProducts] = {
     "ConvInteger": IntegerProducts(0, 2, 1, 3, 0, -1, True),
     "QLinearConv": IntegerProducts(0, 2, 3, 5, 0, 8, False),
 }
-"""The ops of this file by their names in ONNX, for what changes their weights."""
-INTEGERS_ONLY = NoGrad("integers have no derivative")
-ACCUMULATED = TensorType(DType.I32, ())
-
-
-def _single(call: Call, position: int) -> Expr:
-    """The one number of an input."""
-    return call.load(position, *(index(0) for _ in call.type(position).shape))
-
-
-def _check_zero_point(call: Call, operand: int, position: int) -> None:
-    if call.has(position) and call.type(position).dtype is not call.type(operand).dtype:
-        raise call.error(
-            f"input {position}, a zero point, must have the element type of input {operand}"
-        )
-
-
-def _check_single(call: Call, position: int) -> None:
-    if call.has(position) and not is_single(call.type(position)):
-        raise call.error(f"input {position} must be one number", got=str(call.type(position)))
-
-
-def _as_f32(x: Expr) -> Expr:
-    return fitted(DType.F32, x, dtype_of(x))
-
-
-def _requantized(value: Expr, lhs: Expr, rhs: Expr, result: Expr, zero_point: Expr) -> Expr:
-    """``round(value * lhs * rhs / result) + zero point`` of an ``i32`` value, saturated."""
-    scales = binary("div", binary("mul", _as_f32(lhs), _as_f32(rhs)), _as_f32(result))
-    scaled = binary("mul", cast(DType.F32, value), scales)
-    return saturate(unary("round", scaled), zero_point, dtype_of(zero_point))
-
-
-def _requantize(
-    value: np.ndarray, lhs: np.ndarray, rhs: np.ndarray, result: np.ndarray, zero: np.ndarray
-) -> np.ndarray:
-    narrow = np.float32
-    scales = lhs.astype(narrow) * rhs.astype(narrow) / result.astype(narrow).reshape(())
-    whole = np.rint(value.astype(narrow) * scales)
-    return saturated(whole, zero.reshape(()), DType.of(zero.dtype))
-
-
-# --- matrix products ------------------------------------------------------------------------
+"""Products of integers by their names in ONNX, for what changes their weights."""
 # Positions of a matrix product's inputs: factor, scale (-1: none), zero point.
 
 _Operand = tuple[int, int, int]
@@ -119,7 +76,7 @@ _SCALED: tuple[_Operand, _Operand] = ((0, 1, 2), (3, 4, 5))
 def _check_lines(call: Call, operand: _Operand, axis: int) -> None:
     """Scale and zero point are single, or one for each line along ``axis`` (-2 or -1)."""
     factor = call.type(operand[0])
-    _check_zero_point(call, operand[0], operand[2])
+    check_zero_point(call, operand[0], operand[2])
     for position in operand[1:]:
         if position < 0 or not call.has(position):
             continue
@@ -142,7 +99,7 @@ def _line(call: Call, position: int, dims: Sequence[int], point: Sequence[Expr],
     """The scale or zero point that belongs to an element of a factor."""
     found = call.type(position)
     if is_single(found):
-        return _single(call, position)
+        return single(call, position)
     if len(found.shape) == 1:
         return call.load(position, point[axis])
     return call.load(position, *broadcast(found.dims, dims, point))
@@ -186,10 +143,6 @@ def _centred(values: np.ndarray, zero_point: np.ndarray | None, axis: int) -> np
     return wide if zero_point is None else wide - _lines(zero_point, axis)
 
 
-def _wrapped(value: np.ndarray) -> np.ndarray:
-    return np.asarray(value).astype(np.int64).astype(np.int32)
-
-
 def _matmul_integer(
     call: Call,
     a: np.ndarray,
@@ -197,7 +150,7 @@ def _matmul_integer(
     a_zero: np.ndarray | None = None,
     b_zero: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
-    return (_wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1))),)
+    return (wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1))),)
 
 
 def _define_matmul_integer(call: Call) -> tuple[Compute, ...]:
@@ -210,180 +163,29 @@ def _infer_qlinear_matmul(call: Call) -> tuple[TensorType, ...]:
     for position in (1, 4, 6):
         checked(call, position, FLOATS)
     for position in (6, 7):
-        _check_single(call, position)
+        check_single(call, position)
     return (TensorType(checked(call, 7, BYTES).dtype, shape),)
 
 
 def _qlinear_matmul(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = inputs
-    value = _wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)))
+    value = wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)))
     lhs, rhs = _lines(a_scale, -2), _lines(b_scale, -1)
-    return (_requantize(value, lhs, rhs, scale, zero),)
+    return (requantize(value, lhs, rhs, scale, zero),)
 
 
 def _define_qlinear_matmul(call: Call) -> tuple[Compute, ...]:
     ranges, value, (left, right) = _centred_product(call, _SCALED)
     lhs = _line(call, 1, call.type(0).dims, left, -2)
     rhs = _line(call, 4, call.type(3).dims, right, -1)
-    y = _requantized(value, lhs, rhs, _single(call, 6), _single(call, 7))
+    y = requantized(value, lhs, rhs, single(call, 6), single(call, 7))
     return (Compute(ranges, y),)
-
-
-# --- convolutions ---------------------------------------------------------------------------
-
-
-def _infer_conv(
-    call: Call, w: int, x_zero: int, w_zero: int, data_types: Domain = BYTES
-) -> tuple[Dim, ...]:
-    data, weight = checked(call, 0, data_types), checked(call, w, BYTES)
-    shape = conv_shape(call, data, weight)
-    _check_zero_point(call, 0, x_zero)
-    _check_zero_point(call, w, w_zero)
-    _check_single(call, x_zero)
-    _check_channels(call, w_zero, weight.dims[0])
-    return shape
-
-
-def _check_channels(call: Call, position: int, channels: int) -> None:
-    if not call.has(position):
-        return
-    found = call.type(position)
-    if not is_single(found) and found.shape != (channels,):
-        raise call.error(
-            f"input {position} must be one number or one for each of {channels} channels",
-            got=str(found),
-        )
-
-
-def _channel(call: Call, position: int, channel: Expr) -> Expr:
-    found = call.type(position)
-    return _single(call, position) if is_single(found) else call.load(position, channel)
-
-
-def _sums(call: Call, w: int) -> DType:
-    """The type of a convolution's sums: ``i64`` where those of 16 bits might not fit ``i32``."""
-    count = prod(call.type(w).dims[1:])
-    wide = call.type(0).dtype is DType.I16 and count << 24 >= 1 << 31
-    return DType.I64 if wide else DType.I32
-
-
-def _conv_sum(call: Call, w: int, x_zero: int, w_zero: int) -> tuple[tuple[Axis, ...], Expr]:
-    """Axes and sum; padding counts as the zero point, that is as nothing."""
-    sums = _sums(call, w)
-
-    def activation(at: tuple[Expr, ...]) -> Expr:
-        value = cast(DType.I32, call.load(0, *at))
-        if not call.has(x_zero):
-            return value
-        return binary("sub", value, cast(DType.I32, _single(call, x_zero)))
-
-    def weight(at: tuple[Expr, ...]) -> Expr:
-        value = cast(DType.I32, call.load(w, *at))
-        if not call.has(w_zero):
-            return value
-        return binary("sub", value, cast(DType.I32, _channel(call, w_zero, at[0])))
-
-    return conv_compute(
-        call.type(0).dims,
-        call.type(w).dims,
-        conv_window(call, call.type(w)),
-        call.attributes.groups,
-        activation=activation,
-        weight=weight,
-        outside=const(0, DType.I32),
-        sums=None if sums is DType.I32 else sums,
-    )
-
-
-def _along_channels(values: np.ndarray, rank: int) -> np.ndarray:
-    """A number, or one for each channel of ``[n, c, spatial...]``."""
-    return values.reshape(() if values.size == 1 else (-1,) + (1,) * (rank - 2))
-
-
-def _convolved(
-    call: Call,
-    x: np.ndarray,
-    w: np.ndarray,
-    x_zero: np.ndarray | None,
-    w_zero: np.ndarray | None,
-) -> np.ndarray:
-    data, weight = x.astype(np.float64), w.astype(np.float64)
-    if x_zero is not None:
-        data = data - x_zero.reshape(())
-    if w_zero is not None:
-        weight = weight - _along_channels(w_zero, w.ndim + 1)
-    window = conv_window(call, TensorType(DType.of(w.dtype), w.shape))
-    found = convolve(data, weight, window, call.attributes.groups)
-    return _wrapped(found) if x.dtype.itemsize == 1 else found.astype(np.int64)
-
-
-def _conv_integer(
-    call: Call,
-    x: np.ndarray,
-    w: np.ndarray,
-    x_zero: np.ndarray | None = None,
-    w_zero: np.ndarray | None = None,
-) -> tuple[np.ndarray, ...]:
-    return (_convolved(call, x, w, x_zero, w_zero),)
-
-
-def _infer_qlinear_conv(call: Call) -> tuple[TensorType, ...]:
-    shape = _infer_conv(call, 3, 2, 5, NARROW)
-    channels = call.type(3).dims[0]
-    for position in (1, 4, 6):
-        checked(call, position, FLOATS)
-    for position in (1, 6, 7):
-        _check_single(call, position)
-    _check_channels(call, 4, channels)
-    check_bias(call, 8, channels, ACCUMULATED)
-    return (TensorType(checked(call, 7, NARROW).dtype, shape),)
-
-
-def _qlinear_conv(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = inputs[:8]
-    value = _convolved(call, x, w, x_zero, w_zero)
-    if call.has(8):
-        value = value + _along_channels(inputs[8], x.ndim)
-    rhs = _along_channels(w_scale, x.ndim)
-    return (_requantize(value, x_scale.reshape(()), rhs, scale, zero),)
-
-
-def _define_qlinear_conv(call: Call) -> tuple[Compute, ...]:
-    ranges, value = _conv_sum(call, 3, 2, 5)
-    channel = Var(ranges[1].var)
-    if call.has(8):
-        added = _channel(call, 8, channel)
-        value = binary("add", value, fitted(_sums(call, 3), added, DType.I32))
-    y = _requantized(
-        value,
-        _single(call, 1),
-        _channel(call, 4, channel),
-        _single(call, 6),
-        _single(call, 7),
-    )
-    return (Compute(ranges, y),)
-
-
-_QUANTIZED_INPUTS = "{0} {0}_scale {0}_zero_point {1} {1}_scale {1}_zero_point y_scale y_zero_point"
-
-
-def _params(left: str, right: str) -> tuple[Param, ...]:
-    return tuple(Param(name) for name in _QUANTIZED_INPUTS.format(left, right).split())
-
-
-def _with_zero_points(left: str, right: str) -> tuple[Param, ...]:
-    return (
-        Param(left),
-        Param(right),
-        Param(f"{left}_zero_point", optional=True),
-        Param(f"{right}_zero_point", optional=True),
-    )
 
 
 OPS: tuple[Op, ...] = (
     Op(
         name="MatMulInteger",
-        inputs=_with_zero_points("a", "b"),
+        inputs=params_with_zero_points("a", "b"),
         infer=lambda call: (TensorType(DType.I32, _infer_matmul(call, _PLAIN)),),
         reference=_matmul_integer,
         compute=Define(_define_matmul_integer),
@@ -392,7 +194,7 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         name="QLinearMatMul",
-        inputs=_params("a", "b"),
+        inputs=quantized_params("a", "b"),
         infer=_infer_qlinear_matmul,
         reference=_qlinear_matmul,
         compute=Define(_define_qlinear_matmul),
@@ -400,28 +202,5 @@ OPS: tuple[Op, ...] = (
         rounding="onnx",
         doc="The matrix product of quantized a and b, quantized.",
     ),
-    Op(
-        name="ConvInteger",
-        inputs=_with_zero_points("x", "w"),
-        infer=lambda call: (TensorType(DType.I32, _infer_conv(call, 1, 2, 3)),),
-        reference=_conv_integer,
-        compute=Define(lambda call: (Compute(*_conv_sum(call, 1, 2, 3)),)),
-        grad=INTEGERS_ONLY,
-        doc="The convolution of x and w less their zero points, in i32.",
-        attributes=ConvAttributes,
-        implied=implied_window(weight=1),
-    ),
-    Op(
-        name="QLinearConv",
-        inputs=(*_params("x", "w"), Param("b", optional=True)),
-        infer=_infer_qlinear_conv,
-        reference=_qlinear_conv,
-        compute=Define(_define_qlinear_conv),
-        grad=INTEGERS_ONLY,
-        rounding="onnx",
-        doc="The convolution of quantized x and w, plus an i32 bias, quantized. Beside ONNX's "
-        "types x and y may be i16.",
-        attributes=ConvAttributes,
-        implied=implied_window(weight=3),
-    ),
+    *CONVOLUTIONS,
 )
