@@ -62,6 +62,10 @@ def alternatives(task: Task, turn: int, of: int) -> Iterator[tuple[str, Implemen
         made = winograd_choice.generate_as(task, outputs, tiles)
         if made is not None:
             yield made.scheme, made
+    for outputs in winograd_choice.OUTPUTS:
+        made = winograd_choice.generate_by_rows(task, outputs)
+        if made is not None:
+            yield made.scheme, made
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,17 @@ def transforms(draw: st.DrawFn) -> FilterTransform:
     matrix = tuple(tuple(draw(rows)) for _ in range(draw(st.integers(2, 4))))
     start = draw(st.integers(0, shape[0] - 1))
     blocks, width = draw(st.integers(1, 3)), draw(st.integers(1, 4))
-    return FilterTransform(Packing(shape, 0, (2, 3, 1), start, blocks, width), matrix)
+    order = (2, *draw(st.permutations((1, 3))))
+    beside = draw(st.sampled_from([each for each in (1, 2) if len(matrix) % each == 0]))
+    packing = Packing(shape, 0, (2, 3, 1), start, blocks, width)
+    return draw(
+        st.sampled_from(
+            [
+                FilterTransform(packing, matrix),
+                FilterTransform(replace(packing, order=order), matrix, False, beside),
+            ]
+        )
+    )
 
 
 @st.composite

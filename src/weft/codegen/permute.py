@@ -28,7 +28,7 @@ def interleaved(
         lanes: how many there are.
         scalars: the writer of each lane.
     """
-    if slot.local or slot.dtype is DType.BOOL or slot.dtype in HALVES or lanes < 4:
+    if slot.dtype is DType.BOOL or slot.dtype in HALVES or lanes < 4:
         return None
     offsets: list[LinearAddress] = []
     scope = None

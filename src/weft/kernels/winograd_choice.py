@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from weft.dtypes import DType
-from weft.kernels import winograd
+from weft.kernels import winograd, winograd_rows
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.convolution import Convolution, square_convolution
 from weft.kernels.generator import Generator
@@ -13,6 +13,8 @@ from weft.kernels.pairs import PAIR
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
+from weft.kernels.winograd_row_image import RowsOfImage, rows_of_image
+from weft.kernels.winograd_rows import groups_of
 from weft.plan.implementation import Implementation
 from weft.targets.target import Target
 
@@ -61,6 +63,31 @@ def _transform_cycles(matrix: Matrix, target: Target) -> float:
     operations = straight_line(matrix).operations + rows + columns
     cycles = (rows + columns) * operations + target.costs.transform
     return UNROLLED * cycles / target.vectors.share
+
+
+def cycles_by_rows(image: RowsOfImage, outputs: int, lanes: int) -> float:
+    """An estimate for strips of so many rows of outputs."""
+    conv = image.conv
+    form, target = _form(conv, outputs), conv.parts.task.target
+    strips = -(-conv.rows.extent // outputs)
+    groups = groups_of(conv, form)
+    vectors = sum(block.count * len(block.widths) for block in groups)
+    parts = sum(block.count * len(block.widths) / block.depth for block in groups)
+    sums = vectors * conv.columns.extent
+    first, last = image.kept
+    elements = image.lines * -(-(last - first) // lanes)
+    products = (
+        form.size * parts * conv.columns.extent * image.lines * image.taps / target.multiply_adds
+    )
+    transforms = elements * _line_cycles(form.data, target)
+    transforms += sums * _line_cycles(form.inverse, target)
+    return strips * (1.1 * products + transforms)
+
+
+def _line_cycles(matrix: Matrix, target: Target) -> float:
+    """About what a matrix costs on one line of vectors."""
+    operations = straight_line(matrix).operations + len(matrix) + len(matrix[0])
+    return UNROLLED * operations / target.vectors.share
 
 
 def _channels(conv: Convolution) -> int:
@@ -119,7 +146,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
         # The usual number comes from measurements that the estimate does not know of.
         found[usual] = min(found.values())
         costs |= {(outputs, each): cost for each, cost in found.items()}
-    return tuple(
+    squares = tuple(
         Alternative(
             f"winograd-f{outputs}-{tiles}",
             cost,
@@ -128,6 +155,25 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
             always,
         )
         for (outputs, tiles), cost in costs.items()
+    )
+    return squares + _by_rows(conv, lanes)
+
+
+def _by_rows(conv: Convolution, lanes: int) -> tuple[Alternative, ...]:
+    """Sizes of strips."""
+    image = rows_of_image(conv)
+    if image is None:
+        return ()
+    return tuple(
+        Alternative(
+            f"winograd-f{outputs}x1",
+            cycles_by_rows(image, outputs, lanes) / MARGIN,
+            Sums("winograd", (outputs, 1)),
+            partial(winograd_rows.write, image, _form(conv, outputs)),
+            always,
+        )
+        for outputs in OUTPUTS
+        if outputs <= most_outputs(conv.size, conv.stride)
     )
 
 
@@ -152,10 +198,20 @@ def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:
     return _write(conv, outputs, tiles)
 
 
+def generate_by_rows(task: Task, outputs: int) -> Implementation | None:
+    """The kernel for strips of so many rows of outputs."""
+    conv = square_convolution(task)
+    if isinstance(conv, Refusal) or outputs > most_outputs(conv.size, conv.stride):
+        return None
+    image = rows_of_image(conv)
+    return winograd_rows.write(image, _form(conv, outputs)) if image else None
+
+
 GENERATOR = Generator(
     "winograd",
     "Convolution with fewer multiplications: tiles of the image and the filters are "
-    "transformed, multiplied point by point, and transformed back.",
+    "transformed, multiplied point by point, and transformed back; for few channels along the "
+    "rows alone.",
     (
         "rounding more than the definition is allowed (not --exact)",
         "the target has caches",

@@ -91,15 +91,21 @@ class FilterTransform:
     ``packing`` makes ``[blocks, rows, columns, channels, lanes]`` of a filter.  Every window
     ``w`` of it, rows and columns, then becomes the points of ``matrix w matrix^T``, computed in
     float64: ``[blocks, points, channels, lanes]``, or with pairs of channels apart
-    ``[blocks, points, channels / 2, lanes, 2]``.
+    ``[blocks, points, channels / 2, lanes, 2]``; or those of ``matrix w``: ``[blocks, points,
+    columns * channels, lanes]``, or with points side by side ``[blocks, points / 2, columns *
+    channels, lanes * 2]``.
 
     Attributes:
         packing: of the filter.
         matrix: applied along rows and columns.
+        square: whether along columns, too.
+        beside: points that lie side by side for each lane, if not along columns.
     """
 
     packing: Packing
     matrix: tuple[tuple[float, ...], ...]
+    square: bool = True
+    beside: int = 1
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
@@ -110,34 +116,47 @@ class FilterTransform:
         shape = packed.shape
         blocks, rows, columns, channels, lanes = *shape[:4], prod(shape[4:])
         packed = packed.reshape(blocks, rows, columns, channels, lanes)
-        made = np.empty((blocks, len(self.matrix) ** 2, channels, lanes), packed.dtype)
+        points = len(self.matrix) * (len(self.matrix) if self.square else columns)
+        made = np.empty((blocks, points, channels, lanes), packed.dtype)
         step = max(1, _CACHED // lanes)
         for block in range(blocks):
             for first in range(0, channels, step):
                 part = packed[block : block + 1, ..., first : first + step, :]
                 made[block, :, first : first + step] = self._points(part)[0]
+        if not self.square:
+            return self._beside(made)
         return made.reshape(blocks, -1, *shape[3:])
 
     def _recorded(self, array: np.ndarray) -> np.ndarray:
         """The same sums of an unknown array: products of windows, which one kernel computes."""
         windows = self.packing.cut(array).transpose(0, 4, 1, 2, 3)
         matrix = np.array(self.matrix)
-        points = (matrix @ windows.astype(np.float64) @ matrix.T).astype(windows.dtype)
+        points = matrix @ windows.astype(np.float64)
+        points = (points @ matrix.T if self.square else points).astype(windows.dtype)
         blocks, channels, lanes, *_ = points.shape
         moved = points.transpose(0, 3, 4, 1, 2).reshape(blocks, -1, channels, lanes)
         depth = self.packing.depth
+        if not self.square:
+            return self._beside(moved)
         if depth == 1:
             return moved
         cut = moved.reshape(blocks, -1, channels // depth, depth, lanes)
         return cut.transpose(0, 1, 2, 4, 3)
+
+    def _beside(self, points: np.ndarray) -> np.ndarray:
+        """Points along rows, some of them side by side."""
+        blocks, lanes, groups = len(points), points.shape[-1], len(self.matrix) // self.beside
+        moved = points.reshape(blocks, groups, self.beside, -1, lanes).transpose(0, 1, 3, 4, 2)
+        return contiguous(moved.reshape(blocks, groups, -1, lanes * self.beside))
 
     def _points(self, windows: np.ndarray) -> np.ndarray:
         """The points of ``[blocks, rows, columns, channels, lanes]``."""
         blocks, rows, columns, channels, lanes = windows.shape
         matrix = np.array(self.matrix)
         # Two matrix products: a sum over four indices takes several times as long.
-        half = matrix @ windows.reshape(blocks, rows, -1).astype(np.float64)
-        points = matrix @ half.reshape(blocks, len(matrix), columns, -1)
+        points = matrix @ windows.reshape(blocks, rows, -1).astype(np.float64)
+        if self.square:
+            points = matrix @ points.reshape(blocks, len(matrix), columns, -1)
         return points.astype(windows.dtype).reshape(blocks, -1, channels, lanes)
 
 
