@@ -27,6 +27,7 @@ from pathlib import Path
 import weft
 from bench.figures import markdown
 from bench.folders import zoo_folder
+from weft.errors import UserError
 from weft.reporting import Step, progress
 from weft.runtime.limits import processor_name
 
@@ -157,8 +158,14 @@ def main() -> None:
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        build(arguments.worker, arguments.threads[0])
+        try:
+            build(arguments.worker, arguments.threads[0])
+        except UserError as error:
+            raise SystemExit(str(error)) from None
         return
+    missing = [str(path) for path in map(path_of, arguments.names) if not path.is_file()]
+    if missing:
+        parser.error(f"no such file: {', '.join(missing)} (make zoo-export)")
     rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory(prefix="weft-bytecode-") as folder:
         for name in arguments.names:
