@@ -33,7 +33,15 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import all_exprs, children, free_vars, loads, walk_stmts, with_children
+from weft.loops.walk import (
+    all_exprs,
+    children,
+    declared_in,
+    free_vars,
+    loads,
+    walk_stmts,
+    with_children,
+)
 
 Step: TypeAlias = "int | str"
 """A stride in elements, or the name of the number that it is."""
@@ -91,7 +99,7 @@ def _shared(members: Sequence[tuple[Kernel, _Reading]], cut: frozenset[str]) -> 
         return None
     if any(abs(number) > _LARGEST for column in different for number in column):
         return None
-    taken = {*_names(first.body), *(each.name for each in first.params)}
+    taken = {*declared_in(first.body), *(each.name for each in first.params)}
     names = dict(zip(different, (f"n{place}" for place in range(len(different))), strict=True))
     if taken & set(names.values()):
         return None
@@ -111,17 +119,6 @@ def _shared(members: Sequence[tuple[Kernel, _Reading]], cut: frozenset[str]) -> 
             for place, (kernel, _) in enumerate(members)
         },
     )
-
-
-def _names(body: Sequence[Stmt]) -> set[str]:
-    """Names of loop variables and locals."""
-    found: set[str] = set()
-    for stmt in walk_stmts(body):
-        if isinstance(stmt, For):
-            found.add(stmt.var)
-        elif isinstance(stmt, Local):
-            found.add(stmt.buffer.name)
-    return found
 
 
 @dataclass(frozen=True)

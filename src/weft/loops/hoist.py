@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops.nodes import Access, Buffer, For, If, Instruct, Kernel, Local, Stmt
-from weft.loops.walk import FreshNames, names_in, rename_buffers, walk_stmts
+from weft.loops.walk import FreshNames, declared_in, rename_buffers, walk_stmts
 
 LEAST_BYTES = 8192
 """Locals of fewer bytes stay on the stack, if a target does not say otherwise."""
@@ -102,7 +102,7 @@ def hoist(kernel: Kernel, alignment: int, least: int = LEAST_BYTES) -> Hoisted:
     if least < LEAST_BYTES and _only_instructions(kernel.body):
         # They take addresses: nothing of it would be in registers.
         least = 1
-    taken = {buffer.name for buffer in kernel.params} | names_in(kernel.body)
+    taken = {buffer.name for buffer in kernel.params} | declared_in(kernel.body)
     hoisting = _Hoist(
         FreshNames(frozenset(taken - _large_only(kernel.body, least))), alignment, least
     )

@@ -324,10 +324,13 @@ def with_blocks(stmt: Stmt, new: Sequence[tuple[Stmt, ...]]) -> Stmt:
 
 def walk_stmts(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
     """Every statement, in text order."""
-    for stmt in stmts:
+    # Not recursive: every walk resumes it for every statement.
+    stack = [*stmts[::-1]]
+    while stack:
+        stmt = stack.pop()
         yield stmt
-        for block in blocks(stmt):
-            yield from walk_stmts(block)
+        for block in blocks(stmt)[::-1]:
+            stack += block[::-1]
 
 
 def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
@@ -363,6 +366,17 @@ def stored(stmts: Sequence[Stmt]) -> frozenset[str]:
 def loaded(stmts: Sequence[Stmt]) -> frozenset[str]:
     """Names of the buffers that are loaded from."""
     return frozenset(load.buffer for load in loads(*all_exprs(stmts)))
+
+
+def declared_in(stmts: Sequence[Stmt]) -> frozenset[str]:
+    """The loop variables and locals of statements: in a kernel all names but its parameters."""
+    found: set[str] = set()
+    for stmt in walk_stmts(stmts):
+        if isinstance(stmt, For):
+            found.add(stmt.var)
+        elif isinstance(stmt, Local):
+            found.add(stmt.buffer.name)
+    return frozenset(found)
 
 
 def names_in(stmts: Sequence[Stmt]) -> frozenset[str]:

@@ -18,7 +18,7 @@ from weft.plan.lazy_weights import LazyArray
 from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT
 from weft.plan.program import Address, Function, Region
-from weft.plan.work import parts_of
+from weft.plan.work import parts_of, shared_scratch
 from weft.targets.target import Costs
 
 NO_NAMES: Mapping[str, str] = {}
@@ -57,6 +57,10 @@ class Lowering:
         default_factory=dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]]
     )
 
+    rooms: dict[tuple[str, int], frozenset[str]] = field(
+        default_factory=dict[tuple[str, int], frozenset[str]]
+    )
+
     def cut(self, kernel: Kernel, name: str, threads: int) -> tuple[Kernel, tuple[int, ...]]:
         """A kernel simplified for so many threads, and the parts of its stages.
 
@@ -69,6 +73,13 @@ class Lowering:
         if found is None:
             simple = simplify_kernel(kernel) if threads > 1 else kernel
             found = self.cuts[name, threads] = simple, parts_of(simple, threads, self.costs)
+        return found
+
+    def shared(self, kernel: Kernel, name: str, threads: int) -> frozenset[str]:
+        """Scratch buffers that the parts of a function share; looked for once a function."""
+        found = self.rooms.get((name, threads))
+        if found is None:
+            found = self.rooms[name, threads] = shared_scratch(kernel)
         return found
 
     def unique(self, wish: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from weft.ir.graph import Node
 from weft.loops.nodes import Kernel
-from weft.loops.walk import loads, names_in
+from weft.loops.walk import declared_in, loads
 from weft.ops.table import OPS
 from weft.plan.attention import attention_of
 from weft.plan.fusion import Group
@@ -26,7 +26,7 @@ def parameter_names(group: Group, kernel: Kernel, values: Sequence[str]) -> dict
     """
     roles = operand_roles(group)
     kept = {each.name for each in kernel.params[len(values) :]}
-    taken = kept | names_in(kernel.body) - {each.name for each in kernel.params}
+    taken = kept | declared_in(kernel.body) - {each.name for each in kernel.params}
     names: dict[str, str] = {}
     for value, parameter in zip(values, kernel.params, strict=False):
         name = _numbered(roles.get(value, "operand"), taken)

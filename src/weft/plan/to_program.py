@@ -47,7 +47,6 @@ from weft.plan.program import (
 from weft.plan.roles import parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
-from weft.plan.work import shared_scratch
 from weft.targets.target import DESKTOP
 
 PlanOf: TypeAlias = Callable[[Graph], Plan]
@@ -153,14 +152,16 @@ class _Scope:
             kernel, describe(group, self.plan.types), layer_of(group, self.names), names
         )
         simple, parts = self.lowering.cut(kernel, name, self.plan.threads)
-        scratch = self.scratch_of(place, simple, made.scratch)
+        scratch = self.scratch_of(place, simple, name, made.scratch)
         arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
         return CallStep(name, arguments, provenance(group, self.names), parts)
 
-    def scratch_of(self, place: int, kernel: Kernel, offsets: Sequence[int]) -> list[Address]:
+    def scratch_of(
+        self, place: int, kernel: Kernel, function: str, offsets: Sequence[int]
+    ) -> list[Address]:
         """The scratch buffers of a step: what parts do not share is there for each of them."""
         share = self.plan.steps[place].scratch // self.plan.threads
-        shared = shared_scratch(kernel)
+        shared = self.lowering.shared(kernel, function, self.plan.threads)
         names = [each.name for each in kernel.params if each.access is Access.SCRATCH]
         start = self.scratch(place)
         return [
