@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from tests.plan.nets import Net, RandomNet
 from tests.plan.planned import assert_apart
 from tests.turns import examples
+from weft.dtypes import DType
 from weft.ir.graph import Graph
 from weft.kernels.fusion_depth import fuser
 from weft.kernels.selection import implementer
-from weft.loops.nodes import Kernel
+from weft.loops.nodes import Kernel, Store
 from weft.loops.verify import verify
+from weft.loops.walk import loads, walk_stmts
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
@@ -204,3 +206,20 @@ def test_states_lie_side_by_side() -> None:
     assert [(each.port.name, each.offset) for each in program.states] == [(c, 0), (a, 64), (b, 128)]
     assert program.state_bytes == 128 + 80
     assert program.inputs == program.outputs == ()
+
+
+@pytest.mark.parametrize("machine", ["generic", "x86-avx512"])
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_of_a_cache_only_the_update_is_written(machine: str, mode: str) -> None:
+    net = Net()
+    cache, new = net.input(2, 3, 7, 16), net.input(2, 3, 2, 16)
+    place = net.input(2, dtype=DType.I64)
+    after = net.op("TensorScatter", cache, new, place, axis=2, mode=mode)
+    y = net.op("ReduceSum", after, axes=(2,))
+    plan = assert_handed(net.graph(y, after), {cache: after}, net.arrays, machine)
+    assert not copies(plan)
+    (function,) = (each for each in lower(plan).functions if "scatter" in each.name)
+    assert isinstance(function, Kernel)
+    stores = [each for each in walk_stmts(function.body) if isinstance(each, Store)]
+    assert stores
+    assert not any("out" in {load.buffer for load in loads(each.value)} for each in stores)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.ir.types import TensorType
+from weft.loops.idle_stores import without_idle_stores
 from weft.loops.nodes import (
     Access,
     Buffer,
@@ -34,6 +35,7 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
     """The kernel with a read parameter merged into the output ``out``.
 
     Both walk the same memory point by point, maybe with their dimensions in another order.
+    What stays as it is, as most of a cache does, is not written.
     """
     source = next(buffer for buffer in kernel.params if buffer.name == parameter)
     output = kernel.params[-1]
@@ -62,7 +64,7 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
 
     body = tuple(map(refetched, map_stmts(kernel.body, mapper(reread))))
     params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
-    return replace(kernel.with_body(body), params=params)
+    return without_idle_stores(replace(kernel.with_body(body), params=params))
 
 
 def copy_kernel(type: TensorType) -> Kernel:
