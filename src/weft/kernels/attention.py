@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 
 from weft.dtypes import DType
 from weft.kernels import vector_rows
@@ -49,12 +49,12 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, map_expr, rename_buffers, rename_loads, substitute
+from weft.loops.walk import free_vars, loads, map_expr, rename_buffers, rename_loads, substitute
 from weft.plan.attention import TOP, TOTAL, Attention
 
 _F32 = DType.F32
 _FEW_ROWS = 8
-"""Queries for which laying out keys and values anew does not pay."""
+"""Queries for which laying out anew does not pay, unless lanes lie apart."""
 _TOGETHER = 4
 """Rows of scores whose maxima and sums run side by side."""
 SCORES, TOTALS, KEYS, VALUES = "scores", "totals", "keys", "values"
@@ -76,9 +76,23 @@ class AttentionWriter:
     # --- what is laid out -----------------------------------------------------------------
 
     @cached_property
-    def packs(self) -> bool:
-        """Whether keys and values are laid out anew."""
+    def packs_keys(self) -> bool:
+        """Whether keys are laid out anew: for many queries, or where lanes would lie apart."""
+        return self.packs_values or self.apart(self.found.keys, self.found.key)
+
+    @cached_property
+    def packs_values(self) -> bool:
+        """Whether values are laid out anew."""
         return self.found.row is not None and self.found.row.extent >= _FEW_ROWS
+
+    def apart(self, value: Expr, lanes: Axis) -> bool:
+        """Whether elements that lanes would load together are apart in memory."""
+        steps = {each.name: each.steps for each in self.task.inputs}
+        return self.lanes > 1 and any(
+            step != 1 and lanes.var in free_vars(part)
+            for load in loads(value)
+            for part, step in zip(load.index, steps.get(load.buffer, ()), strict=False)
+        )
 
     @cached_property
     def keys(self) -> Panels:
@@ -88,7 +102,11 @@ class AttentionWriter:
         bare = map_expr(
             self.found.scores, lambda node: TOTAL if node == self.found.product else node
         )
-        if self.packs and key.extent > self.lanes and not any(load.index for load in loads(bare)):
+        if (
+            self.packs_keys
+            and key.extent > self.lanes
+            and not any(load.index for load in loads(bare))
+        ):
             # Nothing but keys is read, so that lanes past the last one do no harm.
             *whole, rest = blocks
             if rest.count == 1:
@@ -120,8 +138,8 @@ class AttentionWriter:
         body = self.queries()
         if body is None:
             return None
-        if self.packs:
-            panels = (self.keys, self.values)
+        panels = [self.keys] * self.packs_keys + [self.values] * self.packs_values
+        if panels:
             fill = [stmt for each in panels for stmt in each.laid_out(self.task)]
             buffers = [b for each in panels for b in map(each.buffer, range(len(each.blocks)))]
             body = with_locals(buffers, (*fill, *body))
@@ -191,7 +209,7 @@ class AttentionWriter:
         if found.row and first:
             own[found.row.var] = plus(first, Var("spot"))
         keys = Load(KEYS, (Var(found.width.var), Var("wide")), _F32)
-        factor = Binary("mul", found.queries, keys if self.packs else found.keys)
+        factor = Binary("mul", found.queries, keys if self.packs_keys else found.keys)
         reduce = Reduce("sum", (found.width,), factor)
         value = substitute(replaced(found.scores, found.product, reduce), own)
         reduce = substitute(reduce, own)
@@ -202,7 +220,7 @@ class AttentionWriter:
             inputs=(*self.task.inputs, shaped(KEYS, found.width, wide)),
             output=scores,
         )
-        weight = KEYS if self.packs else None
+        weight = KEYS if self.packs_keys else None
         parts = Contraction(inner, reduce, reduce.value, (), wide, spot, (), weight)
         yield from self.tiles(parts, self.keys, chunk.pieces, integer(0), spot.extent)
 
@@ -320,7 +338,7 @@ class AttentionWriter:
         key = plus(chunk.start, Var(found.key.var))
         weight = Load(SCORES, (row, Var(found.key.var)), _F32)
         values: Expr = Load(VALUES, (key, Var(found.column.var)), _F32)
-        if not self.packs:
+        if not self.packs_values:
             values = substitute(found.values, {found.key.var: key})
         axis = Axis(found.key.var, chunk.count)
         return Reduce("sum", (axis,), Binary("mul", weight, values))
@@ -332,7 +350,7 @@ class AttentionWriter:
         found = self.found
         values = shaped(VALUES, found.key, found.column)
         inner = replace(inner, inputs=(*inner.inputs, scores, values))
-        name = VALUES if self.packs else None
+        name = VALUES if self.packs_values else None
         parts = Contraction(inner, reduce, reduce.value, (), found.column, row, (), name)
         pieces = [(n, integer(0), block) for n, block in enumerate(self.values.blocks)]
         yield from self.tiles(parts, self.values, pieces, first, scores.shape[0])
@@ -356,4 +374,7 @@ def register_tile(task: Task, found: Attention, rows: int) -> tuple[int, int]:
     inner = replace(task, compute=Compute((spot, wide), reduce))
     parts = Contraction(inner, reduce, value, (), wide, spot, (), None)
     positions, vectors = tile_shape(parts, lanes)
-    return positions, min(2, vectors) if task.target.fused else vectors
+    if not task.target.fused:
+        return positions, vectors
+    waiting = ceil(task.target.issue.latency * task.target.multiply_adds)
+    return positions, min(max(2, waiting // positions), vectors)
