@@ -463,11 +463,14 @@ static void pinned(void)
     weft_pool *pool = weft_pool_new(3, 1);
     static int counts[3 * 32];
     cpu_set_t own;
+    int i;
     CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
-    weft_pool_run(pool, 3, pinned_to, counts);
-    /* A thread is bound by whoever starts it, maybe while it runs already. */
-    nap(1000);
-    weft_pool_run(pool, 3, pinned_to, counts);
+    /* A thread is bound by whoever starts it, maybe while it runs already; and the caller does the
+       parts of threads that a busy machine keeps waiting. */
+    for (i = 0; i < 100 && !(counts[32] == 1 && counts[64] == 1); ++i) {
+        weft_pool_run(pool, 3, pinned_to, counts);
+        nap(1000);
+    }
     CHECK(counts[0] == CPU_COUNT(&own));
     CHECK(counts[32] == 1 && counts[64] == 1);
     weft_pool_free(pool);
