@@ -1,7 +1,8 @@
 """How long a kernel takes, roughly, and how it is cut into parts for threads.
 
 Only the loops at the top of a kernel are cut: a nest of ``parallel`` loops, perfectly nested
-and with constant bounds, is one flat range.  Statements beside them are the first part's.
+and with constant bounds, is one flat range, of which parts take pieces that are also
+contiguous in what they write.  Statements beside them are the first part's.
 Where a statement at the top reads what another one writes, a new stage begins: all parts of
 a stage are done before the next begins.  What statements write without reading it is taken
 to be at places of their own.
