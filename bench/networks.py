@@ -60,11 +60,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "transformers": ("vit_b_16", "swin_t", "mixer_s16_224", "bert", "gpt2", "t5_encoder"),
     "image to image": ("unet", "deeplabv3_resnet50", "espcn"),
     "sound": ("wavenet", "conv_tasnet"),
-    "recurrent": ("lstm", "gru", *RECURRENT),
+    "recurrent": RECURRENT[:2],
     "video": ("r3d_18",),
     "dense": ("mlp_8192",),
 }
-"""More than forty networks; ``families`` names them all, and each family those of it."""
+"""Forty networks; ``families`` names them all, and each family those of it."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": (*DEFAULT, *SMALL),
     "convolutional": CONVOLUTIONAL,

@@ -6,7 +6,7 @@ from bench.networks import FAMILIES, named
 
 
 def test_a_group_stands_for_its_members_each_once():
-    assert named(["recurrent", "gru", "ic"]) == ["lstm", "gru", "ic"]
+    assert named(["recurrent", "gru_256", "ic"]) == ["lstm_256", "gru_256", "ic"]
 
 
 def test_the_families_have_forty_networks_each_in_one_of_them():
