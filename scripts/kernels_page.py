@@ -299,12 +299,15 @@ EXAMPLES: tuple[Example, ...] = (
     Example(
         "LSTM cell",
         _lstm,
-        "slice_sigmoid_mul_tanh_add",
-        "One step of the recurrence is the product of the state with the recurrent weights "
-        "(a GEMV as above; the products with the inputs are done before, for all steps at once) "
-        "and two elementwise chains. This one makes the cell's new content from the gates, "
-        "which lie side by side in `in0`: 1 / (1 + exp(-x)) of the forget gate times the old "
-        "content, plus that of the input gate times tanh of the candidate.",
+        "slice_mat_mul_add_sigmoid_mul_tanh",
+        "One step of the recurrence; the products with the inputs are done before, for all steps "
+        "at once. The state `lhs` is multiplied by a matrix for each of three gates, whose sums "
+        "stay in registers: from them the cell's new content is made, 1 / (1 + exp(-x)) of the "
+        "forget gate times the old content, plus that of the input gate times tanh of the "
+        "candidate. The product of the fourth gate and the output that is made of both follow "
+        "(not shown). Larger cells do this block by block, in a loop that threads share; where "
+        "the weights are more than a core's cache holds, every other step begins with the last "
+        "block.",
     ),
 )
 

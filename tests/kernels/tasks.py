@@ -28,6 +28,7 @@ from weft.plan.make import make
 from weft.plan.storage import assign
 from weft.plan.strides import StridedView
 from weft.plan.tensors import only_used, own_outputs, tensor_program
+from weft.rewrite.recipes import tidy
 from weft.targets.find import target
 
 T = TypeVar("T")
@@ -63,8 +64,13 @@ def tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
     ]
 
 
-def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Task]:
-    """The tasks of a net's groups and of the bodies of its scans."""
+def all_tasks_of(
+    net: Net, *outputs: str, machine: str = "x86-avx2", tidied: bool = False
+) -> list[Task]:
+    """The tasks of a net's groups and of the bodies of its scans.
+
+    Unless the net is ``tidied``, loops are given their constants from outside.
+    """
     found: list[Task] = []
 
     def implement(
@@ -78,7 +84,8 @@ def all_tasks_of(net: Net, *outputs: str, machine: str = "x86-avx2") -> list[Tas
         found.append(task)
         return nest.generate(task)
 
-    make(expand(net.graph(*outputs), OPS), OPS, implement)
+    graph = expand(net.graph(*outputs), OPS)
+    make(tidy(graph) if tidied else graph, OPS, implement)
     return found
 
 

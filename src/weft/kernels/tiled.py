@@ -108,24 +108,12 @@ class TileWriter:
 
     def pack(self, block: LaneBlock) -> str:
         """The parameter that holds the weights of a block, lanes innermost."""
-        parts = self.parts
-        assert parts.weight
-        assert parts.lanes
-        name = f"{parts.weight}_{len(self.packed)}" if self.packed else parts.weight
-        index = parts.weight_index()
-        order = parts.weight_order()
-        weight = next(b for b in parts.task.inputs if b.name == parts.weight)
-        axis = index.index(Var(parts.lanes.var))
-        depth, others = block.depth, [weight.shape[a] for a in order]
-        lanes = lane_count(parts)
-        width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
-        pairs = parts.pairs is not None
-        depth = PAIR if pairs else depth
-        packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
-        others[-1] //= depth
-        shape = (block.count, *others, *((width, PAIR) if pairs else (width * depth,)))
-        self.params.append(Buffer(name, weight.dtype, shape))
-        self.operands.append(Operand(parts.task.value_of(parts.weight), packing))
+        weight = self.parts.weight
+        assert weight
+        name = f"{weight}_{len(self.packed)}" if self.packed else weight
+        buffer, operand = packed_weight(self.parts, block, name)
+        self.params.append(buffer)
+        self.operands.append(operand)
         self.packed.add(name)
         return name
 
@@ -231,6 +219,26 @@ class TileWriter:
         ahead = {0: following(number, block.count)} if fetches else {}
         cell = Microkernel(self.parts, block, first, number, weight, origin, size, clear, ahead)
         return cell.statements()
+
+
+def packed_weight(parts: Contraction, block: LaneBlock, name: str) -> tuple[Buffer, Operand]:
+    """The parameter, under a name, that holds the weights of a block, and what is given for it."""
+    assert parts.weight
+    assert parts.lanes
+    index = parts.weight_index()
+    order = parts.weight_order()
+    weight = next(b for b in parts.task.inputs if b.name == parts.weight)
+    axis = index.index(Var(parts.lanes.var))
+    depth, others = block.depth, [weight.shape[a] for a in order]
+    lanes = lane_count(parts)
+    width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
+    pairs = parts.pairs is not None
+    depth = PAIR if pairs else depth
+    packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
+    others[-1] //= depth
+    shape = (block.count, *others, *((width, PAIR) if pairs else (width * depth,)))
+    buffer = Buffer(name, weight.dtype, shape)
+    return buffer, Operand(parts.task.value_of(parts.weight), packing)
 
 
 def _place(block: LaneBlock) -> tuple[Expr, Expr]:

@@ -160,6 +160,18 @@ class CellStep:
         size = steps.dims(x)[axis] // count
         return [steps.slice(x, axis, place * size, (place + 1) * size) for place in range(count)]
 
+    def gates(self, projected: str, hidden: str, count: int) -> list[str]:
+        """The sums of so many gates: parts of the projection and products with the state.
+
+        Every gate has a product of its own, which what is made of it follows.
+        """
+        steps = self.steps
+        parts = (self.split(each, count, 1) for each in (projected, self.recurrent))
+        return [
+            steps.add(gate, steps.op("MatMul", hidden, weight))
+            for gate, weight in zip(*parts, strict=True)
+        ]
+
 
 Cell = Callable[[CellStep, str, Sequence[str]], tuple[str, ...]]
 """``cell(step, projected, states) -> new states``, of which the first is the output."""
@@ -169,8 +181,7 @@ def lstm(step: CellStep, projected: str, states: Sequence[str]) -> tuple[str, ..
     """One step of an LSTM: gates i, o, f, c; states hidden and cell."""
     steps = step.steps
     hidden, cell = states
-    gates = steps.add(projected, steps.op("MatMul", hidden, step.recurrent))
-    i, o, f, c = step.split(gates, 4, 1)
+    i, o, f, c = step.gates(projected, hidden, 4)
     peepholes = step.split(step.peephole, 3, 0) if step.peephole else ()
     if peepholes:
         i = steps.add(i, steps.mul(peepholes[0], cell))
@@ -187,17 +198,17 @@ def gru(step: CellStep, projected: str, states: Sequence[str]) -> tuple[str, ...
     """One step of a GRU: gates z, r, h; the state is hidden."""
     steps = step.steps
     (hidden,) = states
-    size = steps.dims(hidden)[1]
-    both = steps.slice(step.recurrent, 1, 0, 2 * size)
-    last = steps.slice(step.recurrent, 1, 2 * size, 3 * size)
-    gates = steps.add(steps.slice(projected, 1, 0, 2 * size), steps.op("MatMul", hidden, both))
-    z, r = (step.activate(0, gate) for gate in step.split(gates, 2, 1))
+    gates, weights = (step.split(each, 3, 1) for each in (projected, step.recurrent))
+    z, r = (
+        step.activate(0, steps.add(gate, steps.op("MatMul", hidden, weight)))
+        for gate, weight in zip(gates[:2], weights[:2], strict=True)
+    )
     if step.flag:
-        inner = steps.op("MatMul", hidden, last)
+        inner = steps.op("MatMul", hidden, weights[2])
         recurrent = steps.mul(r, steps.add(inner, step.bias) if step.bias else inner)
     else:
-        recurrent = steps.op("MatMul", steps.mul(r, hidden), last)
-    h = step.activate(1, steps.add(steps.slice(projected, 1, 2 * size, 3 * size), recurrent))
+        recurrent = steps.op("MatMul", steps.mul(r, hidden), weights[2])
+    h = step.activate(1, steps.add(gates[2], recurrent))
     return (steps.add(steps.mul(steps.sub(1.0, z), h), steps.mul(z, hidden)),)
 
 

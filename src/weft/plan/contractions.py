@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import TypeGuard
 
-from weft.loops.nodes import Binary, Cast, Const, Expr, Reduce, Select
-from weft.loops.walk import loads, walk
+from weft.dtypes import DType
+from weft.loops.definition import Compute
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Reduce, Select
+from weft.loops.walk import free_vars, loads, walk
 
 FEW_TERMS = 8
 """Of a sum that is written out."""
@@ -24,6 +27,30 @@ def contraction(value: Expr) -> Reduce | None:
             }:
                 return node
     return None
+
+
+def is_gated(compute: Compute, constants: Collection[str]) -> bool:
+    """Whether all sums of a definition are products of an f32 vector and a constant matrix."""
+    sums = [node for node in walk(compute.value) if isinstance(node, Reduce)]
+    return bool(sums) and all(_is_gate(each, compute, constants) for each in sums)
+
+
+def _is_gate(sum: Reduce, compute: Compute, constants: Collection[str]) -> bool:
+    axes = [axis for axis in compute.axes if axis.extent > 1]
+    match sum:
+        case Reduce("sum", (along,), Binary("mul", Load() as lhs, Load() as rhs)):
+            matrix, vector = (lhs, rhs) if lhs.buffer in constants else (rhs, lhs)
+        case _:
+            return False
+    both = {along.var, *(axis.var for axis in axes)}
+    return (
+        len(axes) == 1
+        and matrix.buffer in constants
+        and vector.buffer not in constants
+        and matrix.dtype is vector.dtype is DType.F32
+        and both <= free_vars(matrix)
+        and free_vars(vector) & both == {along.var}
+    )
 
 
 def separable(value: Expr) -> Reduce | None:

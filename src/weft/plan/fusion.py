@@ -11,6 +11,8 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 - a contraction (a sum of products of two tensors) is the anchor of its group: what follows
   it elementwise rides on its epilogue, and nothing joins its operands but a product with one
   factor for each step of the sum: that is as well multiplied into the weights of a step;
+- in bodies of loops, products of vectors and matrices that are put together element by element
+  are one group, as those of a recurrent cell's gates;
 - but what narrows the sums of another contraction, as of bytes, rides on that one;
 - but for attention: the softmax of a contraction that weighs another one, and both;
 - and for separable transforms, products with small constant matrices along two axes, as of a
@@ -20,7 +22,7 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -28,12 +30,13 @@ from weft.ir.graph import Node
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known
 from weft.loops.definition import Compute, substitute_load
-from weft.loops.nodes import FUNCTIONS, Binary, Expr, Load, Reduce, Select, Unary
+from weft.loops.nodes import Binary, Expr, Load, Reduce, Select
 from weft.loops.python_arithmetic import HALVES
-from weft.loops.walk import children, free_vars, loads, reduces, walk
+from weft.loops.walk import free_vars, loads, reduces, walk
 from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
-from weft.plan.contractions import FEW_TERMS, contraction, is_short, separable
+from weft.plan.contractions import FEW_TERMS, contraction, is_gated, is_short, separable
+from weft.plan.evaluations import is_costly, uses_of
 from weft.plan.tensors import Defined, Item, TensorProgram, is_point, is_widening, moved_from
 
 MAX_NODES = 240
@@ -41,7 +44,6 @@ MAX_NODES = 240
 MAX_BUFFERS = 16
 MANY_SUMS = 16
 """Sums that a factor of each step must be used for to be multiplied into the weights."""
-_COSTLY = FUNCTIONS | frozenset("pow floordiv mod fmod".split())
 
 
 @dataclass(frozen=True)
@@ -70,36 +72,6 @@ class Group:
         return tuple(dict.fromkeys(load.buffer for load in loads(self.compute.value)))
 
 
-def _costly(value: Expr) -> bool:
-    return any(
-        isinstance(node, (Unary, Binary)) and (node.op in _COSTLY or node.op == "div")
-        for node in walk(value)
-    )
-
-
-def _uses(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
-    """Every place where a buffer is loaded, and how often its element changes there.
-
-    What does not depend on an inner loop is taken to be computed outside of it, unless
-    the innermost axis of the output is among what it depends on.
-    """
-    extents = {axis.var: axis.extent for axis in compute.axes}
-    innermost = compute.axes[-1].var if compute.axes else ""
-
-    def visit(value: Expr, ranges: Mapping[str, int]) -> Iterator[tuple[Load, int]]:
-        if isinstance(value, Load) and value.buffer == buffer:
-            names = frozenset[str]().union(*map(free_vars, value.index))
-            names = ranges.keys() if innermost in names else names
-            yield value, prod(ranges.get(name, 1) for name in names)
-        if isinstance(value, Reduce):
-            outer = {name: extents[name] for name in free_vars(value) if name in extents}
-            ranges = outer | {axis.var: axis.extent for axis in value.axes}
-        for child in children(value):
-            yield from visit(child, ranges)
-
-    yield from visit(compute.value, extents)
-
-
 def attends(compute: Compute) -> bool:
     """Whether a definition is attention that is worth a kernel of its own.
 
@@ -119,8 +91,9 @@ class _Draft:
 
 
 class _Grouping:
-    def __init__(self, program: TensorProgram) -> None:
+    def __init__(self, program: TensorProgram, repeated: bool) -> None:
         self.program = program
+        self.repeated = repeated
         self.users: dict[str, list[Item]] = {}
         for item in program.items:
             for value in item.reads:
@@ -199,7 +172,7 @@ class _Grouping:
         return roots.pop() if len(roots) == 1 and item.node.op not in VIEWS else None
 
     def may_join(self, item: Defined, draft: _Draft) -> bool:
-        uses = list(_uses(draft.compute, item.value))
+        uses = list(uses_of(draft.compute, item.value))
         size = self.program.types[item.value].size
         if not uses or not self.small_enough(item, draft):
             return False
@@ -210,6 +183,8 @@ class _Grouping:
             inside = any(load.buffer == item.value for load in loads(draft.contraction.value))
             if inside:
                 return self.scales(item, draft)
+            if self.is_gate(item, uses, draft):
+                return True
             return not reducing and not (self.narrows(item) and self.rides(item))
         if contraction(item.compute.value) is not None:
             return self.is_epilogue(uses, draft)
@@ -221,7 +196,17 @@ class _Grouping:
             return False
         places = {(load.index, count) for load, count in uses}
         evaluations = sum(count for _, count in places)
-        return evaluations <= (2 if _costly(item.compute.value) else 4) * max(size, 1)
+        return evaluations <= (2 if is_costly(item.compute.value) else 4) * max(size, 1)
+
+    def is_gate(self, item: Defined, uses: list[tuple[Load, int]], draft: _Draft) -> bool:
+        """Whether the value joins products of vectors and matrices, as those of a cell's gates."""
+        constants, axes = self.program.constants, draft.compute.axes
+        return (
+            self.repeated
+            and all(is_point(load, axes) for load, _ in uses)
+            and is_gated(item.compute, constants)
+            and is_gated(draft.compute, constants)
+        )
 
     def ends(self, item: Defined) -> bool:
         """Whether the value is what a reduction gives, in half precision and nothing else."""
@@ -373,9 +358,14 @@ class _Grouping:
         return prod(extents[name] for name in names) <= max(size, 1)
 
 
-def form(program: TensorProgram) -> Mapping[str, Group]:
-    """The groups, by the value that they compute."""
-    grouping = _Grouping(program)
+def form(program: TensorProgram, *, repeated: bool = False) -> Mapping[str, Group]:
+    """The groups, by the value that they compute.
+
+    Args:
+        program: all values.
+        repeated: whether it is the body of a loop, whose matrices come from caches.
+    """
+    grouping = _Grouping(program, repeated)
     grouping.run()
     nodes = {item.value: item.node for item in program.items if isinstance(item, Defined)}
     order = {node.name: place for place, node in enumerate(program.graph.nodes)}

@@ -169,8 +169,12 @@ def planned(
     *,
     spread: bool,
     states: Mapping[str, int] | None = None,
+    repeated: bool = False,
 ) -> Plan:
-    """The plan of a graph by decisions that are searched for or given; see ``make``."""
+    """The plan of a graph by decisions that are searched for or given; see ``make``.
+
+    With ``repeated``, it is the body of a loop.
+    """
     symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
     if symbolic:
         raise UserError(
@@ -180,7 +184,7 @@ def planned(
         )
     graph = as_planned(graph)
     program = tensor_program(graph, ops)
-    groups = form(program)
+    groups = form(program, repeated=repeated)
     pairs = {value: graph.outputs[place] for value, place in (states or {}).items()}
     copied: frozenset[str] = frozenset()
     while True:
@@ -292,7 +296,7 @@ class _Planner:
         attributes: ScanAttributes = work.node.attributes
         body = expand(attributes.body, self.ops)
         inside = self.decide.inside(work)
-        nested = planned(body, self.ops, inside, self.threads, spread=self.spread)
+        nested = planned(body, self.ops, inside, self.threads, spread=self.spread, repeated=True)
         states = attributes.num_states
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)

@@ -23,6 +23,8 @@ from weft.plan.called import copy_kernel, in_place
 from weft.plan.comments import describe, layer_of, op_text, provenance
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation, Operand, Outside
+from weft.plan.joined import may_join
+from weft.plan.kernel_call import KernelCall, block_by_block
 from weft.plan.lazy_weights import LazyWeights
 from weft.plan.lowering import Lowering, identifier
 from weft.plan.make import function_name, words
@@ -72,13 +74,14 @@ class _Room:
 class _Scope:
     """A plan in its surroundings: where its ports, its arena and its scratch lie.
 
-    With ``mirrored``, kernels read their weights from the end.
+    Inside of a loop, ``mirrored`` lets kernels read their weights from the end.
     """
 
     plan: Plan
     lowering: Lowering
     ports: Mapping[str, Address]
     arena: Address = _ARENA
+    inside: bool = False
     mirrored: bool = False
 
     def shown(self, name: str) -> str:
@@ -92,18 +95,26 @@ class _Scope:
 
     def steps(self) -> tuple[ProgramStep, ...]:
         found: list[ProgramStep] = []
-        for place, step in enumerate(self.plan.steps):
+        place = 0
+        while place < len(self.plan.steps):
+            step = self.plan.steps[place]
             match step:
                 case PlannedStep(Group() as group, Implementation(outside=Outside() as called)):
                     found.append(self.outside_step(place, group, called))
-                case PlannedStep(Group() as group, Implementation() as made):
-                    found.append(self.kernel_step(place, group, made, step))
+                case PlannedStep(Group(), Implementation()):
+                    made = self.kernel_call(place)
+                    if self.inside and may_join(self.plan, place + 1):
+                        both = block_by_block(made, self.kernel_call(place + 1))
+                        place += both is not None
+                        made = both or made
+                    found.append(self.kernel_step(made))
                 case PlannedStep(Opaque(node), nested=Plan() as body):
                     found.extend(self.scan_steps(place, node, body))
                 case PlannedStep(Opaque(node), body=ExternBody() as body):
                     found.append(self.extern_step(place, node, body))
                 case _:
                     raise InternalError(f"nothing computes {', '.join(step.writes)}")
+            place += 1
         return tuple(found)
 
     # --- addresses --------------------------------------------------------------------
@@ -135,26 +146,38 @@ class _Scope:
 
     # --- steps ------------------------------------------------------------------------
 
-    def kernel_step(
-        self, place: int, group: Group, made: Implementation, step: PlannedStep
-    ) -> CallStep:
+    def kernel_call(self, place: int) -> KernelCall:
+        """What a step calls."""
+        step = self.plan.steps[place]
+        group, made = step.work, step.implementation
+        assert isinstance(group, Group)
+        assert made is not None
         kernel, operands, taken = made.kernel, list(made.operands), step.in_place
         if taken:
             roots = [self.plan.views[operand.value].root for operand in operands]
             merged = roots.index(taken)
             kernel = in_place(kernel, kernel.params[merged].name)
             del operands[merged]
-        if self.mirrored:
-            pairs = zip(operands, kernel.params, strict=False)
-            kernel = mirrored(kernel, {p.name for each, p in pairs if self.is_weight(each)})
-        names = parameter_names(group, kernel, [operand.value for operand in operands])
-        name = self.lowering.function(
-            kernel, describe(group, self.plan.types), layer_of(group, self.names), names
+        pairs = list(zip(operands, kernel.params, strict=False))
+        return KernelCall(
+            kernel,
+            place,
+            tuple(map(self.argument, operands)),
+            (self.address(group.value),),
+            frozenset(param.name for each, param in pairs if self.is_weight(each)),
+            describe(group, self.plan.types),
+            layer_of(group, self.names),
+            provenance(group, self.names),
+            parameter_names(group, kernel, [operand.value for operand in operands]),
         )
+
+    def kernel_step(self, call: KernelCall) -> CallStep:
+        kernel = mirrored(call.kernel, call.weights) if self.mirrored else call.kernel
+        name = self.lowering.function(kernel, call.what, call.layer, call.names)
         simple, parts = self.lowering.cut(kernel, name, self.plan.threads)
-        scratch = self.scratch_of(place, simple, name, made.scratch)
-        arguments = (*map(self.argument, operands), *scratch, self.address(group.value))
-        return CallStep(name, arguments, provenance(group, self.names), parts)
+        made = self.plan.steps[call.place].implementation
+        scratch = self.scratch_of(call.place, simple, name, made.scratch if made else ())
+        return CallStep(name, (*call.read, *scratch, *call.written), call.comments, parts)
 
     def scratch_of(
         self, place: int, kernel: Kernel, function: str, offsets: Sequence[int]
@@ -248,7 +271,7 @@ class _Scope:
                 if each.outer:
                     ports[each.inner] = self.slice(each, number, scan.count, looped)
             turned = alternate and number % 2 == 1
-            return _Scope(body, self.lowering, ports, start, mirrored=turned).steps()
+            return _Scope(body, self.lowering, ports, start, inside=True, mirrored=turned).steps()
 
         comment = (f"{node.op} {node.name}: {scan.count} iterations",)
         if scan.count < 2:
