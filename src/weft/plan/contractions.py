@@ -42,14 +42,14 @@ def _is_gate(sum: Reduce, compute: Compute, constants: Collection[str]) -> bool:
             matrix, vector = (lhs, rhs) if lhs.buffer in constants else (rhs, lhs)
         case _:
             return False
-    both = {along.var, *(axis.var for axis in axes)}
+    both = frozenset((along.var, *(axis.var for axis in axes)))
     return (
         len(axes) == 1
         and matrix.buffer in constants
         and vector.buffer not in constants
         and matrix.dtype is vector.dtype is DType.F32
         and both <= free_vars(matrix)
-        and free_vars(vector) & both == {along.var}
+        and both & free_vars(vector) == frozenset((along.var,))
     )
 
 
