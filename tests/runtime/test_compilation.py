@@ -66,6 +66,14 @@ def test_objects_come_in_the_order_of_their_sources(tmp_path: Path) -> None:
     assert all(each.exists() for each in objects)
 
 
+def test_there_is_time_for_other_work_when_a_compiler_less_runs(tmp_path: Path) -> None:
+    with Compilation(find_compiler(), [], tmp_path, 2) as compilation:
+        for name in "abcde":
+            compilation.start(f"{name}.c", f"int {name};\n")
+        compilation.ease()
+        assert len(list(tmp_path.glob("*.o"))) >= 4
+
+
 def test_an_error_ends_compilers(tmp_path: Path) -> None:
     script, started = tmp_path / "slow", tmp_path / "started"
     script.write_text(

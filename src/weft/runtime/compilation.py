@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,7 +26,7 @@ class Compilation:
 
     def __init__(self, compiler: Compiler, flags: Sequence[str], folder: Path, jobs: int) -> None:
         self._compiler, self._flags, self.folder = compiler, flags, folder
-        self._pool = ThreadPoolExecutor(jobs)
+        self._pool, self._jobs = ThreadPoolExecutor(jobs), jobs
         self._started: dict[str, Future[None]] = {}
 
     def start(self, name: str, text: str) -> None:
@@ -40,6 +40,18 @@ class Compilation:
     def started(self, name: str) -> bool:
         """Whether a source is compiled already, or will be."""
         return name in self._started
+
+    def ease(self) -> None:
+        """Waits until fewer sources are left than compilers may run at once: a core is free then.
+
+        What the caller does now takes no time from compilers, and one of them less has memory.
+        """
+        left = {future for future in self._started.values() if not future.done()}
+        while len(left) >= self._jobs:
+            announce("compiling")
+            done, left = wait(left, return_when=FIRST_COMPLETED)
+            for each in done:
+                each.result()
 
     def objects(self, names: Sequence[str]) -> list[Path]:
         """The objects of sources, once all are there."""

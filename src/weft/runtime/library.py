@@ -174,6 +174,7 @@ def _compile(
     for name, text in files.sources:
         if not compilation.started(name):
             compilation.start(name, text)
+    compilation.ease()
     meanwhile()
     objects = compilation.objects([name for name, _ in files.sources])
     announce("linking")
