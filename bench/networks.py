@@ -36,7 +36,7 @@ OTHERS = ("vit_b_16", "bert", "mlp_8192")
 SMALL = ("ic", "kws", "vww", "ad")
 INTEGERS = tuple(f"{name}_int8" for name in ("resnet18", "resnet50", "mobilenet_v2", *SMALL))
 """Networks of 8-bit integers: ``bench.quantized`` makes those of the zoo."""
-DEFAULT = (*CONVOLUTIONAL, *OTHERS)
+DEFAULT = (*CONVOLUTIONAL, *OTHERS, *RECURRENT)
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "residual": ("resnet18", "resnet50", "regnet_y_400mf", "resnext50_32x4d"),
     "plain": ("vgg16", "alexnet", "squeezenet1_1", "repvgg_a0"),
