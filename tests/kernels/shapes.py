@@ -101,6 +101,23 @@ def square(shapes: Shapes) -> str:
     return shapes.finished(net.op("Conv", x, weight, *bias, kernel=(3, 3), pads=pads))
 
 
+def volume(shapes: Shapes) -> str:
+    """The same through the frames of a volume, of which windows leave some out."""
+    net = shapes.net
+    frames, deep = shapes.one((1, 2, 3, 5)), shapes.one((1, 2, 3))
+    image = [frames, *(shapes.one((3, 4, 6)) for _ in range(2))]
+    pads = tuple(shapes.one((0, 1, 2)) for _ in range(6))
+    kernel, strides = (deep, 3, 3), (shapes.one((1, 1, 2)), *(shapes.one((1, 1, 2)),) * 2)
+    reach = [size + pads[a] + pads[a + 3] - kernel[a] for a, size in enumerate(image)]
+    assume(min(reach) >= 0)
+    inputs, outputs = shapes.one(CHANNELS), shapes.one(CHANNELS)
+    assume(prod(image) * prod(kernel) * inputs * outputs <= 4 * MOST)
+    x = net.input(1, inputs, *image)
+    weight = net.constant(outputs, inputs, *kernel, scale=(prod(kernel) * inputs) ** -0.5)
+    made = net.op("Conv", x, weight, kernel=kernel, pads=pads, strides=strides)
+    return shapes.finished(made)
+
+
 def thin(shapes: Shapes) -> str:
     """One filter, a few, or some more than fill vectors, over many channels."""
     net = shapes.net
@@ -314,6 +331,7 @@ def pointwise(shapes: Shapes) -> str:
 FAMILIES: tuple[Callable[[Shapes], str], ...] = (
     convolution,
     square,
+    volume,
     thin,
     depthwise,
     transposed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,60 @@ def test_dilated_windows_go_by_transforms_where_their_tiles_are_full() -> None:
     # Four outputs 9 apart reach over the image: most tiles have one output, and none has more.
     assert usual(task_of(256, 256, 10, dilation=9)).startswith("tiled-")
     assert refusal(propose, task_of(64, 64, 28, stride=2, dilation=2))
+
+
+def volume(
+    channels: int, made: int, image: tuple[int, ...], window: dict[str, tuple[int, ...]]
+) -> Task:
+    """The task of a convolution of a volume for AVX-512."""
+    net = Net()
+    kernel = window["kernel"]
+    scale = (channels * prod(kernel)) ** -0.5
+    weight = net.constant(made, channels, *kernel, scale=scale)
+    y = net.op("Conv", net.input(1, channels, *image), weight, **window)
+    return tasks_of(net, y, machine="x86-avx512")[0]
+
+
+@pytest.mark.parametrize(
+    ("frames", "depth", "stride", "pads"),
+    [(4, 3, 1, (1, 1)), (5, 3, 2, (1, 1)), (3, 2, 1, (0, 1)), (4, 3, 1, (0, 0)), (2, 3, 1, (3, 2))],
+)
+@pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
+def test_windows_through_frames_sum_over_those_inside(
+    frames: int, depth: int, stride: int, pads: tuple[int, int], outputs: int
+) -> None:
+    window = {
+        "kernel": (depth, 3, 3),
+        "pads": (pads[0], 1, 1, pads[1], 1, 1),
+        "strides": (stride, 1, 1),
+    }
+    task = volume(10, 8, (frames, 6, 5), window)
+    found = winograd_choice.generate_as(task, outputs, 3)
+    assert found is not None
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    most = 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+def test_volumes_go_by_transforms_where_images_do() -> None:
+    window = {"kernel": (3, 3, 3), "pads": (1,) * 6}
+    assert usual(volume(64, 64, (16, 56, 56), window)).startswith("winograd-f4-")
+    apart = {"kernel": (3, 3, 3), "pads": (2, 1, 1) * 2, "dilations": (2, 1, 1)}
+    assert refusal(propose, volume(64, 64, (16, 56, 56), apart)) == "its taps in depth are 2 apart"
+
+
+def test_every_image_of_a_batch_costs_as_much() -> None:
+    """The direct sum counts all of them, too."""
+    net = Net()
+    tasks = [
+        tasks_of(net, net.conv(net.input(batch, 64, 28, 28), 64), machine="x86-avx512")[0]
+        for batch in (1, 8)
+    ]
+    one, eight = (found_by(square_convolution, task) for task in tasks)
+    assert one is not None
+    assert eight is not None
+    assert cycles(eight, 4, 25, 16) == pytest.approx(8 * cycles(one, 4, 25, 16))
 
 
 @pytest.mark.parametrize(("made", "width"), [(12, 16), (20, 32), (24, 32), (7, 16)])

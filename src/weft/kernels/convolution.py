@@ -1,15 +1,19 @@
-"""Convolutions by a square window, recognized in a contraction."""
+"""Convolutions by a square window, or by several in depth, recognized in a contraction."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.kernels.contraction import Contraction, contraction_of
+from weft.kernels.contraction import Contraction, SlidingWindow, contraction_of
+from weft.kernels.guards import Guard
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import most_outputs
-from weft.loops.nodes import Axis, Buffer, Load, Var
+from weft.loops.affine import AffineForm
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
 from weft.loops.walk import free_vars
+from weft.ops.expr import index, mul
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,12 @@ class Convolution:
         image: the load of the input, ``f32``, or ``bf16`` that is read so; places: its
             dimensions for rows, columns and channels.
         before: how far the window reaches above and to the left.
-        taps: the filter's dimensions for rows and columns of the window, and for channels.
+        taps: the filter's dimensions for rows and columns of the window, and for what is summed
+            at each of their places: channels, before which the taps in depth stand.
         size: taps along each side of the window.
         stride: steps from one output to the next.
         dilation: steps from one tap to the next.
+        depth: how the window moves through the frames of a volume, if there are any.
     """
 
     parts: Contraction
@@ -36,10 +42,11 @@ class Convolution:
     image: Load
     places: tuple[int, int, int]
     before: tuple[int, int]
-    taps: tuple[int, int, int]
+    taps: tuple[int, ...]
     size: int
     stride: int
     dilation: int
+    depth: SlidingWindow | None = None
 
     @property
     def source(self) -> Buffer:
@@ -57,6 +64,49 @@ class Convolution:
         inside = (self.rows, self.columns)
         axes = (*self.parts.outer, *((self.parts.tile,) if self.parts.tile else ()))
         return tuple(axis for axis in axes if axis not in inside)
+
+    @property
+    def steps(self) -> int:
+        """What is summed at each place of the window: channels, of all taps in depth."""
+        return self.channel.extent * (self.depth.taps if self.depth else 1)
+
+    @property
+    def steps_inside(self) -> float:
+        """The same of those taps in depth that lie inside, on average."""
+        if self.depth is None:
+            return self.steps
+        outs, taps = self.depth.out.extent, self.depth.taps
+        pairs = [(out, tap) for out in range(outs) for tap in range(taps)]
+        return self.channel.extent * sum(self.depth.inside(*pair) for pair in pairs) / outs
+
+    def depth_taps(self) -> tuple[Expr, Expr]:
+        """Bounds of the taps in depth that lie inside."""
+        window = self.depth
+        assert window is not None
+        first = mul(Var(window.out.var), window.stride)
+        start, stop = index(0), index(window.taps)
+        if window.before > 0:
+            start = Binary("max", start, Binary("sub", index(window.before), first))
+        if window.behind > 0:
+            end = Binary("sub", index(window.size + window.before), first)
+            stop = Binary("min", stop, end)
+        return start, stop
+
+    def depth_guards(self, steps: int) -> tuple[Guard, ...]:
+        """The same as conditions on ``channel``, of which a tap has so many steps."""
+        window, found = self.depth, list[Guard]()
+        if window is None:
+            return ()
+        out = Var(window.out.var)
+        if window.before > 0:
+            form = AffineForm({out: steps * window.stride}, -steps * window.before)
+            found.append(Guard(form, self.channel.var, 1))
+        if window.behind > 0:
+            last = steps * (window.size + window.before) - 1
+            found.append(
+                Guard(AffineForm({out: -steps * window.stride}, last), self.channel.var, -1)
+            )
+        return tuple(found)
 
     def tiles_along(self, axis: Axis, outputs: int) -> int:
         """Tiles of so many outputs along a side; those of a tile are ``dilation`` apart."""
@@ -79,34 +129,29 @@ def _recognized(task: Task) -> Convolution | Refusal:
     if parts.reduce is None or parts.lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant filters, output channels fastest")
     image = parts.image or parts.narrow_image
-    if image is None or parts.reduce.op != "sum" or len(parts.reduce.axes) != 3:
+    if image is None or parts.reduce.op != "sum":
         return NOT_SQUARE
     windows, channels = parts.windows_of(image), parts.channels(image)
     slides = [(place, each, each.tap) for place, each in enumerate(windows) if each and each.tap]
-    if len(slides) != 2 or len(channels) != 1:
+    if len(slides) not in (2, 3) or len(channels) != 1:
         return NOT_SQUARE
-    (first, down, tap_y), (second, across, tap_x) = slides
-    size, stride = down.taps, down.stride
+    if len(parts.reduce.axes) != len(slides) + 1:
+        return NOT_SQUARE
+    *deep, (first, down, tap_y), (second, across, tap_x) = slides
+    size, stride, dilation = down.taps, down.stride, down.dilation
     channel_place, channel = channels[0]
-    if across.taps != size or across.stride != stride:
-        return Refusal(
-            f"its window is {size}x{across.taps} by strides {stride} and {across.stride}"
-        )
-    dilation = down.dilation
-    if across.dilation != dilation or (dilation > 1 and stride > 1):
-        dilations = f"{dilation} and {across.dilation}"
-        return Refusal(f"its taps are {dilations} apart, and its strides {stride}")
-    if stride >= min(size, 3) or most_outputs(size, stride) < 2:
-        # Hardly an input that outputs share, or so many points that rounding is poor.
-        return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
+    refusal = _unsuited(down, across, [each for _, each, _ in deep])
+    if refusal:
+        return refusal
     weight = parts.weight_index()
-    wanted = [Var(tap_y.var), Var(tap_x.var), Var(channel.var)]
+    depth = [Var(tap.var) for _, _, tap in deep]
+    wanted = [Var(tap_y.var), Var(tap_x.var), *depth, Var(channel.var)]
     fixed = [part for place, part in enumerate(image.index) if place not in (first, second)]
     moving = {down.out.var, across.out.var, parts.lanes.var}
     read = sorted(map(str, [*wanted, Var(parts.lanes.var)]))
     if sorted(map(str, weight)) != read or any(moving & free_vars(part) for part in fixed):
         return NOT_SQUARE
-    if not parts.guarded_by_borders((down, across)):
+    if not parts.guarded_by_borders([each for _, each, _ in slides]):
         return Refusal("its conditions are not those of an image's borders")
     return Convolution(
         parts,
@@ -116,8 +161,29 @@ def _recognized(task: Task) -> Convolution | Refusal:
         image,
         (first, second, channel_place),
         (down.before, across.before),
-        (weight.index(wanted[0]), weight.index(wanted[1]), weight.index(wanted[2])),
+        tuple(weight.index(each) for each in wanted),
         size,
         stride,
         dilation,
+        deep[0][1] if deep else None,
     )
+
+
+def _unsuited(
+    down: SlidingWindow, across: SlidingWindow, deep: Sequence[SlidingWindow]
+) -> Refusal | None:
+    """Why a window is not square, or saves nothing."""
+    size, stride, dilation = down.taps, down.stride, down.dilation
+    if across.taps != size or across.stride != stride:
+        return Refusal(
+            f"its window is {size}x{across.taps} by strides {stride} and {across.stride}"
+        )
+    if across.dilation != dilation or (dilation > 1 and stride > 1):
+        dilations = f"{dilation} and {across.dilation}"
+        return Refusal(f"its taps are {dilations} apart, and its strides {stride}")
+    if stride >= min(size, 3) or most_outputs(size, stride) < 2:
+        # Hardly an input that outputs share, or so many points that rounding is poor.
+        return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
+    if any(each.dilation > 1 for each in deep):
+        return Refusal(f"its taps in depth are {deep[0].dilation} apart")
+    return None

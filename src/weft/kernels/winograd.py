@@ -12,7 +12,9 @@ through three stages while it stays in cache::
         for tile:
           out = epilogue(A^T product A)
 
-Where the window is dilated, the outputs of a tile are as far apart as its taps.
+Where the window is dilated, the outputs of a tile are as far apart as its taps.  A window that
+reaches over several frames of a volume sums over channels of all of them: the products have
+so many times as many terms, the transforms back are as many as before.
 
 The filters are transformed when the code is generated.  The result is not the direct
 sum's to the last bit: the transforms round too (``weft.kernels.toom_cook``).
@@ -126,10 +128,12 @@ class _Writer:
         apart = bool(self.rows)
         depth = PAIR if apart else 1
         packing = Packing(
-            *(filter.shape, lane, conv.taps, group.start, group.count, group.width), depth, apart
+            *(filter.shape, lane, conv.taps, group.start, group.count, group.width),
+            *(depth, apart),
+            joined=len(conv.taps) - 2,
         )
-        channels = conv.channel.extent // depth
-        shape = (group.count, size * size, channels, group.width, *(PAIR,) * apart)
+        steps = conv.steps // depth
+        shape = (group.count, size * size, steps, group.width, *(PAIR,) * apart)
         self.params.append(Buffer(name, filter.dtype, shape))
         self.operands.append(
             Operand(
@@ -166,7 +170,7 @@ class _Writer:
     def data(self, tiles: int) -> Buffer:
         """The transformed image of a block."""
         # A little more than the channels: rows must not fall onto the same cache sets.
-        row = self.conv.channel.extent + self.lanes * _F32.bytes // self.held.bytes
+        row = self.conv.steps + self.lanes * _F32.bytes // self.held.bytes
         return Buffer("data", self.held, (self.form.size**2, tiles, row), Access.LOCAL)
 
     def each_tile(
@@ -208,10 +212,10 @@ class _Writer:
         assert conv.parts.lanes is not None
         size, filter, channel = self.form.size**2, conv.filter.dtype, conv.channel
         data, steps = self.data(tiles), Var(channel.var)
-        image = Load("data", (Var("point"), Var("spot"), steps), self.held)
-        if self.rows:
-            channel = replace(channel, extent=channel.extent // PAIR)
-            image = replace(image, index=(*image.index[:-1], times(steps, PAIR)))
+        depth = PAIR if self.rows else 1
+        guards = conv.depth_guards(channel.extent // depth)
+        channel = replace(channel, extent=conv.steps // depth)
+        image = Load("data", (Var("point"), Var("spot"), times(steps, depth)), self.held)
         weight = Buffer("filter", filter, (size, channel.extent, width))
         tile, lane = Axis("spot", tiles), Axis("wide", width)
         factor = Load("filter", (Var("point"), steps, Var(lane.var)), filter)
@@ -225,7 +229,7 @@ class _Writer:
             output=output,
         )
         pairs = PairedFactors(channel.var, image, self.rows) if self.rows else None
-        return Contraction(task, reduce, value, (), lane, tile, (), "filter", pairs=pairs)
+        return Contraction(task, reduce, value, guards, lane, tile, (), "filter", pairs=pairs)
 
     def multiply(self, group: LaneBlock, name: str, counter: Expr, tiles: int) -> tuple[Stmt, ...]:
         """The matrix product of one point, for one group of output channels."""
@@ -233,7 +237,7 @@ class _Writer:
         positions, _ = tile_shape(parts, self.lanes)
         whole = LaneBlock(0, 1, group.widths)
         points = self.form.size**2
-        slab = self.conv.channel.extent * group.width * self.conv.filter.dtype.bytes
+        slab = self.conv.steps * group.width * self.conv.filter.dtype.bytes
         far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
         ahead: dict[int, Expr] = {}
         if far:  # After the last point of a group comes the first one of the next.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 
 from weft.dtypes import DType
 from weft.kernels import winograd, winograd_rows
@@ -31,23 +32,29 @@ MARGIN = 0.9
 
 def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     """An estimate for tiles of ``outputs`` by ``outputs``, ``tiles`` of them at a time."""
-    count = _tiles(conv, outputs)
+    count, images = _tiles(conv, outputs), prod(axis.extent for axis in conv.outer)
     form = _form(conv, outputs)
     points = form.size**2
     into, out_of = _channels_in_vectors(conv, lanes)
     target = conv.parts.task.target
-    steps = conv.channel.extent
+    steps = conv.steps_inside
     pairs = winograd.pair_rows(conv)
     if pairs:
         steps *= target.cycles(pairs[lanes]) / PAIR
     products = count * points * steps * out_of / target.multiply_adds
     before = _transform_cycles(form.data, target)
     after = _transform_cycles(form.inverse, target)
+    into *= conv.steps_inside / conv.channel.extent
     transforms = count * (into * before + out_of * after)
-    size = points * conv.channel.extent * _channels(conv) * conv.filter.dtype.bytes
+    size = _filter_bytes(conv, form)
     near = target.caches[-1] / 2
     reads = 0 if size <= near else -(-count // tiles)
-    return max(1.1 * products, reads * size / target.far) + transforms
+    return images * (max(1.1 * products, reads * size / target.far) + transforms)
+
+
+def _filter_bytes(conv: Convolution, form: Filtering) -> int:
+    """Of the transformed filters."""
+    return form.size**2 * conv.steps * _channels(conv) * conv.filter.dtype.bytes
 
 
 def _form(conv: Convolution, outputs: int) -> Filtering:
@@ -109,8 +116,7 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
     As many as a register tile has rows where the filters stay in cache; twice as many where
     they are read from afar for every block; fewer where threads would have nothing to do.
     """
-    points = _form(conv, outputs).size ** 2
-    size = points * conv.channel.extent * _channels(conv) * conv.filter.dtype.bytes
+    size = _filter_bytes(conv, _form(conv, outputs))
     return even_tiles(conv, outputs, 14 if size <= conv.parts.task.target.caches[-1] / 2 else 28)
 
 

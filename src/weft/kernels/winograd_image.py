@@ -34,6 +34,7 @@ from weft.loops.nodes import (
     Cast,
     Const,
     Expr,
+    For,
     If,
     Load,
     Local,
@@ -81,6 +82,14 @@ class ImageTransform:
         return (-(-axis.extent // span) - 1) * span + min(phases, axis.extent) - 1
 
     def analysis(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
+        """Transforms the patch of one tile, all channels, of all frames that the window reaches."""
+        frame = self.frame(row, column)
+        window = self.conv.depth
+        if window is None or window.tap is None:
+            return frame
+        return (For(window.tap.var, *self.conv.depth_taps(), frame),)
+
+    def frame(self, row: Expr, column: Expr) -> tuple[Stmt, ...]:
         """Transforms the patch of one tile, all channels."""
         stride, reach = self.form.stride, (self.form.size - 1) * self.conv.dilation + 1
         tops = (
@@ -110,8 +119,10 @@ class ImageTransform:
         self, tops: tuple[Expr, Expr], checked: bool, first: Expr, width: int
     ) -> tuple[Stmt, ...]:
         """``data[.][patch][first ...] = B^T patch B``."""
-        size = self.form.size
-        channel = plus(first, Var(LANE))
+        size, window = self.form.size, self.conv.depth
+        channel = step = plus(first, Var(LANE))
+        if window and window.tap:
+            step = plus(times(Var(window.tap.var), self.conv.channel.extent), channel)
 
         def read(column: Expr, row: int) -> tuple[Stmt, ...]:
             at = (
@@ -135,7 +146,7 @@ class ImageTransform:
 
         def put(row: Expr, column: int, value: Expr) -> Stmt:
             kept = value if self.held is _F32 else Cast(self.held, value)
-            return Store("data", (plus(times(row, size), column), Var("patch"), channel), kept)
+            return Store("data", (plus(times(row, size), column), Var("patch"), step), kept)
 
         half = Buffer("half", _F32, (size, size, width), Access.LOCAL)
         matrix = self.form.data

@@ -60,8 +60,6 @@ class Packing:
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array, ``[blocks, others..., width * depth]``."""
         blocks = self.cut(array)
-        if self.joined > 1:
-            blocks = blocks.reshape(*blocks.shape[: -self.joined], -1)
         if self.depth == 1:
             return contiguous(np.moveaxis(blocks, 1, -1))
         missing = -blocks.shape[-1] % self.depth
@@ -81,7 +79,10 @@ class Packing:
         missing = self.blocks * self.width - len(part)
         if missing:
             part = np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
-        return part.reshape(self.blocks, self.width, *part.shape[1:])
+        blocks = part.reshape(self.blocks, self.width, *part.shape[1:])
+        if self.joined > 1:
+            blocks = blocks.reshape(*blocks.shape[: -self.joined], -1)
+        return blocks
 
 
 @dataclass(frozen=True, slots=True)
