@@ -105,6 +105,12 @@ SAMPLES = [
     ),
     Sample(
         "GroupNormalization",
+        ("f32[2,6,4]", "f32[6]", "f32[6]"),
+        GroupNormalizationAttributes(num_groups=1),
+        CLOSE,
+    ),
+    Sample(
+        "GroupNormalization",
         ("f16[2,6,8]", "f16[6]", "f16[6]"),
         GroupNormalizationAttributes(num_groups=3),
         4e-3,

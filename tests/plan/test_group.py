@@ -58,6 +58,17 @@ def test_an_addition_of_two_convolutions_rides_on_one():
     assert len([node for node in set(walk(last.compute.value)) if isinstance(node, Reduce)]) == 1
 
 
+def test_a_sum_of_many_convolutions_runs():
+    """Each adds to what those before it gave: one array, not as many as there are."""
+    net = Net()
+    x = net.input(1, 4, 9)
+    total = net.conv(x, 4)
+    for _ in range(3):
+        total = net.op("Add", total, net.conv(x, 4))
+    made = net.op("Relu", total)
+    assert ops_of(net, made) == ["Conv", "Conv+Add", "Conv+Add", "Conv+Add+Relu"]
+
+
 def test_sums_of_bytes_are_narrowed_where_they_are_made():
     net = Net()
     x = net.input(1, 4, 5, 5, dtype=DType.I8)

@@ -175,6 +175,56 @@ def test_rms_norm() -> None:
     )
 
 
+GROUPS = """
+    const %s: f32[2] = [1.0, 1.5]
+    const %b: f32[2] = [0.0, 0.5]
+    %v: f32[3,2,PARTS] = Reshape(%x) {shape=(3,2,-1)}
+    %i: f32[3,2,PARTS] = InstanceNormalization(%v, %s, %b) {epsilon=0.5}
+"""
+
+
+def test_group_norm_as_torch_exports_it() -> None:
+    graph, _ = check(
+        RULES,
+        f"""(%x: f32[3,4,5]) -> (%y) {{
+            const %k: f32[4,1] = [2.0, 2.0, 2.0, 3.0]
+            const %h: f32[1,4,1]
+            {GROUPS.replace("PARTS", "10")}
+            %n: f32[3,4,5] = Reshape(%i) {{shape=(3,4,5)}}
+            %m: f32[3,4,5] = Mul(%n, %k)
+            %y: f32[3,4,5] = Add(%m, %h)
+        }}""",
+        "%y: f32[3,4,5] = GroupNormalization(%x, %s_1_1_1, %b_1_1_1) {num_groups=2, epsilon=0.5}",
+        {"form-group-norm": 1, "scale-group-norm": 1, "shift-group-norm": 1},
+    )
+    assert graph.constants["s_1_1_1"].tolist() == [2.0, 2.0, 3.0, 4.5]
+
+
+def test_groups_that_are_not_whole_channels() -> None:
+    check_refused(
+        RULES,
+        f"""(%x: f32[3,5,4]) -> (%y) {{
+            {GROUPS.replace("PARTS", "10")}
+            %y: f32[3,5,4] = Reshape(%i) {{shape=(3,5,4)}}
+        }}""",
+        ["form-group-norm at y was not applied: groups are not whole channels"],
+    )
+
+
+def test_a_factor_along_another_axis_stays() -> None:
+    check_refused(
+        RULES,
+        """(%x: f32[3,4,5]) -> (%y) {
+            const %s: f32[4]
+            const %b: f32[4]
+            const %k: f32[5]
+            %n: f32[3,4,5] = GroupNormalization(%x, %s, %b) {num_groups=1}
+            %y: f32[3,4,5] = Mul(%n, %k)
+        }""",
+        ["scale-group-norm at y was not applied: the constant is not one for each channel"],
+    )
+
+
 def test_a_shift_of_another_shape_stays() -> None:
     check_refused(
         RULES,

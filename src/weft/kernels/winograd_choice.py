@@ -224,7 +224,7 @@ GENERATOR = Generator(
         "convolution in f32, or of bf16 read so, by a square window of 3x3 or more with constant "
         "filters, its "
         "channels fastest in the output; by strides of 1 or 2, or dilated, and at least "
-        "two outputs for each transform",
+        "two outputs for each transform; through frames of a volume by any taps side by side",
         "borders only where the window leaves the image",
     ),
     propose,

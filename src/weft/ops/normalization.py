@@ -303,14 +303,23 @@ def _infer_group(call: Call) -> tuple[TensorType, ...]:
 
 def _expand_group(call: Call, builder: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
     steps = Steps(builder)
-    shape = call.type(0).shape
     groups = call.attributes.num_groups
-    sizes = [known(call, dim) for dim in shape[1:]]
-    parts = steps.reshape(steps.wide(inputs[0]), (0, groups, prod(sizes) // groups))
-    found, _, _ = standardize(steps, parts, (2,), call.attributes.epsilon)
-    found = steps.reshape(found, (0, *sizes))
-    scale, bias = (_spread(steps, value, len(shape)) for value in inputs[1:3])
-    return (steps.cast(_scaled(steps, found, scale, bias), call.type(0).dtype),)
+    sizes = [known(call, dim) for dim in call.type(0).shape[1:]]
+    rank = len(sizes) + 1
+    x, scale, bias = steps.wide(inputs[0]), *inputs[1:3]
+    if groups == 1:
+        found, _, _ = standardize(steps, x, range(1, rank), call.attributes.epsilon)
+        scale, bias = (_spread(steps, value, rank) for value in (scale, bias))
+        return (steps.cast(_scaled(steps, found, scale, bias), call.type(0).dtype),)
+    # The channels alone are split: joined with what follows them, they would have to be moved
+    # together where memory has them last.
+    parts = (groups, sizes[0] // groups)
+    x = steps.reshape(x, (0, *parts, *sizes[1:]))
+    found, _, _ = standardize(steps, x, range(2, rank + 1), call.attributes.epsilon)
+    ones = (1,) * (rank - 2)
+    scale, bias = (steps.reshape(value, (*parts, *ones)) for value in (scale, bias))
+    found = steps.reshape(_scaled(steps, found, scale, bias), (0, *sizes))
+    return (steps.cast(found, call.type(0).dtype),)
 
 
 def _reference_group(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import cast
+
 import numpy as np
 
 from weft.match.view import Match
 from weft.ops.activation import GeluAttributes, HardSigmoidAttributes, SwishAttributes
 from weft.ops.build import GraphBuilder
-from weft.ops.normalization import LayerNormalizationAttributes
+from weft.ops.normalization import GroupNormalizationAttributes, LayerNormalizationAttributes
 from weft.rewrite.rule import Exactness, Rule
 
 
@@ -181,6 +184,55 @@ def _shifted(match: Match, builder: GraphBuilder) -> str:
     return _with(match, builder, _wide(match, "s"), shift)
 
 
+def _group_problem(match: Match) -> str | None:
+    shape, parts = match.type("x").shape, match.type("v").shape
+    if match.type("x") != match.type("y") or len(shape) < 3 or len(parts) != 3:
+        return ""
+    if parts[0] != shape[0] or not isinstance(shape[1], int) or not isinstance(parts[1], int):
+        return "the images are not normalized one by one"
+    return "groups are not whole channels" if shape[1] % parts[1] else None
+
+
+def _form_group(match: Match, builder: GraphBuilder) -> str:
+    channels, groups = (cast(int, match.type(name).shape[1]) for name in ("x", "v"))
+    parameters = [
+        builder.constant(match.array(name).repeat(channels // groups), match[name])
+        for name in ("s", "b")
+    ]
+    attributes = GroupNormalizationAttributes(groups, match.attributes("n").epsilon)
+    return builder.op("GroupNormalization", match["x"], *parameters, attributes=attributes)
+
+
+def _of_channels(match: Match) -> np.ndarray | None:
+    """A constant as one number for each channel, if it is that."""
+    shape, array = match.type("x").shape, match.array("k")
+    if array.ndim > len(shape) or not isinstance(shape[1], int):
+        return None
+    own = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    spread = own.shape[:1] + own.shape[2:]
+    fits = all(size == 1 for size in spread) and own.shape[1] in (1, shape[1])
+    return np.broadcast_to(own.reshape(-1), shape[1:2]) if fits else None
+
+
+def _channels_problem(match: Match) -> str | None:
+    return None if _of_channels(match) is not None else "the constant is not one for each channel"
+
+
+def _of_groups(match: Match, builder: GraphBuilder, factor: bool) -> str:
+    node, dtype = match.node("n"), match.type("x").dtype.numpy
+    found = _of_channels(match)
+    assert found is not None
+    k, scale, bias = (
+        each.astype(np.float64) for each in (found, match.array("s"), match.array("b"))
+    )
+    scale, bias = (scale * k, bias * k) if factor else (scale, bias + k)
+    parameters = [
+        builder.constant(array.astype(dtype), match[name])
+        for array, name in ((scale, "s"), (bias, "b"))
+    ]
+    return builder.op(node.op, match["x"], *parameters, attributes=node.attributes)
+
+
 _NORMALIZATION: tuple[Rule, ...] = (
     Rule(
         name="form-layer-norm",
@@ -207,6 +259,32 @@ _NORMALIZATION: tuple[Rule, ...] = (
         after=lambda match, builder: _form_normal("RMSNormalization", match, builder, "v"),
         exactness=Exactness.REASSOCIATING,
         doc="A value over the root of its mean square is RMSNormalization.",
+    ),
+    Rule(
+        name="form-group-norm",
+        before="""
+            v = Reshape(x)
+            n = InstanceNormalization(v, const s, const b)
+            y = Reshape(n)
+        """,
+        where=_group_problem,
+        after=_form_group,
+        exactness=Exactness.REASSOCIATING,
+        doc="InstanceNormalization of channels that a Reshape joins is GroupNormalization.",
+    ),
+    *(
+        Rule(
+            name=f"{name}-group-norm",
+            before=f"""
+                n = GroupNormalization(x, const s, const b) [users=1]
+                y = {op}{{n, const k}}
+            """,
+            where=_channels_problem,
+            after=partial(_of_groups, factor=op == "Mul"),
+            exactness=Exactness.REASSOCIATING,
+            doc=f"A constant {what} of each channel after a group normalization goes into it.",
+        )
+        for name, op, what in (("scale", "Mul", "factor"), ("shift", "Add", "term"))
     ),
     Rule(
         name="scale-normalization",
