@@ -31,11 +31,12 @@ def task_of(
     kernel: int = 1,
     machine: str = "x86-avx512",
     last: bool = True,
+    groups: int = 1,
 ) -> Task:
     """A convolution inside of a network, with a bias; of planes if not channels ``last``."""
     net = Net()
     x = net.input(1, channels, size, size)
-    y = net.conv(net.op("Relu", x) if last else x, filters, kernel)
+    y = net.conv(net.op("Relu", x) if last else x, filters, kernel, groups=groups)
     tasks = tasks_of(net, net.op("Relu", y), machine=machine)
     return next(each for each in tasks if any(map(is_reduce, walk(each.compute.value))))
 
@@ -206,6 +207,13 @@ def test_one_filter_has_a_lane_of_its_own() -> None:
 def test_the_usual_one(channels: int, filters: int, kernel: int, scheme: str) -> None:
     task = task_of(channels, filters, 28, kernel=kernel)
     assert generate(task).scheme.removesuffix("-ahead") == scheme
+
+
+@pytest.mark.parametrize(("channels", "size"), [(128, 56), (256, 28)])
+def test_groups_of_few_channels_fill_vectors(channels: int, size: int) -> None:
+    """A tile reads the weights of its own group again, not those of all."""
+    found = alternatives(task_of(channels, channels, size, kernel=3, groups=32))
+    assert found[0].name == "tiled-28x1d2"
 
 
 def test_names_say_the_depth() -> None:

@@ -255,6 +255,8 @@ def test_windows_through_frames_sum_over_those_inside(
 def test_volumes_go_by_transforms_where_images_do() -> None:
     window = {"kernel": (3, 3, 3), "pads": (1,) * 6}
     assert usual(volume(64, 64, (16, 56, 56), window)).startswith("winograd-f4-")
+    few = volume(3, 64, (4, 12, 12), window)
+    assert winograd_choice.generate_by_rows(few, 4) is None
     apart = {"kernel": (3, 3, 3), "pads": (2, 1, 1) * 2, "dilations": (2, 1, 1)}
     assert refusal(propose, volume(64, 64, (16, 56, 56), apart)) == "its taps in depth are 2 apart"
 

@@ -34,7 +34,7 @@ from weft.kernels.tiled import (
 )
 from weft.kernels.tiling import LaneBlock, blocks_of, is_product
 from weft.loops.nodes import Buffer, Operation
-from weft.loops.walk import loads, walk
+from weft.loops.walk import free_vars, loads, walk
 from weft.targets.target import Target
 
 MOST_TAPS = 64
@@ -261,10 +261,15 @@ def traffic(parts: Contraction, form: TileForm) -> float:
     blocks = -(-parts.lane_extent // width)
     rows = prod(axis.extent for axis in parts.outer)
     tiles = rows * -(-(parts.tile.extent if parts.tile else 1) // form.positions)
-    slab = filter / blocks
+    # Of groups of channels each has weights of its own.
+    own = {var for part in parts.weight_index() for var in free_vars(part)}
+    groups = prod(axis.extent for axis in parts.outer if axis.var in own)
+    slab = filter / blocks / groups
     match form.order:
         case Order.OUTERMOST:
             reads = [(filter, 1, filter), (slab, tiles * blocks, slab), (image, blocks, image)]
+            if groups > 1:
+                reads.append((filter, rows // groups - 1, filter))
         case Order.ROWS:
             reads = [(filter, rows, filter), (slab, tiles * blocks, slab), (image, 1, image)]
             reads.append((image / rows, blocks * rows, image / rows))

@@ -76,7 +76,8 @@ def cycles_by_rows(image: RowsOfImage, outputs: int, lanes: int) -> float:
     """An estimate for strips of so many rows of outputs."""
     conv = image.conv
     form, target = _form(conv, outputs), conv.parts.task.target
-    strips = -(-conv.rows.extent // outputs)
+    images = prod(axis.extent for axis in conv.outer)
+    strips = images * -(-conv.rows.extent // outputs)
     groups = groups_of(conv, form)
     vectors = sum(block.count * len(block.widths) for block in groups)
     parts = sum(block.count * len(block.widths) / block.depth for block in groups)

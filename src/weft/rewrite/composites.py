@@ -205,13 +205,14 @@ def _form_group(match: Match, builder: GraphBuilder) -> str:
 
 def _of_channels(match: Match) -> np.ndarray | None:
     """A constant as one number for each channel, if it is that."""
-    shape, array = match.type("x").shape, match.array("k")
-    if array.ndim > len(shape) or not isinstance(shape[1], int):
+    rank, array = len(match.type("x").shape), match.array("k")
+    channels = match.type("x").shape[1]
+    if array.ndim > rank or not isinstance(channels, int):
         return None
-    own = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+    own = array.reshape((1,) * (rank - array.ndim) + array.shape)
     spread = own.shape[:1] + own.shape[2:]
-    fits = all(size == 1 for size in spread) and own.shape[1] in (1, shape[1])
-    return np.broadcast_to(own.reshape(-1), shape[1:2]) if fits else None
+    fits = all(size == 1 for size in spread) and own.shape[1] in (1, channels)
+    return np.broadcast_to(own.reshape(-1), (channels,)) if fits else None
 
 
 def _channels_problem(match: Match) -> str | None:
