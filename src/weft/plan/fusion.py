@@ -13,8 +13,8 @@ definition is put in place of its loads.  It joins when that does not repeat muc
   factor for each step of the sum: that is as well multiplied into the weights of a step;
 - in bodies of loops, products of vectors and matrices that are put together element by element
   are one group, as those of a recurrent cell's gates;
-- but what could ride on another contraction rides on that one: sums of many of them run as one
-  array, which each reads and writes, instead of waiting until the last one reads them all;
+- but what could ride on another contraction rides on that one, unless a loop repeats both: sums
+  of many run as one array, instead of waiting until the last one reads them all;
 - but for attention: the softmax of a contraction that weighs another one, and both;
 - and for separable transforms, products with small constant matrices along two axes, as of a
   filter for Winograd's convolution: both and all that moves or maps elements before and after
@@ -186,7 +186,8 @@ class _Grouping:
                 return self.scales(item, draft)
             if self.is_gate(item, uses, draft):
                 return True
-            return not reducing and not self.rides(item)
+            apart = self.narrows(item) or not self.repeated
+            return not reducing and not (apart and self.rides(item))
         if contraction(item.compute.value) is not None:
             return self.is_epilogue(uses, draft)
         if reducing:
