@@ -30,7 +30,15 @@ from weft.kernels.microkernel import Microkernel
 from weft.kernels.pairs import PAIR
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
-from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.kernels.tiling import (
+    LaneBlock,
+    Tile,
+    blocks_of,
+    is_product,
+    slender,
+    tile_shape,
+    tiles_of,
+)
 from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
@@ -42,6 +50,8 @@ MOST_DEEP = 6
 MOST_TILES = 256
 """Tiles that are written out one by one; an axis that needs more is not tiled."""
 
+MANY_GROUPS = 4
+"""Groups of positions from which on the caches are too small for all of them."""
 FEW_TILES = 8
 """Tiles of two sizes that are one loop, for threads to share."""
 
@@ -67,6 +77,8 @@ class TileForm:
         ahead: whether the next block's weights are fetched while one is used.
         depth: parts of a sum in vectors of lanes that do not fill one
             (``weft.kernels.reduction_lanes``).
+        group: so many positions go through all blocks before the next ones, so that what they
+            read stays in cache; 0 for all of them.
     """
 
     positions: int
@@ -74,6 +86,7 @@ class TileForm:
     order: Order = Order.OUTERMOST
     ahead: bool = False
     depth: int = 1
+    group: int = 0
 
     @property
     def name(self) -> str:
@@ -81,7 +94,8 @@ class TileForm:
         depth = f"d{self.depth}" if self.depth > 1 else ""
         order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
         ahead = "-ahead" if self.ahead else ""
-        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{ahead}"
+        group = f"-by{self.group}" if self.group else ""
+        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{ahead}"
 
 
 _Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
@@ -154,7 +168,10 @@ class TileWriter:
         first, number = _place(block)
         positions = positions_of(self.parts, self.form, block)
         few = block.count > 1
-        inner = self.tiles(partial(self.tile, block, first, number, weight), positions, few)
+        inside = partial(self.tile, block, first, number, weight)
+        if few and self.form.group:
+            return self.outer(self.groups(block, inside, positions))
+        inner = self.tiles(inside, positions, few)
         if block.count == 1:
             return self.outer(inner)
         if self.form.order is Order.ROWS:
@@ -163,6 +180,25 @@ class TileWriter:
             # Loops of their own, which threads can share as one each.
             return tuple(_over(block, (each,)) for each in inner)
         return (_over(block, self.outer(inner)),)
+
+    def groups(self, block: LaneBlock, inside: _Inside, positions: int) -> tuple[Stmt, ...]:
+        """Tiles in groups, each of which goes through all blocks; the last one has the rest."""
+        assert self.parts.tile
+        first, *others = _tiles(self.parts, self.parts.tile, positions)
+        count = max(1, first.count // max(1, self.form.group // positions))
+        each = first.count // count
+        place = plus(times(Var("group"), each), Var("tile"))
+        found: list[Stmt] = []
+        if count > 1:
+            origin = plus(times(place, first.size), first.start)
+            inner = inside(origin, first.size, True)
+            tiles = for_range("tile", each, inner, LoopKind.PARALLEL)
+            inner = (_over(block, (tiles,)),)
+            found.append(for_range("group", count - 1, inner, LoopKind.PARALLEL))
+        done = (count - 1) * each
+        rest = Tile(first.start + done * first.size, first.size, first.count - done)
+        found.append(_over(block, self.cut([rest, *others], inside)))
+        return tuple(found)
 
     def blocks(
         self,
@@ -189,6 +225,11 @@ class TileWriter:
         total = sum(tile.count for tile in tiles)
         if one and len(tiles) == 2 and total <= FEW_TILES and not self.parts.tile_guards:
             return (_one_loop(inside, *tiles),)
+        return self.cut(tiles, inside)
+
+    @staticmethod
+    def cut(tiles: Sequence[Tile], inside: _Inside) -> tuple[Stmt, ...]:
+        """Tiles one after another."""
         found: list[Stmt] = []
         for tile in tiles:
             if tile.count == 1:
@@ -302,7 +343,26 @@ def usual_form(parts: Contraction) -> TileForm:
     positions, vectors = tile_shape(parts, lane_count(parts))
     # Large weights are streamed once; small ones stay in cache over all rows.
     order = Order.OUTERMOST if parts.weight else Order.ROWS
-    return TileForm(positions, vectors, order, fetches_ahead(parts, vectors))
+    ahead = fetches_ahead(parts, vectors)
+    group = row_group(parts, positions, vectors)
+    return TileForm(positions, vectors, order, ahead, group=group)
+
+
+def row_group(parts: Contraction, positions: int, vectors: int) -> int:
+    """Of a product with one matrix the positions that a core's caches hold; 0 for all of them.
+
+    With all positions in one group every block of lanes reads them from far away; with several
+    groups each of these reads all weights.
+    """
+    tile, target = parts.tile, parts.task.target
+    if not (parts.weight and tile and parts.reduce and target.caches and is_product(parts)):
+        return 0
+    row = dtype_of(parts.reduce.value).bytes * prod(axis.extent for axis in parts.reduce.axes)
+    group = max(1, target.caches[-1] // 2 // row // positions) * positions
+    blocks = parts.lane_extent / (vectors * lane_count(parts))
+    weights = row * parts.lane_extent * tile.extent / group
+    several = tile.extent >= MANY_GROUPS * group and not parts.tile_guards
+    return group if several and blocks > 1 and weights < row * tile.extent * blocks else 0
 
 
 def fetches_ahead(parts: Contraction, vectors: int) -> bool:

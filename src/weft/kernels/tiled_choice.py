@@ -110,9 +110,9 @@ def forms(parts: Contraction) -> Iterator[TileForm]:
             continue
         yield replace(form, ahead=not ahead)
         if parts.tile is not None:
-            yield replace(form, order=Order.TILES)
+            yield replace(form, order=Order.TILES, group=0)
             if parts.outer:
-                yield replace(form, order=Order.ROWS)
+                yield replace(form, order=Order.ROWS, group=0)
 
 
 def deep_forms(parts: Contraction) -> Iterator[TileForm]:
@@ -120,7 +120,7 @@ def deep_forms(parts: Contraction) -> Iterator[TileForm]:
     axis, lanes = deep_axis(parts), lane_count(parts)
     if axis is None or (parts.tile is not None and not is_product(parts)):
         return
-    usual = usual_form(parts)
+    usual = replace(usual_form(parts), group=0)
     for depth in dict.fromkeys((2, lanes)):
         if not 1 < depth <= min(lanes, axis.extent):
             continue
