@@ -74,6 +74,17 @@ def test_dilated_windows() -> None:
     assert found.tiles_along(Axis("y", 1), 2) == 1
 
 
+def test_volumes() -> None:
+    found = recognised(image=(5, 6, 9), kernel=(3, 3, 3), pads=(1,) * 6)
+    assert found is not None
+    assert (found.rows.extent, found.columns.extent) == (6, 9)
+    assert found.depth is not None
+    assert (found.depth.out.extent, found.depth.taps, found.depth.before) == (5, 3, 1)
+    # Of 15 taps in depth at 5 frames, 2 lie outside.
+    assert found.steps == 4 * 3
+    assert found.steps_inside == 4 * 13 / 5
+
+
 def test_batches_are_outer_axes() -> None:
     net = Net()
     x = net.input(3, 4, 6, 6)
@@ -98,7 +109,7 @@ def test_batches_are_outer_axes() -> None:
         {"channels": 1},
         {"outputs": 1},
         {"image": (9,), "kernel": (3,), "pads": (1, 1)},
-        {"image": (5, 5, 5), "kernel": (3, 3, 3), "pads": (1,) * 6},
+        {"image": (5, 5, 5), "kernel": (3, 3, 3), "pads": (1,) * 6, "dilations": (2, 1, 1)},
     ],
 )
 def test_others_are_not(options: dict[str, Any]) -> None:
