@@ -358,6 +358,8 @@ def row_group(parts: Contraction, positions: int, vectors: int) -> int:
     if not (parts.weight and tile and parts.reduce and target.caches and is_product(parts)):
         return 0
     row = dtype_of(parts.reduce.value).bytes * prod(axis.extent for axis in parts.reduce.axes)
+    if not row:
+        return 0
     group = max(1, target.caches[-1] // 2 // row // positions) * positions
     blocks = parts.lane_extent / (vectors * lane_count(parts))
     weights = row * parts.lane_extent * tile.extent / group
