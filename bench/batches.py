@@ -2,17 +2,19 @@
 
     python -m bench.batches                                the networks below, 1 and 2 threads
     python -m bench.batches --names resnet18 --batches 8 --threads 1
+    python -m bench.batches --threads 1 --clock cpu        processor time, for a busy machine
 
 One process builds a network for one image and for each batch, and measures them in turn: as many
 runs of one image as the batch has, then one run of the batch.  The medians are compared.  The
 outputs of a batch must be those of its images.
 
-Written: batches.md and batches.json.
+Written: batches.md and batches.json, anew after every network.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -20,13 +22,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import weft
 from bench.figures import markdown, median, number
-from bench.networks import DEFAULT, ensure, network
+from bench.networks import DEFAULT, ensure, network, turned
+from bench.worker import CLOCKS
 from weft.runtime.limits import processor_name
 
 NETWORKS = (
@@ -64,7 +68,9 @@ class Cost:
         return self.image / self.alone
 
 
-def costs(name: str, batches: Sequence[int], threads: int, seconds: float) -> list[Cost]:
+def costs(
+    name: str, batches: Sequence[int], threads: int, seconds: float, clock: Callable[[], int]
+) -> list[Cost]:
     """What an image of a network costs, for each batch."""
     found = network(name)
     net = weft.load(str(found.path))
@@ -72,32 +78,35 @@ def costs(name: str, batches: Sequence[int], threads: int, seconds: float) -> li
     alone = net.compile(threads=threads)
     made: list[Cost] = []
     for batch in batches:
-        images = np.concatenate([np.roll(image, n, -1) for n in range(batch)])
+        images = turned(image, batch)
         parts = np.split(images, batch)
         together = net.with_shapes({net.graph.inputs[0]: images.shape}).compile(threads=threads)
         wanted = np.concatenate([alone(part) for part in parts])
         if np.abs(together(images) - wanted).max() > TOLERANCE * np.abs(wanted).max():
             sys.exit(f"{name}: a batch of {batch} gives other results than its images")
-        one, all = in_turn(lambda parts=parts: list(map(alone, parts)), together, images, seconds)
+        runs = (partial(list_of, alone, parts), partial(together, images))
+        one, all = in_turn(runs, seconds, clock)
         made.append(Cost(name, batch, threads, one / batch, all / batch))
     return made
 
 
+def list_of(run: Callable[[np.ndarray], object], parts: Sequence[np.ndarray]) -> list[object]:
+    """What a network makes of each image by itself."""
+    return [run(part) for part in parts]
+
+
 def in_turn(
-    alone: Callable[[], object],
-    together: Callable[[np.ndarray], object],
-    images: np.ndarray,
-    seconds: float,
-) -> tuple[float, float]:
-    """Median milliseconds of both, measured in turn."""
-    times: tuple[list[float], list[float]] = ([], [])
+    runs: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], int]
+) -> list[float]:
+    """Median milliseconds of each, measured in turn."""
+    times: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 3:
-        for run, each in zip((alone, lambda: together(images)), times, strict=True):
-            start = time.perf_counter()
+        for run, each in zip(runs, times, strict=True):
+            start = clock()
             run()
-            each.append(1000 * (time.perf_counter() - start))
-    return median(times[0]), median(times[1])
+            each.append((clock() - start) / 1e6)
+    return [median(each) for each in times]
 
 
 def table(found: Sequence[Cost]) -> str:
@@ -117,6 +126,15 @@ def table(found: Sequence[Cost]) -> str:
     return "\n".join(markdown(head, rows))
 
 
+def write(folder: Path, machine: str, found: Sequence[Cost]) -> str:
+    """Both files; returns the text of the one to read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"{machine}\n\n{table(found)}\n"
+    (folder / "batches.md").write_text(text)
+    (folder / "batches.json").write_text(json.dumps([asdict(each) for each in found], indent=1))
+    return text
+
+
 def main() -> None:
     """Measures, and writes what was found."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
@@ -124,20 +142,22 @@ def main() -> None:
     parser.add_argument("--batches", nargs="*", type=int, default=[8, 32])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=5.0, help="for each pair")
+    parser.add_argument("--clock", choices=[*CLOCKS], default="wall")
+    parser.add_argument("--cache", type=Path, help="keep what is compiled, and use it")
     parser.add_argument("--out", type=Path, default=Path("build") / "bench")
     given = parser.parse_args()
+    if given.clock == "cpu" and given.threads != [1]:
+        parser.error("--clock cpu says something with --threads 1 only")
     found: list[Cost] = []
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["WEFT_CACHE"] = cache
-        for name in given.names:
+    machine = f"{processor_name()}, {given.clock} time"
+    text = ""
+    with tempfile.TemporaryDirectory() as root:
+        os.environ["WEFT_CACHE"] = str((given.cache or Path(root)).resolve())
+        for name, threads in itertools.product(given.names, given.threads):
             ensure(name)
-            for threads in given.threads:
-                found += costs(name, given.batches, threads, given.seconds)
-                sys.stderr.write(table(found[-len(given.batches) :]) + "\n")
-    given.out.mkdir(parents=True, exist_ok=True)
-    text = f"{processor_name()}\n\n{table(found)}\n"
-    (given.out / "batches.md").write_text(text)
-    (given.out / "batches.json").write_text(json.dumps([asdict(each) for each in found], indent=1))
+            found += costs(name, given.batches, threads, given.seconds, CLOCKS[given.clock])
+            sys.stderr.write(table(found[-len(given.batches) :]) + "\n")
+            text = write(given.out, machine, found)
     sys.stdout.write(text)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.networks import Network, floats_of, network
+from bench.networks import Network, floats_of, images_of, network
 from weft import api
 from weft.runtime.compiler import find_compiler
 from weft.runtime.timing import Caller, Timer, loop_over
@@ -125,7 +125,7 @@ def _module(setting: Setting) -> tuple[Any, Any, Any]:
     if importlib.util.find_spec("torchvision") is None:
         raise Absent("torchvision is not installed")
     torch.set_num_threads(setting.threads)
-    module = _built(setting.network.name)
+    module = _built(images_of(setting.network.name)[0])
     return torch, module, torch.from_numpy(setting.network.inputs[0])
 
 
@@ -357,7 +357,7 @@ def reference(network: Network) -> np.ndarray:
     """The first output in double precision by PyTorch, or else by onnxruntime in float32."""
     if network.in_zoo and importlib.util.find_spec("torchvision") is not None:
         torch = importlib.import_module("torch")
-        module, _ = importlib.import_module("bench.zoo").build(network.name)
+        module, _ = importlib.import_module("bench.zoo").build(images_of(network.name)[0])
         x = torch.from_numpy(network.inputs[0])
         with torch.inference_mode():
             return module.double()(x.double() if x.is_floating_point() else x).numpy()

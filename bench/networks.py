@@ -1,10 +1,13 @@
-"""The networks of the benchmarks: files, inputs, expected outputs."""
+"""The networks of the benchmarks: files, inputs, expected outputs.
+
+``resnet18@8`` is ResNet-18 for eight images at once: the file of one image with other shapes.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,14 +79,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 def named(names: Sequence[str]) -> list[str]:
-    """Networks and groups of networks as networks, each once.
+    """Networks and groups of networks as networks, each once; ``@8`` behind a name for a batch.
 
     Raises:
         ValueError: it is neither.
     """
     known = {*INTEGERS, *(each for members in GROUPS.values() for each in members)}
-    found = [each for name in names for each in GROUPS.get(name, (name,))]
-    if unknown := sorted(set(found) - known):
+    found = [
+        f"{each}{at}{batch}"
+        for single, at, batch in (name.partition("@") for name in names)
+        for each in GROUPS.get(single, (single,))
+    ]
+    if unknown := sorted({each for each in found if not _known(each, known)}):
         raise ValueError(f"no such network or group: {', '.join(unknown)}")
     return list(dict.fromkeys(found))
 
@@ -105,7 +112,24 @@ class Network:
     @property
     def in_zoo(self) -> bool:
         """Whether ``bench.zoo`` can build it with PyTorch."""
-        return self.name not in (*SMALL, *INTEGERS)
+        return images_of(self.name)[0] not in (*SMALL, *INTEGERS)
+
+
+def _known(name: str, known: Collection[str]) -> bool:
+    """Whether it is one of the networks, alone or in a batch."""
+    single, at, batch = name.partition("@")
+    return single in known and (not at or (batch.isdigit() and int(batch) > 1))
+
+
+def batched(name: str, batch: int) -> str:
+    """The name of a network for so many images, unless it names its own number."""
+    return name if batch == 1 or "@" in name else f"{name}@{batch}"
+
+
+def images_of(name: str) -> tuple[str, int]:
+    """The network of one image, and the number of images."""
+    single, _, batch = name.partition("@")
+    return single, int(batch or 1)
 
 
 def floats_of(name: str) -> str:
@@ -114,6 +138,9 @@ def floats_of(name: str) -> str:
 
 
 def path_of(name: str) -> Path:
+    single, batch = images_of(name)
+    if batch > 1:
+        return ZOO / "batches" / f"{single}.{batch}.onnx"
     floats = floats_of(name)
     if floats != name:
         return TINY / f"{name}.onnx" if floats in SMALL else ZOO / f"{floats}.int8.onnx"
@@ -121,7 +148,17 @@ def path_of(name: str) -> Path:
 
 
 def ensure(name: str) -> None:
-    """Exports a network of the zoo if its file is absent."""
+    """Exports a network of the zoo if its file is absent, and sets its batch."""
+    single, batch = images_of(name)
+    if batch > 1:
+        ensure(single)
+        source, path = path_of(single), path_of(name)
+        if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
+            net = weft.load(source).bound()
+            shapes = {each: (batch, *of.shape[1:]) for each, of in net.inputs.items()}
+            path.parent.mkdir(exist_ok=True)
+            net.with_shapes(shapes).save(path)
+        return
     if path_of(name).exists() or floats_of(name) in SMALL:
         return
     if floats_of(name) != name:
@@ -133,9 +170,18 @@ def ensure(name: str) -> None:
 
 def network(name: str) -> Network:
     path = path_of(name)
-    floats = floats_of(name)
+    single, batch = images_of(name)
+    return Network(name, path, tuple(turned(each, batch) for each in _inputs(single)))
+
+
+def turned(image: np.ndarray, batch: int) -> np.ndarray:
+    """So many different images, each the given one rolled along its last axis."""
+    return np.concatenate([np.roll(image, n, -1) for n in range(batch)])
+
+
+def _inputs(single: str) -> tuple[np.ndarray, ...]:
+    floats = floats_of(single)
     if floats in SMALL:
-        net = weft.load(path).bound()
-        return Network(name, path, tuple(random_inputs(net.inputs, 0).values()))
+        return tuple(random_inputs(weft.load(path_of(single)).bound().inputs, 0).values())
     with np.load(ZOO / f"{floats}.npz") as golden:
-        return Network(name, path, (golden["x"],))
+        return (golden["x"],)

@@ -1,4 +1,4 @@
-"""Times Weft beside whichever peers are installed, on whole networks in float32 at batch 1.
+"""Times Weft beside whichever peers are installed, on whole networks in float32.
 
     python -m bench.peers                              everything: hours of a quiet machine
     python -m bench.peers --names resnet18 bert        these networks only
@@ -6,7 +6,9 @@
     python -m bench.peers --threads 1 --clock cpu      processor time, for a busy machine
     python -m bench.peers --contestants weft onnxruntime openvino
     python -m bench.peers --contestants weft --before ../old   beside Weft of another checkout
+    python -m bench.peers --batch 8                    eight images at once; also --names vgg16@8
     python -m bench.peers --out bench-results          where the results go
+    python -m bench.peers --out bench-results --resume go on where a run was broken off
 
 Contestants, at their best settings for float32 (see `bench/contestants.py`):
 
@@ -58,7 +60,7 @@ from bench.figures import (
     summary,
     time_rows,
 )
-from bench.networks import DEFAULT, GROUPS, ensure, named, path_of
+from bench.networks import DEFAULT, GROUPS, batched, ensure, images_of, named, path_of
 from bench.plot import bars
 from bench.remote import BEFORE, Late, Remote
 from bench.rounds import Options, Watch, taken_in_turn
@@ -261,6 +263,15 @@ def cost_rows(results: Sequence[Result]) -> list[list[str]]:
     ]
 
 
+def grouped(results: Sequence[Result]) -> dict[str, list[str]]:
+    """The networks of each group, in whatever batch they were measured."""
+    names = list(dict.fromkeys(each.network for each in results))
+    return {
+        group: [name for name in names if images_of(name)[0] in members]
+        for group, members in GROUPS.items()
+    }
+
+
 def before_lines(results: Sequence[Result]) -> list[str]:
     """How long the other checkout takes, beside this one; nothing where there is none."""
     times = {(each.network, each.threads, each.contestant): each for each in results if each.times}
@@ -299,7 +310,8 @@ def report(
         text += [*markdown(heads, time_rows(results, threads, contestants)), ""]
     text += before_lines(results)
     heads = ["networks", "threads", "geometric mean", "worst", "where"]
-    text += ["## Best peer over weft", "", *markdown(heads, summary(results, GROUPS)), ""]
+    text += ["## Best peer over weft", "", *markdown(heads, summary(results, grouped(results)))]
+    text += [""]
     heads = ["network", "contestant", "threads", "of the FMA peak", "of the bandwidth"]
     text += ["## Of this machine's limits", ""]
     text += [
@@ -371,6 +383,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--names", nargs="*", default=[*DEFAULT], help="networks and groups")
     parser.add_argument("--contestants", nargs="*", choices=[*MAKERS], default=[*USUAL])
+    parser.add_argument("--batch", type=int, default=1, help="images at once")
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
@@ -379,9 +392,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, help="keep what contestants compile, and use it")
     parser.add_argument("--before", type=Path, help="a checkout whose Weft is a contestant, too")
     parser.add_argument("--out", type=Path, default=Path("build") / "bench")
+    parser.add_argument("--resume", action="store_true", help="leave out what --out has already")
     found = parser.parse_args()
     try:
-        found.names = named(found.names)
+        found.names = [batched(name, found.batch) for name in named(found.names)]
     except ValueError as error:
         parser.error(str(error))
     if found.clock == "cpu" and found.threads != [1]:
@@ -389,6 +403,16 @@ def arguments() -> argparse.Namespace:
     if max(found.threads) > len(os.sched_getaffinity(0)):
         parser.error("there are not so many processors")
     return found
+
+
+def measured_before(folder: Path) -> tuple[list[Result], dict[str, Demand]]:
+    """The results of a run that was broken off, whole races only; none without its file."""
+    path = folder / "results.json"
+    if not path.exists():
+        return [], {}
+    record = json.loads(path.read_text())
+    results = [Result(**{**each, "times": tuple(each["times"])}) for each in record["results"]]
+    return results, {name: Demand(**each) for name, each in record["demands"].items()}
 
 
 def main() -> int:
@@ -408,13 +432,16 @@ def main() -> int:
     measured = {threads: limits(target("host"), threads) for threads in given.threads}
     meters = {each: Meter(target("host"), each, find_compiler(), Cache()) for each in measured}
     lines = machine_lines(options, measured)
-    results: list[Result] = []
-    demands: dict[str, Demand] = {}
+    results, demands = measured_before(given.out) if given.resume else ([], {})
+    done = {(each.network, each.threads) for each in results}
     for network in given.names:
+        left = [threads for threads in given.threads if (network, threads) not in done]
+        if not left:
+            continue
         ensure(network)
         demands[network] = demand(network)
         expected = expected_output(network, options.patience)
-        for threads in given.threads:
+        for threads in left:
             print(f"{network}, threads: {threads} ...", file=sys.stderr, flush=True)
             watch = Watch(
                 meters[threads], measured[threads], memory(measured[threads], demands[network])

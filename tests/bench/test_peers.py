@@ -13,7 +13,7 @@ import bench.worker
 from bench.figures import Result
 from bench.growth import Size, model
 from bench.networks import Network
-from bench.peers import Demand, contest, report
+from bench.peers import Demand, contest, measured_before, report, write
 from bench.remote import Late, Remote
 from bench.rounds import Options, Watch, beaten, taken_in_turn
 from bench.worker import Worker
@@ -122,6 +122,25 @@ def test_the_report_says_all(tmp_path):
     assert "| resnet18 | weft | 1 | 10% | 10% of DRAM |" in text
     assert "| resnet18 | weft | 1 | 1.0e-06 | 5.00 | 0.500 | 1.00 | 1.00 |" in text
     assert "- iree, resnet18, threads: 1: iree is not installed" in text
+
+
+def test_batches_count_in_the_groups_of_their_networks():
+    results = [
+        Result("vgg16@8", "weft", 1, (10.0,), 1e-6, 5.0),
+        Result("vgg16@8", "openvino", 1, (20.0,), 1e-6, 1.0),
+    ]
+    text = "\n".join(report([], results, {"vgg16@8": Demand(10**8, 10**6)}, {1: LIMITS}))
+    assert "| plain (1) | 1 | 2.00 | 2.00 | vgg16@8, openvino |" in text
+
+
+def test_a_run_that_was_broken_off_is_read_again(tmp_path):
+    assert measured_before(tmp_path) == ([], {})
+    weft = Result("ic", "weft", 1, (1.0, 2.0), 1e-6, 5.0, 0.5, 1, 2, 3, 4, 5, 6, 7.0, "a", "b", 8.0)
+    openvino = Result("ic", "openvino", 1, (20.0,), 1e-6, 1.0)
+    demands = {"ic": Demand(10**8, 10**6)}
+    write(tmp_path, ["a machine"], [weft, openvino], demands, {1: LIMITS})
+    results, found = measured_before(tmp_path)
+    assert (repr(results), found) == (repr([weft, openvino]), demands)  # NaN is not itself
 
 
 class Steady:
