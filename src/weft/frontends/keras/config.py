@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
+from weft.dtypes import DType
 from weft.frontends.emit import RefusalError
 
 _NEUTRAL = frozenset(
@@ -107,6 +110,27 @@ class Config:
         """Whether the field ``data_format`` puts channels before the image's axes."""
         kinds = ("channels_last", "channels_first")
         return self.text("data_format", "channels_last", kinds) == "channels_first"
+
+
+def element_type(found: Any, *, compute: bool = False) -> DType:
+    """The element type that a field ``dtype`` names: a type, or a policy.
+
+    Args:
+        found: the field.
+        compute: whether to give the type that a policy of mixed precision computes in.
+    """
+    if isinstance(found, Mapping):
+        inner = cast(Mapping[str, Any], found).get("config")
+        found = cast(Mapping[str, Any], inner).get("name") if isinstance(inner, Mapping) else None
+    name = str(found or "float32")
+    if compute:
+        name = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}.get(name, name)
+    try:
+        return DType.of(np.dtype(name))
+    except (TypeError, KeyError, ValueError):
+        raise RefusalError(
+            f"dtype must be that of an array of numbers, but is {name[:40]}"
+        ) from None
 
 
 def _whole(name: str, found: object, least: int | None) -> int:

@@ -7,40 +7,29 @@ tells of all such layers.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import weft.frontends.keras.rows  # noqa: F401
-from weft.dtypes import DType
 from weft.errors import UserError, nearest
 from weft.frontends.keras.archive import Archive, config_of, open_archive
 from weft.frontends.keras.calls import Call, Ref, call_of, leaves, refs_of, replaced
-from weft.frontends.keras.config import Config
-from weft.frontends.keras.custom import custom_row
 from weft.frontends.keras.hdf5 import broken
-from weft.frontends.keras.record import LAYERS, MASKING, OPERATIONS, Emit, RefusalError, Row, Tensor
+from weft.frontends.keras.inputs import Inputs
+from weft.frontends.keras.layers import LayerCalls, row_of
+from weft.frontends.keras.record import Emit, RefusalError, Tensor
 from weft.frontends.keras.spec import Refusals, Spec, spec_of
-from weft.frontends.keras.unsupported import REASONS
 from weft.frontends.keras.weights import Place, Weights
-from weft.ir.graph import Graph, Origin
-from weft.ir.types import TensorType
+from weft.ir.graph import Graph
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 
-BATCH = "batch"
-"""The name under which the size of an open batch is given."""
-_MOST = 1 << 34  # bytes of a value
 _DEEPEST = 32
-_TRAINING = "training"
 
 
 class RefusedError(UserError):
@@ -123,13 +112,13 @@ class _Import:
         constants: Mapping[str, np.ndarray],
     ) -> None:
         self.archive = archive
-        self.shapes, self.constants = dict(shapes), dict(constants)
-        self.batch = int((*self.shapes.pop(BATCH, (1,)), 1)[0])
         self.refusals = Refusals()
         self.builder = GraphBuilder(OPS)
         self.emit = Emit(
             self.builder, weights=Weights(archive), major=archive.major, call=self._inner
         )
+        self.input = Inputs(self.emit, shapes, constants)
+        self.calls = LayerCalls(self.emit)
         self.depth = 0
 
     def run(self, name: str) -> Graph:
@@ -148,8 +137,7 @@ class _Import:
             made = []
         if self.refusals.lines:
             raise RefusedError(list(self.refusals.lines))
-        left = [*self.shapes, *self.constants]
-        if left:
+        if left := self.input.unused():
             names = list(self.builder.inputs)
             raise UserError(
                 f"the model has no input {left[0]}",
@@ -166,7 +154,7 @@ class _Import:
             if name not in makers or name in outputs:
                 name = self.builder.op("Identity", name, output=wish, name=f"{wish}/output")
             elif name != wish and wish not in self.builder.types:
-                self._rename(0, name, wish)
+                self.calls.rename(0, name, wish)
                 name = wish
             outputs.append(name)
         for state in self.emit.states:
@@ -227,7 +215,7 @@ class _Import:
                 continue
             if x is None:
                 x = self._implied_input(model, spec)
-            at = inside(place, spec.name, group)
+            at = place.inside(spec.name, group)
             x = self.apply(spec, at, f"{path}{spec.name}", (x,), {})
             name = spec.name
         if x is None:
@@ -249,52 +237,6 @@ class _Import:
             config["dtype"] = "int32"
         return self.input(Spec("InputLayer", name, config))
 
-    def input(self, spec: Spec) -> Tensor:
-        """An input of the graph."""
-        where = f"input {spec.name}"
-        shape = spec.config.get("batch_shape", spec.config.get("batch_input_shape"))
-        if spec.config.get("sparse") or spec.config.get("ragged"):
-            raise UserError("keras: inputs must be dense", where=where)
-        dtype = _dtype(spec.config.get("dtype"), where)
-        if spec.name in self.constants:
-            array = np.asarray(self.constants.pop(spec.name)).astype(dtype.numpy)
-            return self.emit.constant(array, spec.name)
-        dims = self._dims(spec.name, shape, where)
-        type = TensorType(dtype, dims)
-        if prod(dims) * dtype.bytes > _MOST:
-            raise UserError("keras: a value has at most 16 GiB", got=str(type), where=where)
-        return self.emit.of(self.builder.input(spec.name, type))
-
-    def _dims(self, name: str, shape: Any, where: str) -> tuple[int, ...]:
-        given = self.shapes.pop(name, None)
-        if given is not None:
-            dims = tuple(int(each) for each in given)
-            fits = not isinstance(shape, list) or (
-                len(shape) == len(dims)
-                and all(
-                    want is None or want == have for want, have in zip(shape, dims, strict=True)
-                )
-            )
-            if not fits or any(each < 1 for each in dims):
-                raise UserError(
-                    "the shape of an input must fit the model's",
-                    got=f"{list(dims)} for {_told(shape)}",
-                    where=where,
-                )
-            return dims
-        if not isinstance(shape, list) or None in shape[1:]:
-            wanted = [str(each or "SIZE") for each in shape] if isinstance(shape, list) else ["..."]
-            wanted[0] = str(self.batch) if isinstance(shape, list) else "..."
-            raise UserError(
-                "keras: only the batch of an input may be open",
-                got=f"{name} {_told(shape)}",
-                fix=f"Give its shape: --input {name}={'x'.join(wanted)}; in Python: "
-                f'weft.load(path, {{"{name}": [{", ".join(wanted)}]}})',
-            )
-        if any(each is not None and (not isinstance(each, int) or each < 1) for each in shape):
-            raise broken(f"an input of shape {_told(shape)}")
-        return tuple(self.batch if each is None else each for each in shape)
-
     # --- layers ------------------------------------------------------------------------------
 
     def _inner(self, found: object, attribute: str, *args: Any, **kwargs: Any) -> Any:
@@ -305,7 +247,7 @@ class _Import:
         try:
             if spec.is_model:
                 return [each for _, each in self._model(spec, place, f"{name}/", args)]
-            return self._emitted(spec, place, f"{name}/{spec.name}", args, kwargs)
+            return self.calls(spec, place, f"{name}/{spec.name}", args, kwargs)
         finally:
             self.emit.place, self.emit.name = outer, name
 
@@ -325,122 +267,13 @@ class _Import:
                 given = [each for each in leaves(args) if isinstance(each, Tensor)]
                 made = [each for _, each in self._model(spec, place, f"{name}/", given)]
                 return made[0] if len(made) == 1 else made
-            return self._emitted(spec, place, name, args, kwargs)
+            return self.calls(spec, place, name, args, kwargs)
         except _Missing:
             raise
         except UserError as error:
             told = error.rule + (f"; got {error.got}" if error.got else "")
             self.refusals.add(path, spec.kind, told)
             raise _Missing from error
-
-    def _emitted(
-        self, spec: Spec, place: Place, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        g, count = self.emit, len(self.builder.nodes)
-        row = row_of(spec)
-        self.builder.origin = Origin((name,))
-        g.place, g.name = place, name
-        try:
-            with np.errstate(all="ignore"):
-                made = self._called(row, spec, args, kwargs)
-        except (
-            ArithmeticError,
-            AssertionError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:
-            # What the file says does not fit together: Keras would not have written it.
-            raise RefusalError(
-                f"its configuration, weights and inputs do not fit: {error}"
-            ) from error
-        results = [each for each in leaves(made) if isinstance(each, Tensor)]
-        for each in results:
-            if each.type.size * each.dtype.bytes > _MOST:
-                raise RefusalError(f"its output has more than 16 GiB: {each.type}")
-        if not spec.is_operation:
-            self._pass_mask(spec, args, results)
-        return self._named(made, results, count, name)
-
-    def _called(
-        self, row: Row, spec: Spec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
-        g = self.emit
-        taken = _parameters(row)
-        named = {key: value for key, value in kwargs.items() if key in taken or value is not None}
-        # Keras 3 takes what the whole model is called with instead.
-        if named.pop(_TRAINING, None) not in (None, False, 0) and g.major < 3:
-            raise RefusalError("a layer that is called as in training is not supported")
-        if spec.is_operation:
-            g.compute = DType.F32
-            options = {**spec.config, **named}
-            heeded = {key: value for key, value in options.items() if key in taken}
-            more = [key for key in options if key not in taken and key not in ("name", "dtype")]
-            odd = [key for key in more if options[key] not in (None, False)]
-            if odd:
-                raise RefusalError(f"{odd[0]}={str(options[odd[0]])[:40]} is not supported")
-            return row(g, *args, **heeded)
-        unknown = [key for key in named if key not in taken and "kwargs" not in taken]
-        if unknown:
-            raise RefusalError(f"it is called with {unknown[0]}, which is not supported")
-        config = Config(spec.config)
-        g.compute = _dtype(spec.config.get("dtype"), spec.name, compute=True)
-        first = next((each for each in leaves(args) if isinstance(each, Tensor)), None)
-        if "mask" in taken and named.get("mask") is None and first is not None:
-            named["mask"] = _masks(g, args[0]) if args else g.mask(first)
-        args = _cast(g, args)
-        made = row(g, config, *args, **named)
-        if unread := config.unread():
-            raise RefusalError(f"{', '.join(unread)} is not supported")
-        return made
-
-    def _pass_mask(self, spec: Spec, args: Any, results: Sequence[Tensor]) -> None:
-        masks = self.emit.masks
-        first = next((each for each in leaves(args) if isinstance(each, Tensor)), None)
-        mask = masks.get(first.name) if first is not None else None
-        if mask is not None and spec.kind in MASKING:
-            for each in results:
-                masks.setdefault(each.name, mask)
-
-    def _named(self, made: Any, results: Sequence[Tensor], count: int, name: str) -> Any:
-        """The results under the name of the layer, where it makes them itself."""
-        nodes = self.builder.nodes
-        own = {value: at for at in range(count, len(nodes)) for value in nodes[at].outputs}
-        renamed: dict[str, Tensor] = {}
-        for place, each in enumerate(results):
-            if each.name in own and each.name not in renamed:
-                wish = self.builder.fresh(f"{name}.{place}" if place else name)
-                self._rename(count, each.name, wish)
-                renamed[each.name] = Tensor(wish, each.type)
-                if not place:
-                    at = own[each.name]
-                    nodes[at] = replace(nodes[at], name=wish)
-        return _swapped(made, renamed) if renamed else made
-
-    def _rename(self, count: int, old: str, new: str) -> None:
-        """Another name for a value that nodes from a place on make and read."""
-        builder, masks = self.builder, self.emit.masks
-        builder.types[new] = type = builder.types.pop(old)
-        for place in range(count, len(builder.nodes)):
-            node = builder.nodes[place]
-            if old in node.inputs or old in node.outputs:
-                change = [
-                    [new if each == old else each for each in part]
-                    for part in (node.inputs, node.outputs)
-                ]
-                builder.nodes[place] = replace(
-                    node, inputs=tuple(change[0]), outputs=tuple(change[1])
-                )
-        if old in masks:
-            masks[new] = masks.pop(old)
-        for key, mask in masks.items():
-            if mask.name == old:
-                masks[key] = Tensor(new, type)
-        states = self.emit.states
-        for place, state in enumerate(states):
-            if state.after.name == old:
-                states[place] = replace(state, after=Tensor(new, type))
 
 
 class _Missing(Exception):
@@ -526,7 +359,7 @@ class _Functional:
         if not needed <= self.values.keys():
             return False
         args, kwargs = replaced((call.args, dict(call.kwargs)), self._tensor)
-        place = inside(self.place, spec.name, group)
+        place = self.place.inside(spec.name, group)
         try:
             made = self.whole.apply(spec, place, f"{self.path}{spec.name}", args, kwargs, number)
         except _Missing:
@@ -534,83 +367,3 @@ class _Functional:
             return True
         self.values[spec.name, number] = [each for each in leaves(made) if isinstance(each, Tensor)]
         return True
-
-
-def inside(place: Place, name: str, group: str) -> Place:
-    """The place of a layer of a model."""
-    return Place((*place.names, name), f"{place.group}/{group}" if place.group else group)
-
-
-def row_of(spec: Spec) -> Row:
-    """What imports a layer.
-
-    Raises:
-        RefusalError: nothing does.
-    """
-    if spec.custom:
-        return custom_row(spec.custom, spec.kind)
-    table = OPERATIONS if spec.is_operation else LAYERS
-    row = table.get(spec.kind)
-    if row is None:
-        what = "operation" if spec.is_operation else "layer"
-        why = "" if spec.is_operation else REASONS.get(spec.kind, "")
-        raise RefusalError(why or f"{what} {spec.kind} is not supported")
-    return row
-
-
-@cache
-def _parameters(row: Row) -> frozenset[str]:
-    return frozenset(list(inspect.signature(row).parameters)[1:])
-
-
-def _masks(g: Emit, given: Any) -> Any:
-    """The mask of a tensor, or those of several; nothing where none has one."""
-    if isinstance(given, Tensor):
-        return g.mask(given)
-    if not isinstance(given, list | tuple):
-        return None
-    found = [g.mask(each) if isinstance(each, Tensor) else None for each in given]
-    return found if any(each is not None for each in found) else None
-
-
-def _cast(g: Emit, nested: Any) -> Any:
-    """Arguments in the type that the layer computes in, where they are floating-point."""
-    if isinstance(nested, Tensor):
-        if not nested.dtype.is_float or nested.dtype is g.compute:
-            return nested
-        made = g.cast(nested, g.compute)
-        if nested.name in g.masks:
-            g.masks[made.name] = g.masks[nested.name]
-        return made
-    if isinstance(nested, list | tuple):
-        return type(nested)(_cast(g, each) for each in nested)
-    return nested
-
-
-def _swapped(made: Any, renamed: Mapping[str, Tensor]) -> Any:
-    if isinstance(made, Tensor):
-        return renamed.get(made.name, made)
-    return [_swapped(each, renamed) for each in made]
-
-
-def _dtype(found: Any, where: str, *, compute: bool = False) -> DType:
-    """The element type that a field ``dtype`` names: a type, or a policy."""
-    if isinstance(found, Mapping):
-        inner = found.get("config")
-        found = inner.get("name") if isinstance(inner, Mapping) else None
-    name = str(found or "float32")
-    if compute:
-        name = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}.get(name, name)
-    try:
-        dtype = DType.of(np.dtype(name))
-    except (TypeError, KeyError, ValueError):
-        raise RefusalError(
-            f"dtype must be that of an array of numbers, but is {name[:40]}"
-        ) from None
-    return dtype
-
-
-def _told(shape: Any) -> str:
-    if not isinstance(shape, list):
-        return "without a shape"
-    return f"[{','.join('?' if each is None else str(each) for each in shape)}]"

@@ -15,6 +15,7 @@ from weft.frontends.keras import (
     recurrent,
     recurrent_images,
     reshaping,
+    shape_operations,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "recurrent",
     "recurrent_images",
     "reshaping",
+    "shape_operations",
 ]

@@ -30,6 +30,10 @@ class Place:
     names: tuple[str, ...] = ()
     group: str = ""
 
+    def inside(self, name: str, group: str) -> Place:
+        """The place of a layer of a model that is here."""
+        return Place((*self.names, name), f"{self.group}/{group}" if self.group else group)
+
 
 @dataclass
 class Weights:
