@@ -14,9 +14,10 @@ from weft.deferred import later
 from weft.errors import UserError
 from weft.garbage import rare_collection
 from weft.options import Options
+from weft.runtime.build import build
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key, digest_of
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.runtime.threads import thread_count
 from weft.screen import several
 from weft.targets.find import host, runs_here

@@ -33,8 +33,8 @@ from weft.reporting import announce
 from weft.rewrite.float_layers import FloatLayer
 from weft.rewrite.float_layers import float_layers as layers_in_float
 from weft.rewrite.layout import first_of
+from weft.runtime.build import build
 from weft.runtime.compare import Difference, compare_all
-from weft.runtime.library import build
 from weft.surgery.chosen import Nodes
 from weft.surgery.part import Part
 from weft.targets.target import Target

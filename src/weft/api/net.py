@@ -1,8 +1,8 @@
 """Networks, and networks built for this machine.
 
-``Net`` holds what a network is; what is done with it are functions of other modules, which
-are its methods: ``surgery.edits`` (edits), ``network`` (equivalent networks), ``planned`` (what it
-becomes for a machine), ``looked`` (queries, pictures, figures).
+``NetValue`` holds what a network is; what is done with it are functions of other modules, which
+are methods of ``Net``: ``surgery.edits`` (edits), ``network`` (equivalent networks), ``planned``
+(what it becomes for a machine), ``looked`` (queries, pictures, figures).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -20,13 +20,12 @@ from weft.api.calls import Calls
 from weft.api.named import Outputs, named_outputs
 from weft.api.parameters import loaded, same_architecture, without_values
 from weft.api.source import Source, note_built, open_file
-from weft.api.streams import Stream, checked_states
+from weft.api.streams import Stream
+from weft.api.value import NetValue
 from weft.deferred import later
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike
-from weft.ir.graph import Graph, counted, facts_of
-from weft.ir.history import HistoryEntry
-from weft.ir.types import TensorType
+from weft.ir.graph import Graph
 from weft.options import (
     TUNE_SECONDS,
     CompileKeywords,
@@ -37,19 +36,13 @@ from weft.options import (
 )
 from weft.plan.choice import Measured
 from weft.plan.program import state_bytes
-from weft.reporting import announce
 from weft.runtime.cache import Cache, digest
-from weft.runtime.identity import digest_graph
 from weft.runtime.library import Library, recalled
 from weft.runtime.record import MadeFor, remember
 from weft.screen import Screen, Shown, several, some
 
 if TYPE_CHECKING:
     from weft.api import exported, looked, network, packaged, planned, quantized
-    from weft.ops.resolve import resolved
-    from weft.quantize.report import QuantizationReport
-    from weft.rewrite.engine import Log
-    from weft.rewrite.recipes import simplify
     from weft.runtime.choices import Choices
     from weft.runtime.tune import Tuning
     from weft.surgery import edits
@@ -60,129 +53,20 @@ else:
     exported = later("weft.api.exported")
     quantized = later("weft.api.quantized")
     edits = later("weft.surgery.edits")
-    resolved = later("weft.ops.resolve").resolved
-    simplify = later("weft.rewrite.recipes").simplify
     Choices = later("weft.runtime.choices").Choices
 
 
 @dataclass(frozen=True, repr=False)
-class Net(Shown):
+class Net(NetValue):
     """A network: a graph, and what can be done with it.
 
     Nets are values: edits and the like give new ones.
-
-    Attributes:
-        origin: the graph, or where it comes from: a network that was built from its file
-            before reads the file only when it must.
-        loaded: the graph, if it was read already.
-        states: inputs and the outputs that are their values for the next run.
-        quantization: what ``quantize`` did to each layer, where it made the net.
     """
-
-    origin: Graph | Source
-    loaded: Graph | None = field(default=None, repr=False, compare=False)
-    states: tuple[tuple[str, str], ...] = ()
-    quantization: QuantizationReport | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        # Nodes that were made by hand may lack attributes.
-        if not isinstance(self.origin, Graph | Source):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(
-                "Net needs a graph",
-                got=type(self.origin).__name__,
-                fix="weft.load reads a file, weft.trace traces a function, weft.net builds a graph "
-                "from values.",
-            )
-        if isinstance(self.origin, Graph):
-            object.__setattr__(self, "origin", resolved(self.origin))
-
-    @cached_property
-    def graph(self) -> Graph:
-        """What is computed."""
-        if isinstance(self.origin, Graph):
-            return self.origin
-        if self.loaded is None:
-            announce("reading the model")
-        return self.loaded or self.origin.read()
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # With the graph, so that the file is not needed, and with its identity, so that what was
-        # built from it is found in the cache.
-        identity = self.origin.identity if isinstance(self.origin, Source) else ""
-        return _unpickled, (self.graph, identity, self.states)
-
-    def with_graph(self, graph: Graph) -> Self:
-        """The same of another graph; states stay whose input and output it has."""
-        kept = [
-            (value, output)
-            for value, output in self.states
-            if value in graph.inputs and output in graph.outputs
-        ]
-        return type(self)(graph, None, tuple(kept))
-
-    def with_state(self, states: Mapping[str, str]) -> Self:
-        """The net whose runs hand values to the next one: of LSTMs, caches, windows of sound.
-
-        What is compiled or exported of it takes the other inputs only and gives the other
-        outputs only.  ``reference`` still takes and gives all of them.
-
-        Args:
-            states: by input, the output that is its value for the next run.
-
-        Raises:
-            UserError: a pair cannot be a state; all faults are listed.
-        """
-        return replace(self, states=checked_states(self.graph, states, dict(self.states)))
-
-    @property
-    def inputs(self) -> dict[str, TensorType]:
-        """Types of the inputs by name."""
-        return {name: self.graph.types[name] for name in self.graph.inputs}
-
-    @property
-    def outputs(self) -> dict[str, TensorType]:
-        """Types of the outputs by name."""
-        return {name: self.graph.types[name] for name in self.graph.outputs}
 
     @property
     def free_inputs(self) -> tuple[str, ...]:
         """The inputs that a call gives: those that are no states."""
         return network.free_inputs(self)
-
-    @property
-    def weights(self) -> Mapping[str, np.ndarray]:
-        """The constants by name, read-only."""
-        return self.graph.constants
-
-    @property
-    def history(self) -> tuple[HistoryEntry, ...]:
-        """The edits, rewrites and recipes that made the graph."""
-        return self.graph.history
-
-    @cached_property
-    def identity(self) -> str:
-        """A hash of all that decides what is computed."""
-        origin = self.origin
-        own = digest_graph(origin) if isinstance(origin, Graph) else origin.identity
-        return digest([own, repr(self.states)]) if self.states else own
-
-    @cached_property
-    def simplification(self) -> tuple[Graph, Log]:
-        """The graph after the recipes that every model goes through, and what they did."""
-        return simplify(self.graph)
-
-    def screen(self) -> Screen:
-        """What ``repr`` tells: never the elements of weights."""
-        facts = facts_of(self.graph)
-        if self.states:
-            facts.append(("state", some(f"{value} = {output}" for value, output in self.states)))
-        return Screen(f"Net {self.graph.name}: {counted(self.graph)}", facts)
 
     def _repr_html_(self) -> str:
         """The figures, and below them the picture."""
@@ -316,11 +200,6 @@ class Net(Shown):
             return self if known else self.bound(batch)
         identity = digest([self.origin.identity, str(batch)])
         return Net(Source(identity, lambda: self.bound(batch).graph), None, self.states)
-
-
-def _unpickled(graph: Graph, identity: str, states: tuple[tuple[str, str], ...]) -> Net:
-    origin = Source(identity, lambda: graph) if identity else graph
-    return Net(origin, graph if identity else None, states)
 
 
 @dataclass(frozen=True, repr=False)
