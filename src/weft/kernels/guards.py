@@ -11,9 +11,9 @@ from math import inf
 
 from weft.dtypes import DType
 from weft.loops.affine import AffineForm, affine
+from weft.loops.affine_arithmetic import emit
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
-from weft.loops.simplify import emit
 from weft.loops.walk import dtype_of, free_vars, loads
 
 

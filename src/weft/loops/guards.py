@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.loops.affine import AffineForm, affine
+from weft.loops.affine_arithmetic import emit
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import (
     COMPARISONS,
@@ -30,7 +31,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.simplify import emit, negated, simplify, simplify_kernel
+from weft.loops.simplify import negated, simplify, simplify_kernel
 from weft.loops.walk import children, dtype_of, free_vars, index, loads, map_expr
 
 _REDUCTION = {binary: reduction for reduction, binary in COMBINE.items()}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.loops.affine import affine
+from weft.loops.affine_arithmetic import emit
 from weft.loops.dependence import buffers_of, carried
 from weft.loops.instruction import instruction, misfit
 from weft.loops.nodes import (
@@ -30,7 +31,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.schedule import ScheduleError, at_loop, names_of, perfect_nest
-from weft.loops.simplify import emit, simplify
+from weft.loops.simplify import simplify
 from weft.loops.text import show_expr
 from weft.loops.walk import (
     blocks,

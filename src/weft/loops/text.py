@@ -15,9 +15,7 @@ it the same bits (``bits_f32(x[i])``).  The indices of a scalar are empty: ``acc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from weft.dtypes import DType
@@ -50,6 +48,7 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
+from weft.loops.tokens import Token, Tokens
 
 # Loosest first; all bind to the left.
 _LEVELS: tuple[dict[str, str], ...] = (
@@ -179,26 +178,10 @@ def _const(const: Const) -> str:
 
 # --- parsing ------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+)
-    | (?P<float>-?(?:inf|nan)\b | -?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+))
-    | (?P<int>-?\d+)
-    | (?P<name>[A-Za-z_]\w*)
-    | (?P<sign>\.\.|//|<<|>>|[=!<>]=|[-+*/%<>=(){}\[\],:|])""",
-    re.VERBOSE,
-)
 _BITS = "bits_"
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _ACCESSES = {access.value: access for access in Access}
-_BEFORE_OPERAND = frozenset({"in", "if", "and", "or", "xor"})
 _KINDS = {kind.value: kind for kind in LoopKind}
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    at: int
 
 
 def parse(text: str) -> Kernel:
@@ -209,7 +192,7 @@ def parse(text: str) -> Kernel:
     return kernel
 
 
-class _Parser:
+class _Parser(Tokens):
     """Recursive descent, one method for each part of the grammar.
 
     Positions of a minus sign decide whether it starts a literal: it does where an operand
@@ -217,143 +200,84 @@ class _Parser:
     """
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
-        self._next = 0
+        super().__init__(text)
         self._dtypes: dict[str, DType] = {}
-
-    # --- tokens ---
-
-    def _peek(self) -> str:
-        return self._tokens[self._next].text
-
-    def _take(self) -> _Token:
-        token = self._tokens[self._next]
-        if token.kind == "end":
-            raise self._error("more text")
-        self._next += 1
-        return token
-
-    def _accept(self, text: str) -> bool:
-        if self._peek() != text or self._tokens[self._next].kind == "end":
-            return False
-        self._next += 1
-        return True
-
-    def _expect(self, text: str) -> None:
-        if not self._accept(text):
-            raise self._error(repr(text))
-
-    def _kind(self, kind: str, what: str) -> str:
-        if self._tokens[self._next].kind != kind:
-            raise self._error(what)
-        return self._take().text
-
-    def _error(self, wanted: str) -> InternalError:
-        token = self._tokens[self._next]
-        line = self._text.count("\n", 0, token.at) + 1
-        column = token.at - self._text.rfind("\n", 0, token.at)
-        got = repr(token.text) if token.kind != "end" else "the end of the text"
-        return InternalError(
-            f"kernel text, line {line}, column {column}: expected {wanted}, got {got}"
-        )
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self._tokens[self._next].kind != "end":
-            raise self._error("the end of the text")
-
-    def _numbers(self, closing: str) -> tuple[int, ...]:
-        numbers: list[int] = []
-        while not self._accept(closing):
-            if numbers:
-                self._expect(",")
-            numbers.append(int(self._kind("int", "a whole number")))
-        return tuple(numbers)
-
-    def _name(self) -> str:
-        return self._kind("name", "a name")
-
-    def _word(self, words: dict[str, DType], what: str) -> DType:
-        if self._peek() not in words:
-            raise self._error(what)
-        return words[self._take().text]
 
     # --- statements ---
 
     def kernel(self) -> Kernel:
         """A whole kernel."""
-        self._expect("kernel")
-        name = self._name()
-        self._expect("(")
+        self.expect("kernel")
+        name = self.name()
+        self.expect("(")
         params: list[Buffer] = []
-        while not self._accept(")"):
+        while not self.accept(")"):
             if params:
-                self._expect(",")
+                self.expect(",")
             params.append(self._buffer(Access.READ))
         return Kernel(name, tuple(params), self._block())
 
     def _buffer(self, access: Access) -> Buffer:
-        name = self._name()
-        self._expect(":")
-        dtype = self._word(_DTYPES, "a type")
-        self._expect("[")
-        shape = self._numbers("]")
+        name = self.name()
+        self.expect(":")
+        dtype = self.word(_DTYPES, "a type")
+        self.expect("[")
+        shape = self.numbers("]")
         strides: tuple[int, ...] | None = None
-        if self._accept("strides"):
-            self._expect("(")
-            strides = self._numbers(")")
-        if self._peek() in _ACCESSES:
-            access = _ACCESSES[self._take().text]
+        if self.accept("strides"):
+            self.expect("(")
+            strides = self.numbers(")")
+        if self.peek() in _ACCESSES:
+            access = _ACCESSES[self.take().text]
         self._dtypes[name] = dtype
         return Buffer(name, dtype, shape, access, strides)
 
     def _block(self) -> tuple[Stmt, ...]:
-        self._expect("{")
+        self.expect("{")
         body: list[Stmt] = []
-        while not self._accept("}"):
+        while not self.accept("}"):
             body.append(self._stmt())
         return tuple(body)
 
     def _stmt(self) -> Stmt:
-        if self._accept("for"):
+        if self.accept("for"):
             return self._for()
-        if self._accept("if"):
+        if self.accept("if"):
             condition = self._expr()
             then = self._block()
-            return If(condition, then, self._block() if self._accept("else") else ())
-        if self._accept("local"):
+            return If(condition, then, self._block() if self.accept("else") else ())
+        if self.accept("local"):
             buffer = self._buffer(Access.LOCAL)
             return Local(buffer, self._block())
-        if self._accept("prefetch"):
-            buffer = self._name()
-            self._expect("[")
+        if self.accept("prefetch"):
+            buffer = self.name()
+            self.expect("[")
             return Prefetch(buffer, self._exprs("]"))
-        buffer = self._name()
-        if self._accept("("):
+        buffer = self.name()
+        if self.accept("("):
             windows = self._exprs(")")
             return Instruct(buffer, tuple(each for each in windows if isinstance(each, Load)))
-        self._expect("[")
+        self.expect("[")
         position = self._exprs("]")
-        self._expect("=")
+        self.expect("=")
         return Store(buffer, position, self._expr())
 
     def _for(self) -> For:
-        var = self._name()
-        self._expect("in")
+        var = self.name()
+        self.expect("in")
         start = self._expr()
-        self._expect("..")
+        self.expect("..")
         stop = self._expr()
-        kind = _KINDS[self._take().text] if self._peek() in _KINDS else LoopKind.SERIAL
+        kind = _KINDS[self.take().text] if self.peek() in _KINDS else LoopKind.SERIAL
         return For(var, start, stop, self._block(), kind)
 
     # --- expressions ---
 
     def _exprs(self, closing: str) -> tuple[Expr, ...]:
         parts: list[Expr] = []
-        while not self._accept(closing):
+        while not self.accept(closing):
             if parts:
-                self._expect(",")
+                self.expect(",")
             parts.append(self._expr())
         return tuple(parts)
 
@@ -361,36 +285,36 @@ class _Parser:
         if level == _TIGHTEST:
             return self._operand()
         lhs = self._expr(level + 1)
-        while self._peek() in _LEVELS[level] and self._tokens[self._next].kind != "end":
-            op = _LEVELS[level][self._take().text]
+        while self.peek() in _LEVELS[level] and self.next.kind != "end":
+            op = _LEVELS[level][self.take().text]
             lhs = Binary(op, lhs, self._expr(level + 1))
         return lhs
 
     def _operand(self) -> Expr:
-        token = self._tokens[self._next]
-        if self._accept("("):
+        token = self.next
+        if self.accept("("):
             inner = self._expr()
-            self._expect(")")
+            self.expect(")")
             return inner
         if token.kind in ("int", "float"):
             return self._literal()
-        name = self._name()
+        name = self.name()
         if name in ("true", "false"):
             return Const(name == "true", DType.BOOL)
-        if self._accept("["):
+        if self.accept("["):
             return self._load(name)
-        if self._accept("("):
+        if self.accept("("):
             return self._call(name, token)
         return Var(name)
 
     def _literal(self) -> Const:
-        token = self._take()
+        token = self.take()
         dtype = DType.I64 if token.kind == "int" else DType.F32
-        if self._accept(":"):
-            dtype = self._word(_DTYPES, "a type")
-        if token.kind == "float" and not dtype.is_float:
-            self._next -= 1
-            raise self._error("a floating-point type")
+        if self.accept(":"):
+            named = self.next
+            dtype = self.word(_DTYPES, "a type")
+            if token.kind == "float" and not dtype.is_float:
+                raise self.error("a floating-point type", named)
         return Const(float(token.text) if dtype.is_float else int(token.text), dtype)
 
     def _load(self, name: str) -> Load:
@@ -399,7 +323,7 @@ class _Parser:
             raise InternalError(f"kernel text: buffer {name} is loaded but not declared")
         return Load(name, self._exprs("]"), dtype)
 
-    def _call(self, name: str, token: _Token) -> Expr:
+    def _call(self, name: str, token: Token) -> Expr:
         if name in REDUCTIONS and self._at_axes():
             return self._reduce(name)
         args = self._exprs(")")
@@ -415,42 +339,20 @@ class _Parser:
             case 3 if name == "select":
                 return Select(args[0], args[1], args[2])
             case count:
-                self._next = self._tokens.index(token)
-                raise self._error(f"a function of {count} arguments")
+                raise self.error(f"a function of {count} arguments", token)
 
     def _at_axes(self) -> bool:
         """Whether axes follow: ``k:8`` or none, and not a literal with its type, ``8:i32``."""
-        first, second = self._tokens[self._next : self._next + 2]
-        return first.text == "|" or (first.kind == "name" and second.text == ":")
+        return self.peek() == "|" or (self.next.kind == "name" and self.peek(1) == ":")
 
     def _reduce(self, op: str) -> Reduce:
         axes: list[Axis] = []
-        while not self._accept("|"):
+        while not self.accept("|"):
             if axes:
-                self._expect(",")
-            var = self._name()
-            self._expect(":")
-            axes.append(Axis(var, int(self._kind("int", "a whole number"))))
+                self.expect(",")
+            var = self.name()
+            self.expect(":")
+            axes.append(Axis(var, int(self.kind("int", "a whole number"))))
         value = self._expr()
-        self._expect(")")
+        self.expect(")")
         return Reduce(op, tuple(axes), value)
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    operand = True
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        kind = "" if found is None else str(found.lastgroup)
-        if found is None:
-            line = text.count("\n", 0, at) + 1
-            raise InternalError(f"kernel text, line {line}: unexpected character {text[at]!r}")
-        token = found.group()
-        if kind in ("int", "float") and token.startswith("-") and not operand:
-            # After an operand a minus subtracts.
-            kind, token = "sign", "-"
-        if kind != "space":
-            yield _Token(kind, token, at)
-            operand = token in _BEFORE_OPERAND or (kind == "sign" and token not in (")", "]"))
-        at += len(token)
-    yield _Token("end", "", len(text))
