@@ -38,9 +38,9 @@ from weft.kernels.selection import implementer
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.to_program import lower
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
-from weft.runtime.library import build
 from weft.targets.find import target
 
 ERROR = 1e-4

@@ -42,10 +42,11 @@ import onnxruntime
 import weft
 from bench.folders import models_folder, zoo_folder
 from weft.api import Net
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.compiler import Compiler, find_compiler
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.targets.find import target
 
 FLAGS = ("-O3", "-march=native")

@@ -33,8 +33,8 @@ import weft
 from bench.figures import markdown, median, megabytes, number, slope
 from bench.worker import CLOCKS
 from weft.plan.stats import GraphStats
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.runtime.limits import processor_name
 from weft.targets.find import target
 

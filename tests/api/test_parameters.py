@@ -23,7 +23,7 @@ from weft.errors import UserError
 from weft.ir.printer import attribute_text
 from weft.ir.unknown import is_known
 from weft.plan.interpret import run
-from weft.runtime import library as libraries
+from weft.runtime import build as building
 
 
 def network(seed: int, channels: int = 8) -> weft.Net:
@@ -80,7 +80,7 @@ def test_a_second_checkpoint_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) 
     def compiles(*_: object) -> None:
         raise AssertionError("nothing must be compiled")
 
-    monkeypatch.setattr(libraries, "_compile", compiles)
+    monkeypatch.setattr(building, "_compile", compiles)
     second = network(2)
     made = second.compile(parameters="runtime")
     np.testing.assert_allclose(made(IMAGE), second.reference(IMAGE)[0], rtol=1e-3, atol=1e-4)

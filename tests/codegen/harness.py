@@ -15,9 +15,9 @@ from weft.loops.nodes import Access, Kernel
 from weft.loops.simplify import simplify_kernel
 from weft.plan.program import Address, CallStep, Port, Program, Region
 from weft.plan.work import shared_scratch, stages_of
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
-from weft.runtime.library import build
 
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow"]
 STANDARDS = {"c89": "c89", "c99": "c99", "gnu": "gnu11"}

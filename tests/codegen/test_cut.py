@@ -34,8 +34,8 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import index as number
 from weft.plan.program import CallStep, ExternFunction, FormalParameter, Program
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.runtime.threads import Threads
 
 F32, I64 = DType.F32, DType.I64

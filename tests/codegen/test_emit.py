@@ -45,9 +45,9 @@ from weft.plan.program import (
     Region,
     Repeat,
 )
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
-from weft.runtime.library import build
 
 I64, F32 = DType.I64, DType.F32
 

@@ -18,7 +18,7 @@ from weft.plan.program import (
     Program,
     Region,
 )
-from weft.runtime.library import build
+from weft.runtime.build import build
 
 LIBRARY = """
 static int calls;

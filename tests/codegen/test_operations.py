@@ -32,8 +32,8 @@ from weft.loops.nodes import (
 )
 from weft.loops.walk import dtype_of
 from weft.plan.program import Address, CallStep, Port, Program, Region
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 
 LANES = 4
 LIBM = frozenset(

@@ -26,8 +26,8 @@ from weft.plan.make import make
 from weft.plan.stats import stats
 from weft.plan.to_program import lower
 from weft.plan.traffic import traffic
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.targets.find import target
 from weft.targets.target import Memory, Target
 

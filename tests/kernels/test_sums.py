@@ -25,8 +25,8 @@ from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.to_program import lower
 from weft.plugins import Kind, Table
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.targets.find import target
 
 Made = tuple[Net, str]

@@ -22,8 +22,8 @@ from weft.plan.interpret import run
 from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.to_program import lower
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.targets.find import target
 from weft.targets.target import Target
 

@@ -12,8 +12,8 @@ from tests.runtime import cutting
 from weft.codegen.flavours import flavour_named
 from weft.dtypes import DType
 from weft.plan.program import CallStep
+from weft.runtime.build import build
 from weft.runtime.compiler import find_compiler, host_flags
-from weft.runtime.library import build
 
 WIDE_VECTORS = "zen4"
 """A machine with VNNI; elsewhere its instructions are what their meaning says."""

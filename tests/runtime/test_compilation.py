@@ -12,10 +12,10 @@ import pytest
 import weft
 from weft.codegen import emit as writing
 from weft.codegen.emit import emit
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.compilation import Compilation
 from weft.runtime.compiler import Compiler, find_compiler
-from weft.runtime.library import build
 
 
 def functions(text: str) -> set[str]:
@@ -49,7 +49,7 @@ def test_sources_are_sent_off_before_all_are_written(
         for each in (files, whole)
     )
     assert one == other
-    monkeypatch.setattr("weft.runtime.library._MANY", 1)
+    monkeypatch.setattr("weft.runtime.build._MANY", 1)
     (got,) = build(program)(np.ones((1, 1, 8, 8), np.float32))
     (wanted,) = net.reference(np.ones((1, 1, 8, 8), np.float32))
     assert np.allclose(got, wanted, atol=1e-5)
@@ -100,7 +100,7 @@ def test_no_compiler_is_started_for_what_the_cache_has(
     digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "_SOURCE_CHARACTERS", 2000)
-    monkeypatch.setattr("weft.runtime.library._MANY", 1)
+    monkeypatch.setattr("weft.runtime.build._MANY", 1)
     started: list[str] = []
     start = Compilation.start
 

@@ -13,9 +13,10 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.loops.nodes import Access, Binary, Buffer, Const, Expr, For, Kernel, Load, Store, Var
 from weft.plan.program import Address, CallStep, Port, Program, Region
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.calls import in_python
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.runtime.ports import address_of
 
 SIZE = 1000

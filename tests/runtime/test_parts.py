@@ -22,8 +22,9 @@ from weft.api import Net
 from weft.codegen.flavours import flavour_named
 from weft.codegen.fork import FORK_HELPERS
 from weft.plan.program import CallStep
+from weft.runtime.build import build
 from weft.runtime.compiler import find_compiler, host_flags
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.targets.find import target
 
 CALLERS = 8

@@ -17,7 +17,7 @@ from weft.plan.make import make
 from weft.plan.plan import Plan
 from weft.plan.stats import stats
 from weft.plan.to_program import lower
-from weft.runtime.library import build
+from weft.runtime.build import build
 from weft.runtime.limits import Level, Limits
 from weft.runtime.profile import node_times, profile
 from weft.targets.find import target

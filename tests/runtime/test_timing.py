@@ -13,7 +13,7 @@ from weft.kernels.selection import implementer
 from weft.ops.table import OPS
 from weft.plan.make import make
 from weft.plan.to_program import lower
-from weft.runtime.library import build
+from weft.runtime.build import build
 from weft.runtime.timing import (
     Loop,
     Timer,

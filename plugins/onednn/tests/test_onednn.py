@@ -23,7 +23,8 @@ from weft.kernels.selection import alternatives, usual
 from weft.kernels.task import Task
 from weft.plan.implementation import Blocking
 from weft.plan.report import report
-from weft.runtime.library import Library, build
+from weft.runtime.build import build
+from weft.runtime.library import Library
 from weft.targets.find import host
 from weft_onednn.calls import GENERATOR
 from weft_onednn.library import VARIABLE, layout_name, onednn

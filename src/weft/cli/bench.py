@@ -22,8 +22,9 @@ from weft.errors import UserError
 from weft.frontends.onnx.session import Session
 from weft.options import Options
 from weft.plan.to_program import lower
+from weft.runtime.build import build
 from weft.runtime.compiler import find_compiler
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.runtime.timing import Timing, from_c, from_python, measure, microseconds
 from weft.targets.find import runs_here
 

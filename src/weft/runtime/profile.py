@@ -26,8 +26,9 @@ from weft.plan.program import Program
 from weft.plan.report import Row, report
 from weft.plan.stats import stats
 from weft.plan.traffic import Traffic, traffic
+from weft.runtime.build import build
 from weft.runtime.compiler import Compiler
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.runtime.limits import Limits
 from weft.runtime.timing import loop_over
 

@@ -33,11 +33,12 @@ from weft.plan.clock import clocked
 from weft.plan.plan import Plan
 from weft.plan.to_program import lower
 from weft.reporting import announce
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.runtime.choices import Choice
 from weft.runtime.compare import compare
 from weft.runtime.compiler import Compiler
-from weft.runtime.library import Library, build
+from weft.runtime.library import Library
 from weft.runtime.limits import processor_name
 from weft.screen import Screen, Shown, several
 

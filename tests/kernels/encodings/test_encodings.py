@@ -31,8 +31,8 @@ from weft.plan.diff import diff
 from weft.plan.implementation import Encoded, Packing
 from weft.plan.interpret import run
 from weft.plan.plan import Plan, written
+from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.runtime.library import build
 from weft.targets.target import Memory
 
 NAMES = ("palette", "int8", "int4")
