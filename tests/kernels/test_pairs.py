@@ -102,9 +102,10 @@ def task_of(net: Net, made: str, machine: str = "zen4") -> Task:
     return next(t for t in tasks_of(net, made, machine=machine) if reduces(t.compute.value))
 
 
+@pytest.mark.parametrize("machine", ["zen4", "neoverse-v1"])
 @pytest.mark.parametrize("case", CASES)
-def test_same_sums_as_plain_loops(case: str) -> None:
-    task = task_of(*CASES[case]())
+def test_same_sums_as_plain_loops(case: str, machine: str) -> None:
+    task = task_of(*CASES[case](), machine)
     offered = offers(propose, task)
     assert offered, refusal(propose, task)
     memory = memory_of(task)

@@ -21,6 +21,10 @@ _BY = {
         "_mm256_cvtneps_pbh((__m256)x)",
     ),
     ("to", DType.BF16, 16): ("defined(__AVX512BF16__)", "_mm512_cvtneps_pbh((__m512)x)"),
+    ("to", DType.BF16, 4): (
+        "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)",
+        "vreinterpret_u16_bf16(vcvt_bf16_f32((float32x4_t)x))",
+    ),
 }
 """What a compiler must have for the instruction that converts so many lanes, and its text."""
 _TOLD = {
@@ -47,7 +51,8 @@ def converted_half(verb: str, half: DType, lanes: int) -> str | None:
     if (verb, half, lanes) not in _BY:
         return helper_text("half", "convert", **words)
     when, call = _BY[verb, half, lanes]
-    return helper_text("half", "convert_by", **words, when=when, call=call)
+    header = "arm_neon.h" if "__ARM" in when else "immintrin.h"
+    return helper_text("half", "convert_by", **words, when=when, call=call, header=header)
 
 
 def rounded_half(half: DType, lanes: int) -> str | None:

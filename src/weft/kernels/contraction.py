@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from weft.dtypes import DType
 from weft.kernels.guards import Guard, unguarded
+from weft.kernels.paired_factors import PairedFactors
 from weft.kernels.refusal import Refusal
 from weft.kernels.sliding import Slide, slide
 from weft.kernels.task import Task
 from weft.loops.affine import affine
-from weft.loops.instruction import Instruction
 from weft.loops.nodes import Axis, Binary, Cast, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
 from weft.ops.expr import add, binary, mul
@@ -102,21 +102,6 @@ def sliding_window(
     return SlidingWindow(size, step, out, tap, factors[out.var], dilation, -form.const)
 
 
-@dataclass(frozen=True, slots=True)
-class PairedFactors:
-    """What an instruction multiplies where steps are pairs (``weft.kernels.pairs``).
-
-    Attributes:
-        axis: of the reduction, of which a step is a pair.
-        image: what positions read, at the first of a pair.
-        rows: the instructions by their lanes.
-    """
-
-    axis: str
-    image: Load
-    rows: Mapping[int, Instruction]
-
-
 @dataclass(frozen=True)
 class Contraction:
     """A task with at most one reduction, taken apart.
@@ -127,8 +112,8 @@ class Contraction:
         outer: the other output axes, slowest first.
         weight: the constant input that is packed, if there is one.
         slide: how a window moves along the tiled axis, if one does.
-        pairs: what is multiplied two by two, if that is so: the packed weight then holds a pair
-            for every lane, and ``reduce`` and ``value`` count pairs.
+        pairs: what is multiplied two by two, or four by four, if that is so: the packed weight
+            then holds a pair for every lane, and ``reduce`` and ``value`` count pairs.
     """
 
     task: Task

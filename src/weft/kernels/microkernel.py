@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.kernels.contraction import Contraction, PairedFactors
+from weft.kernels.contraction import Contraction
 from weft.kernels.image_rows import next_rows
 from weft.kernels.sliding import Slide
 from weft.kernels.sum_blocks import BLOCK, block_size
@@ -21,7 +21,6 @@ from weft.loops.nodes import (
     Expr,
     For,
     If,
-    Instruct,
     Load,
     LoopKind,
     Prefetch,
@@ -72,8 +71,12 @@ class Microkernel:
         if self.parts.reduce is None:
             return self.stores()
         hints = next_rows(self.parts, self.origin, self.size, len(self.block.widths))
-        body = (*self.starts(), *hints, *self.reduction(), *self.stores())
+        body = (*self.starts(), *hints, *self.reduction(), *self.ends())
         return with_locals(self.accumulators(), body)
+
+    def ends(self) -> tuple[Stmt, ...]:
+        """What is done with finished sums."""
+        return self.stores()
 
     def accumulators(self) -> tuple[Buffer, ...]:
         """The local buffers, one for each vector: positions by lanes."""
@@ -150,8 +153,6 @@ class Microkernel:
         parts = self.parts
         assert parts.reduce is not None
         assert parts.value is not None
-        if parts.pairs:
-            return tuple(self.paired(parts.pairs, position, taps))
         combine = COMBINE[parts.reduce.op]
         dtype = dtype_of(parts.reduce.value)
         found: list[Stmt] = []
@@ -165,22 +166,6 @@ class Microkernel:
             sum = Binary(combine, Load(f"{self.sums}{piece}", place, dtype), value)
             found.append(self.vector(width, Store(f"{self.sums}{piece}", place, sum)))
         return tuple(found)
-
-    def paired(
-        self, pairs: PairedFactors, position: Expr, taps: Mapping[str, Expr]
-    ) -> Iterator[Stmt]:
-        """The same by instructions that multiply pairs."""
-        zero = integer(0)
-        for piece, offset, width in self.block.pieces():
-            bound = {**taps, **self.bound(position, offset)}
-            row = pairs.rows[width]
-            weight = (*self.parts.packed_index(self.number, integer(offset)), zero)
-            operands = (
-                Load(f"{self.sums}{piece}", (position, zero), row.meaning.params[0].dtype),
-                pairs.image,
-                Load(self.weight, weight, row.meaning.params[2].dtype),
-            )
-            yield Instruct(row.name, tuple(_bound(each, bound) for each in operands))
 
     def reduction(self) -> tuple[Stmt, ...]:
         """The loops over taps and channels."""
@@ -338,6 +323,7 @@ class Microkernel:
             return ()
         assert self.parts.reduce is not None
         size, width = dtype_of(self.parts.reduce.value).bytes, self.parts.task.target.line
+        size = self.parts.pairs.lane_bytes if self.parts.pairs else size
         lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.block.pieces()))
         turn, turns = self.share
         own, odd = divmod(len(lines), turns)
@@ -371,7 +357,7 @@ class Microkernel:
             if guard.tap in fixed
         )
 
-    def stores(self) -> tuple[Stmt, ...]:
+    def stores(self, sums: str = "acc") -> tuple[Stmt, ...]:
         """Writes the finished values."""
         parts = self.parts
         found: list[Stmt] = []
@@ -379,18 +365,15 @@ class Microkernel:
             bound = self.bound(self.position, offset)
             value = parts.task.compute.value
             if parts.reduce is not None:
-                done = Load(f"acc{piece}", (self.position, Var(LANE)), dtype_of(parts.reduce.value))
+                done = Load(
+                    f"{sums}{piece}", (self.position, Var(LANE)), dtype_of(parts.reduce.value)
+                )
                 value = replaced(value, parts.reduce, done)
             index = tuple(bound.get(a.var, Var(a.var)) for a in parts.task.compute.axes)
             found.append(
                 self.vector(width, Store(parts.task.output.name, index, substitute(value, bound)))
             )
         return self.positions(tuple(found))
-
-
-def _bound(load: Load, values: Mapping[str, Expr]) -> Load:
-    """A load with its variables replaced."""
-    return replace(load, index=tuple(substitute(part, values) for part in load.index))
 
 
 def replaced(value: Expr, old: Expr, by: Expr) -> Expr:

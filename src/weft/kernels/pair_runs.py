@@ -13,14 +13,15 @@ weights behind its end.  Bands of rows are copied for it, their borders filled i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from weft.dtypes import DType
 from weft.kernels import tiled_choice
-from weft.kernels.contraction import Contraction, PairedFactors, SlidingWindow
-from weft.kernels.pairs import PAIR, refused, rows_of
+from weft.kernels.contraction import Contraction, SlidingWindow
+from weft.kernels.paired_factors import PairedFactors, depth_of
+from weft.kernels.pairs import refused, rows_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.row_copies import WIDE, RowCopies, Side, joined, side_by_side
 from weft.kernels.tiled import TileForm, TileWriter
@@ -34,6 +35,7 @@ from weft.kernels.writer import (
     with_locals,
 )
 from weft.loops.definition import Compute
+from weft.loops.instruction import Instruction
 from weft.loops.nodes import (
     Access,
     Axis,
@@ -84,9 +86,19 @@ class RowRuns:
         return prod(axis.extent for _, axis in self.channels)
 
     @property
+    def rows_used(self) -> Mapping[int, Instruction]:
+        """The instructions, by lanes."""
+        return rows_of(self.parts.task.target)[0]
+
+    @property
+    def pair(self) -> int:
+        """Neighbours of a run that the instructions multiply: a pair, or more."""
+        return depth_of(self.rows_used)
+
+    @property
     def pairs(self) -> int:
         """Pairs of a run."""
-        return -(-self.columns[1].taps * self.depth // PAIR)
+        return -(-self.columns[1].taps * self.depth // self.pair)
 
     @property
     def down(self) -> Side:
@@ -108,7 +120,7 @@ class RowRuns:
     def length(self) -> int:
         """Elements of a copied row, with what the last pair reads past it."""
         _, across = self.columns
-        over = self.pairs * PAIR - across.taps * self.depth
+        over = self.pairs * self.pair - across.taps * self.depth
         return across.reach(across.out.extent) * self.depth + over
 
     @property
@@ -137,7 +149,7 @@ class RowRuns:
             taps = (down.tap,)
             row = self.down.place(Var(_SPOT), Var(down.tap.var))
         place = times(Var(across.out.var), across.stride * self.depth)
-        image = Load(WIDE, (row, plus(place, times(Var(_CHUNK), PAIR))), _HELD)
+        image = Load(WIDE, (row, plus(place, times(Var(_CHUNK), self.pair))), _HELD)
         index = (*(Var(axis.var) for axis in taps), Var(_CHUNK), Var(lanes.var))
         weight = Load(parts.weight or "", index, _HELD)
         value = Binary("mul", Cast(_F32, image), Cast(_F32, weight))
@@ -150,7 +162,7 @@ class RowRuns:
             for each in parts.task.inputs
         )
         task = replace(parts.task, compute=Compute(compute.axes, whole), inputs=inputs)
-        pairs = PairedFactors(_CHUNK, image, rows_of(task.target))
+        pairs = PairedFactors(_CHUNK, image, self.rows_used)
         return replace(
             parts, task=task, reduce=sums, value=value, guards=(), outer=(), slide=None, pairs=pairs
         )
@@ -247,12 +259,13 @@ class _Writer(TileWriter):
             block.start,
             block.count,
             block.width,
-            PAIR,
+            runs.pair,
             apart=True,
             joined=len(inside),
         )
         rows = [axis.extent for axis in taps if axis]
-        self.params.append(Buffer(name, _HELD, (block.count, *rows, runs.pairs, block.width, PAIR)))
+        shape = (block.count, *rows, runs.pairs, block.width, runs.pair)
+        self.params.append(Buffer(name, _HELD, shape))
         self.operands.append(Operand(parts.task.value_of(parts.weight), packing))
         self.packed.add(name)
         return name

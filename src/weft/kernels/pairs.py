@@ -3,6 +3,9 @@
 Two neighbouring numbers along a reduction axis take as many bytes as one of ``f32``, and one
 instruction adds both products.  So the loops are those of ``f32`` with half as many steps: a pair
 is what positions broadcast, what weights hold for every lane, and what is fetched ahead.
+
+Instructions on small matrices take fours in place of pairs, of two positions at once
+(``weft.kernels.pair_cells``).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
-from weft.kernels.contraction import Contraction, PairedFactors
+from weft.kernels.contraction import Contraction
+from weft.kernels.paired_factors import PairedFactors, depth_of
 from weft.kernels.refusal import Refusal
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
@@ -26,16 +30,34 @@ PAIR = 2
 """Numbers of a pair."""
 
 
-def rows_of(target: Target) -> Mapping[int, Instruction]:
-    """The instructions of a target that add pairs of products to sums, by lanes."""
-    found: dict[int, Instruction] = {}
+def rows_of(target: Target) -> Sequence[Mapping[int, Instruction]]:
+    """The instructions of a target that add products to sums, by lanes.
+
+    Those of a mapping take equally many neighbours and positions at once; the first take most.
+    """
+    found: dict[tuple[int, int], dict[int, Instruction]] = {}
     for row in instructions().values():
-        sum, *factors = row.meaning.params
-        known = [each.shape for each in factors] == [(PAIR,), (*sum.shape, PAIR)]
-        types = [each.dtype for each in row.meaning.params] == [_SUM, _HELD, _HELD]
-        if known and types and row.needs in target.features:
-            found[sum.shape[0]] = row
-    return found
+        if row.needs in target.features and _adds(row):
+            sum, *images, weights = row.meaning.params
+            form = weights.shape[-1], len(images)
+            found.setdefault(form, {})[sum.shape[-1]] = row
+    whole = [form for form, rows in found.items() if max(rows) == target.lanes(_SUM)]
+    return [found[form] for form in sorted(whole, reverse=True)]
+
+
+def _adds(row: Instruction) -> bool:
+    """Whether a row adds products of bfloat16 to the sums of one position or of several."""
+    sum, *factors = row.meaning.params
+    if sum.dtype is not _SUM or {each.dtype for each in factors} != {_HELD} or len(factors) < 2:
+        return False
+    *images, weights = (each.shape for each in factors)
+    ahead = (len(images),) * (len(images) > 1)
+    depth = weights[-1]
+    return (
+        weights == (sum.shape[-1], depth)
+        and sum.shape == (*ahead, weights[0])
+        and (images == [(depth,)] * len(images))
+    )
 
 
 def paired(parts: Contraction) -> Contraction | Refusal:
@@ -44,16 +66,18 @@ def paired(parts: Contraction) -> Contraction | Refusal:
 
 
 def _paired(parts: Contraction) -> Contraction | Refusal:
-    reduce, image, rows = parts.reduce, parts.narrow_image, rows_of(parts.task.target)
+    reduce, image = parts.reduce, parts.narrow_image
     why = refused(parts)
     if why is not None:
         return why
     assert reduce is not None
     assert image is not None
-    axis = next((each for each in reduce.axes if _pairs(parts, image, each)), None)
-    if axis is None:
-        return Refusal("no even number of input channels lies side by side")
-    return _by_pairs(parts, image, axis, rows)
+    for rows in rows_of(parts.task.target):
+        depth = depth_of(rows)
+        axis = next((each for each in reduce.axes if _pairs(parts, image, each, depth)), None)
+        if axis is not None:
+            return _by_pairs(parts, image, axis, rows)
+    return Refusal("no even number of input channels lies side by side")
 
 
 def refused(parts: Contraction) -> Refusal | None:
@@ -66,15 +90,16 @@ def refused(parts: Contraction) -> Refusal | None:
         return Refusal("it is no sum of products with constant weights, output channels fastest")
     if parts.narrow_image is None or _buffer(parts.task.inputs, parts.weight).dtype is not _HELD:
         return Refusal("what is multiplied is not bf16 on both sides")
-    if max(rows) != target.lanes(_SUM) or lanes.extent % min(rows):
-        return Refusal(f"the output channels are no multiple of {min(rows)}")
+    least = min(map(min, rows))
+    if lanes.extent % least:
+        return Refusal(f"the output channels are no multiple of {least}")
     return None
 
 
-def _pairs(parts: Contraction, image: Load, axis: Axis) -> bool:
-    """Whether neighbours along an axis of the reduction lie side by side, two by two."""
+def _pairs(parts: Contraction, image: Load, axis: Axis, depth: int) -> bool:
+    """Whether neighbours along an axis of the reduction lie side by side, so many by so many."""
     name, weight = axis.var, parts.weight_index()
-    if axis.extent % PAIR or any(guard.tap == name for guard in parts.guards):
+    if axis.extent % depth or any(guard.tap == name for guard in parts.guards):
         return False
     if [part for part in weight if name in free_vars(part)] != [Var(name)]:
         return False
@@ -99,18 +124,19 @@ def _buffer(inputs: Sequence[Buffer], name: str) -> Buffer:
 def _by_pairs(
     parts: Contraction, image: Load, axis: Axis, rows: Mapping[int, Instruction]
 ) -> Contraction:
-    """The same loops with half as many steps along an axis, which the image has innermost."""
+    """The same loops with fewer steps along an axis, which the image has innermost."""
+    depth = depth_of(rows)
     last = _dimension(parts.task.inputs, image, axis.var)
     order = sorted(range(len(image.index)), key=lambda place: place == last)
     parts, old = _turned(parts, image.buffer, order), _reordered(image, order)
     reduce, compute = parts.reduce, parts.task.compute
     assert reduce is not None
     assert parts.value is not None
-    moved = substitute(old, {axis.var: mul(Var(axis.var), PAIR)})
+    moved = substitute(old, {axis.var: mul(Var(axis.var), depth)})
     assert isinstance(moved, Load)
     value = map_expr(parts.value, lambda node: moved if node == old else node)
     axes = tuple(
-        replace(each, extent=each.extent // PAIR) if each.var == axis.var else each
+        replace(each, extent=each.extent // depth) if each.var == axis.var else each
         for each in reduce.axes
     )
     half = Reduce(reduce.op, axes, value)

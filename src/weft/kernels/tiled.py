@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.microkernel import Microkernel
-from weft.kernels.pairs import PAIR
+from weft.kernels.pair_cells import PairCell
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.tiling import (
@@ -258,7 +258,8 @@ class TileWriter:
             return deep.statements()
         fetches = self.form.ahead and weight and block.count > 1
         ahead = {0: following(number, block.count)} if fetches else {}
-        cell = Microkernel(self.parts, block, first, number, weight, origin, size, clear, ahead)
+        kind = PairCell if self.parts.pairs else Microkernel
+        cell = kind(self.parts, block, first, number, weight, origin, size, clear, ahead)
         return cell.statements()
 
 
@@ -274,10 +275,10 @@ def packed_weight(parts: Contraction, block: LaneBlock, name: str) -> tuple[Buff
     lanes = lane_count(parts)
     width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
     pairs = parts.pairs is not None
-    depth = PAIR if pairs else depth
+    depth = parts.pairs.depth if parts.pairs else depth
     packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
     others[-1] //= depth
-    shape = (block.count, *others, *((width, PAIR) if pairs else (width * depth,)))
+    shape = (block.count, *others, *((width, depth) if pairs else (width * depth,)))
     buffer = Buffer(name, weight.dtype, shape)
     return buffer, Operand(parts.task.value_of(parts.weight), packing)
 
@@ -290,7 +291,8 @@ def _place(block: LaneBlock) -> tuple[Expr, Expr]:
 def _tiles(parts: Contraction, axis: Axis, positions: int) -> list[Tile]:
     """Tiles of so many positions of an axis."""
     taps = {each.var: each.extent for each in parts.reduce.axes} if parts.reduce else {}
-    return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES)
+    unit = parts.pairs.positions if parts.pairs else 1
+    return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES, unit)
 
 
 def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:

@@ -32,7 +32,7 @@ from weft.kernels.tiled import (
     positions_of,
     usual_form,
 )
-from weft.kernels.tiling import LaneBlock, blocks_of, is_product
+from weft.kernels.tiling import LaneBlock, blocks_of, even_size, is_product, most_positions
 from weft.loops.nodes import Buffer, Operation
 from weft.loops.walk import free_vars, loads, walk
 from weft.targets.target import Target
@@ -156,9 +156,9 @@ def shapes(parts: Contraction, count: int) -> list[tuple[int, int]]:
         return [(size, 1) for size in sorted(sizes)]
     found: list[tuple[int, int]] = []
     for vectors in range(1, min(count, 6) + 1):
-        most = max(1, (registers - 1 - vectors) // vectors)
+        most = most_positions(parts, vectors)
         # Tiles of one size: the last one is not smaller for nothing.
-        even = -(-positions // -(-positions // most))
+        even = even_size(parts, positions, most)
         found += [(size, vectors) for size in dict.fromkeys((even, min(most, positions)))]
     return found
 
@@ -177,10 +177,10 @@ def products(parts: Contraction, form: TileForm) -> float:
 
 def products_a_cycle(parts: Contraction) -> float:
     """Steps of the reduction for a vector of lanes that take a cycle."""
-    target = parts.task.target
-    if parts.pairs is None:
+    target, pairs = parts.task.target, parts.pairs
+    if pairs is None:
         return target.multiply_adds
-    return target.multiply_adds / target.cycles(parts.pairs.rows[lane_count(parts)])
+    return target.multiply_adds * pairs.positions / target.cycles(pairs.rows[lane_count(parts)])
 
 
 def arithmetic(parts: Contraction, form: TileForm) -> float:
@@ -197,7 +197,11 @@ def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
     """Cycles of one register tile."""
     vectors = vectors_of(block, lane_count(parts))
     target = parts.task.target
-    loaded = (positions + vectors) / target.loads
+    weights = vectors
+    if parts.pairs:
+        positions += -positions % parts.pairs.positions
+        weights *= parts.pairs.vectors
+    loaded = (positions + weights) / target.loads
     # Where no instruction loads one element into all lanes, shuffles take turns with additions.
     shuffles = 0 if target.fused or block.depth == lane_count(parts) else positions
     products = (positions * vectors + shuffles) / products_a_cycle(parts)

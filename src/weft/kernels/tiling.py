@@ -71,6 +71,21 @@ def whole_vectors(blocks: Sequence[LaneBlock], lanes: int) -> list[LaneBlock]:
     return found
 
 
+def most_positions(parts: Contraction, vectors: int) -> int:
+    """Positions of a register tile of so many vectors, beside a scalar and weights."""
+    pairs, registers = parts.pairs, parts.task.target.registers
+    weights, unit = (pairs.vectors, pairs.positions) if pairs else (1, 1)
+    most = max(1, (registers - 1 - weights * vectors) // vectors)
+    return max(unit, most - most % unit)
+
+
+def even_size(parts: Contraction, positions: int, most: int) -> int:
+    """Positions of tiles of at most a size that are as like as can be."""
+    unit = parts.pairs.positions if parts.pairs else 1
+    even = -(-positions // -(-positions // most))
+    return min(positions, even + -even % unit)
+
+
 def tile_shape(parts: Contraction, lanes: int) -> tuple[int, int]:
     """Positions and vectors of a register tile for the target."""
     registers = parts.task.target.registers
@@ -93,10 +108,10 @@ def tile_shape(parts: Contraction, lanes: int) -> tuple[int, int]:
         vectors = 4
     else:
         vectors = min(2, count)
-    most = max(1, (registers - 1 - vectors) // vectors)
+    most = most_positions(parts, vectors)
     if vectors == 1:
         most = min(most, registers // 2)
-    return -(-positions // -(-positions // most)), vectors
+    return even_size(parts, positions, most), vectors
 
 
 def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
@@ -163,11 +178,16 @@ class Tile:
 
 
 def tiles_of(
-    extent: int, size: int, guards: tuple[Guard, ...], taps: Mapping[str, int], most: int
+    extent: int,
+    size: int,
+    guards: tuple[Guard, ...],
+    taps: Mapping[str, int],
+    most: int,
+    unit: int = 1,
 ) -> list[Tile]:
     """Cuts the tiled axis so that looped tiles need no guard; stops past ``most`` tiles."""
     if not guards:
-        return even_tiles(extent, size)
+        return even_tiles(extent, size, unit)
 
     def free(position: int) -> bool:
         return all(
@@ -193,9 +213,22 @@ def tiles_of(
     return found
 
 
-def even_tiles(extent: int, size: int) -> list[Tile]:
-    """The fewest tiles of at most a size, as like as can be: a thin last one wastes time."""
-    count = -(-extent // size)
-    small, larger = divmod(extent, count)
-    found = [Tile(0, small + 1, larger), Tile(larger * (small + 1), small, count - larger)]
-    return [tile for tile in found if tile.count]
+def even_tiles(extent: int, size: int, unit: int = 1) -> list[Tile]:
+    """The fewest tiles of at most a size, as like as can be: a thin last one wastes time.
+
+    All but the last have whole units of positions.
+    """
+    units = -(-extent // unit)
+    count = -(-units // max(1, size // unit))
+    small, larger = divmod(units, count)
+    found = [
+        Tile(0, (small + 1) * unit, larger),
+        Tile(larger * (small + 1) * unit, small * unit, count - larger),
+    ]
+    found = [tile for tile in found if tile.count]
+    over = units * unit - extent
+    if not over:
+        return found
+    *before, last = found
+    rest = Tile(extent - last.size + over, last.size - over, 1)
+    return [*before, *([replace(last, count=last.count - 1)] * (last.count > 1)), rest]

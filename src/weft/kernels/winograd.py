@@ -27,10 +27,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from weft.dtypes import DType
-from weft.kernels.contraction import Contraction, PairedFactors
+from weft.kernels.contraction import Contraction
 from weft.kernels.convolution import Convolution
 from weft.kernels.microkernel import Microkernel, replaced
-from weft.kernels.pairs import PAIR, rows_of
+from weft.kernels.pair_cells import PairCell
+from weft.kernels.paired_factors import PairedFactors, depth_of
+from weft.kernels.pairs import rows_of
 from weft.kernels.prefetch import following, prefetches
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
 from weft.kernels.toom_cook import Filtering
@@ -126,14 +128,14 @@ class _Writer:
         lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
         matrix = tuple(tuple(float(value) for value in row) for row in self.form.filter)
         apart = bool(self.rows)
-        depth = PAIR if apart else 1
+        depth = depth_of(self.rows) if apart else 1
         packing = Packing(
             *(filter.shape, lane, conv.taps, group.start, group.count, group.width),
             *(depth, apart),
             joined=len(conv.taps) - 2,
         )
         steps = conv.steps // depth
-        shape = (group.count, size * size, steps, group.width, *(PAIR,) * apart)
+        shape = (group.count, size * size, steps, group.width, *(depth,) * apart)
         self.params.append(Buffer(name, filter.dtype, shape))
         self.operands.append(
             Operand(
@@ -212,7 +214,7 @@ class _Writer:
         assert conv.parts.lanes is not None
         size, filter, channel = self.form.size**2, conv.filter.dtype, conv.channel
         data, steps = self.data(tiles), Var(channel.var)
-        depth = PAIR if self.rows else 1
+        depth = depth_of(self.rows) if self.rows else 1
         guards = conv.depth_guards(channel.extent // depth)
         channel = replace(channel, extent=conv.steps // depth)
         image = Load("data", (Var("point"), Var("spot"), times(steps, depth)), self.held)
@@ -249,7 +251,8 @@ class _Writer:
 
         def cell(turn: Expr, origin: Expr, size: int) -> tuple[Stmt, ...]:
             share = (turn, turns)
-            return Microkernel(
+            kind = PairCell if parts.pairs else Microkernel
+            return kind(
                 parts,
                 whole,
                 integer(0),
@@ -376,11 +379,10 @@ class _Writer:
 
 def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
     """The instructions that multiply pairs of its input channels; none if that cannot be."""
-    target = conv.parts.task.target
-    if {conv.image.dtype, conv.filter.dtype} != {DType.BF16} or conv.channel.extent % PAIR:
+    if {conv.image.dtype, conv.filter.dtype} != {DType.BF16}:
         return {}
-    rows = rows_of(target)
-    return rows if target.lanes(_F32) in rows else {}
+    known = rows_of(conv.parts.task.target)
+    return next((rows for rows in known if conv.channel.extent % depth_of(rows) == 0), {})
 
 
 def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:

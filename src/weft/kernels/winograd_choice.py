@@ -10,7 +10,7 @@ from weft.kernels import winograd, winograd_rows
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.convolution import Convolution, square_convolution
 from weft.kernels.generator import Generator
-from weft.kernels.pairs import PAIR
+from weft.kernels.paired_factors import depth_of, positions_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
@@ -40,7 +40,7 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     steps = conv.steps_inside
     pairs = winograd.pair_rows(conv)
     if pairs:
-        steps *= target.cycles(pairs[lanes]) / PAIR
+        steps *= target.cycles(pairs[lanes]) / depth_of(pairs) / positions_of(pairs)
     products = count * points * steps * out_of / target.multiply_adds
     before = _transform_cycles(form.data, target)
     after = _transform_cycles(form.inverse, target)

@@ -10,7 +10,7 @@ static __attribute__((always_inline)) $R weft_${op}_$V($A x)
 //@ convert_by
 /* $told */
 #if $when
-#include <immintrin.h>
+#include <$header>
 #endif
 static __attribute__((always_inline)) $R weft_${op}_$V($A x)
 {

@@ -110,6 +110,10 @@ MACHINES: MappingProxyType[str, Machine] = MappingProxyType(
         "cortex-a53": _linux(("qemu-aarch64", "-cpu", "cortex-a53"), "aarch64", "cortex_a53"),
         "cortex-a72": _linux(("qemu-aarch64", "-cpu", "cortex-a72"), "aarch64", "cortex_a72"),
         "neoverse-n1": _linux(("qemu-aarch64", "-cpu", "max"), "aarch64", "neoverse_n1"),
+        # Its vectors of SVE, which compilers use beside NEON, have 32 bytes.
+        "neoverse-v1": _linux(
+            ("qemu-aarch64", "-cpu", "max,sve-default-vector-length=32"), "aarch64", "neoverse_v1"
+        ),
         "rv64gc": _linux(("qemu-riscv64",), "riscv64", "generic_rv64+m+a+f+d+c"),
         "rv64gcv": _vectors(128),
         "rv64gcv-256": _vectors(256),
