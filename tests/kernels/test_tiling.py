@@ -85,6 +85,17 @@ def test_tiles_without_guards_are_two_loops_of_like_size():
     assert tiles_of(3, 4, (), {}, 256) == [Tile(0, 3, 1)]
 
 
+def test_all_tiles_but_the_last_are_of_whole_units() -> None:
+    def tiles(extent: int, size: int) -> list[Tile]:
+        return tiles_of(extent, size, (), {}, 256, 2)
+
+    assert tiles(14, 12) == [Tile(0, 8, 1), Tile(8, 6, 1)]
+    assert tiles(13, 12) == [Tile(0, 8, 1), Tile(8, 5, 1)]
+    assert tiles(11, 4) == [Tile(0, 4, 2), Tile(8, 3, 1)]
+    assert tiles(12, 4) == [Tile(0, 4, 3)]
+    assert tiles(1, 2) == [Tile(0, 1, 1)]
+
+
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_tiles_without_guards_cover_every_position_once(extent, size):
     tiles = tiles_of(extent, size, (), {}, 256)

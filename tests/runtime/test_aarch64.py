@@ -12,15 +12,22 @@ import numpy as np
 import pytest
 
 import weft
+from tests.codegen.test_half import singles
 from tests.kernels.batch import run
 from tests.kernels.shapes import FAMILIES, Shapes
 from tests.kernels.test_grid import drawn, trials_of
 from tests.models import networks
 from tests.plan.nets import Net
 from tests.runtime.standalone import standalone
+from weft.api import Net as Compiled
+from weft.dtypes import DType
+from weft.loops.nodes import Instruct
+from weft.loops.walk import walk_stmts
 from weft.targets.find import target
 
-MACHINE = "aarch64-neon"
+MACHINE, BRAIN = "aarch64-neon", "neoverse-v1"
+BFLOAT16 = ("-Xclang", "-target-feature", "-Xclang", "+bf16")
+"""What tells zig of the instructions, without a C library of their own."""
 FLAGS = ("-O1", *target(MACHINE).flags, "-static", "-w")
 
 
@@ -96,3 +103,74 @@ def test_the_digits_network(arm: tuple[Sequence[str], Sequence[str]], tmp_path: 
     x = np.random.default_rng(0).standard_normal(program.inputs[0].shape).astype(np.float32)
     (wanted,) = net.reference(x)
     np.testing.assert_allclose(built(x), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+def _images(net: Net) -> str:
+    x = net.op("Relu", net.conv(net.input(1, 3, 19, 17), 12, stride=2))
+    y = net.op("Relu", net.conv(x, 16, 1))
+    y = net.op("Relu", net.op("Add", net.conv(y, 12), x))
+    return net.conv(net.op("MaxPool", y, kernel=(2, 2)), 20)
+
+
+def _pairs(net: Net) -> str:
+    x = net.op("Relu", net.conv(net.input(1, 4, 7, 9), 6, 1))
+    return net.conv(net.op("Relu", net.conv(x, 8)), 16, groups=2)
+
+
+def _rows(net: Net) -> str:
+    return net.dense(net.op("Relu", net.dense(net.input(7, 48), 32)), 24)
+
+
+NARROW: dict[str, tuple[Callable[[Net], str], set[str]]] = {
+    "images": (_images, {"bfmmla"}),
+    "pairs": (_pairs, {"bfmmla", "bfdot"}),
+    "rows": (_rows, {"bfmmla"}),
+}
+"""Networks whose channels come in fours, in pairs, from an image, and the instructions for them."""
+
+
+class Signs(Net):
+    """A net of ones, every third below zero."""
+
+    def numbers(self, shape: Sequence[int], scale: float, dtype: DType) -> np.ndarray:
+        return np.where(np.arange(np.prod(shape)) % 3, 1, -1).reshape(shape).astype(dtype.numpy)
+
+
+@pytest.mark.thorough
+def test_an_instruction_rounds_to_bfloat16(
+    arm: tuple[Sequence[str], Sequence[str]], tmp_path: Path
+) -> None:
+    x = singles(DType.BF16).reshape(-1, 16)
+    layers = Signs()
+    signed = layers.op("Mul", layers.input(*x.shape), layers.constant(16))
+    net = Compiled(layers.graph(layers.op("Cast", signed, to=DType.BF16)))
+    compiler, (emulator, *_) = arm
+    runner = emulator, "-cpu", "max"
+    program = net.program(BRAIN, "rounded")
+    built = standalone(program, "gnu", tmp_path, compiler, (*FLAGS, *BFLOAT16), runner)
+    (wanted,) = net.reference(x)
+    np.testing.assert_array_equal(built(x).astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NARROW)
+def test_instructions_for_bfloat16_have_the_bits_of_portable_c(
+    name: str, arm: tuple[Sequence[str], Sequence[str]], tmp_path: Path
+) -> None:
+    (make, instructions), layers = NARROW[name], Net()
+    net = Compiled(layers.graph(make(layers)))
+    program = net.program(BRAIN, "narrow", precision="bfloat16")
+    stmts = [stmt for each in program.functions for stmt in walk_stmts(each.body)]
+    assert instructions <= {stmt.name for stmt in stmts if isinstance(stmt, Instruct)}
+    x = np.random.default_rng(0).standard_normal(program.inputs[0].shape).astype(np.float32)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "arm").mkdir()
+    plain = ("-O1", "-w", "-ffp-contract=off")
+    here = standalone(program, "gnu", tmp_path / "here", ("gcc",), plain)
+    compiler, (emulator, *_) = arm
+    flags = (*FLAGS, *BFLOAT16, "-ffp-contract=off")
+    built = standalone(program, "gnu", tmp_path / "arm", compiler, flags, (emulator, "-cpu", "max"))
+    found = built(x)
+    np.testing.assert_array_equal(found, here(x))
+    (wanted,) = net.reference(x)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())

@@ -82,6 +82,20 @@ def test_caches_are_those_of_the_machine(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "features", "flags"),
+    [
+        ("fp asimd asimddp", (), ()),
+        ("fp asimd asimddp i8mm bf16", ("bf16",), ("-march=armv8.2-a+bf16",)),
+    ],
+)
+def test_bfloat16_on_arm(
+    fake: Fake, told: str, features: tuple[str, ...], flags: tuple[str, ...]
+) -> None:
+    fake("aarch64", {"CPU implementer": "0x41", "CPU part": "0xd40", "Features": told})
+    assert (host().features, host().flags) == (features, flags)
+
+
+@pytest.mark.parametrize(
     "caches",
     [{}, {"L1": "0K", "L2": "none"}, {"L1": "64K", "L2": "32K"}, {"L2": "64M"}],
 )

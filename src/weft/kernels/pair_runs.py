@@ -88,7 +88,7 @@ class RowRuns:
     @property
     def rows_used(self) -> Mapping[int, Instruction]:
         """The instructions, by lanes."""
-        return rows_of(self.parts.task.target)[0]
+        return rows_of(self.parts.task.target, self.parts.task.exact)[0]
 
     @property
     def pair(self) -> int:

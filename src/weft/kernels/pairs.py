@@ -30,14 +30,16 @@ PAIR = 2
 """Numbers of a pair."""
 
 
-def rows_of(target: Target) -> Sequence[Mapping[int, Instruction]]:
+def rows_of(target: Target, exact: bool) -> Sequence[Mapping[int, Instruction]]:
     """The instructions of a target that add products to sums, by lanes.
+
+    Where results must be exact they round as definitions do.
 
     Those of a mapping take equally many neighbours and positions at once; the first take most.
     """
     found: dict[tuple[int, int], dict[int, Instruction]] = {}
     for row in instructions().values():
-        if row.needs in target.features and _adds(row):
+        if row.needs in target.features and _adds(row) and (row.nearest or not exact):
             sum, *images, weights = row.meaning.params
             form = weights.shape[-1], len(images)
             found.setdefault(form, {})[sum.shape[-1]] = row
@@ -72,7 +74,7 @@ def _paired(parts: Contraction) -> Contraction | Refusal:
         return why
     assert reduce is not None
     assert image is not None
-    for rows in rows_of(parts.task.target):
+    for rows in rows_of(parts.task.target, parts.task.exact):
         depth = depth_of(rows)
         axis = next((each for each in reduce.axes if _pairs(parts, image, each, depth)), None)
         if axis is not None:
@@ -83,9 +85,11 @@ def _paired(parts: Contraction) -> Contraction | Refusal:
 def refused(parts: Contraction) -> Refusal | None:
     """Why no instruction for pairs can compute a contraction, whatever lies side by side."""
     reduce, lanes, target = parts.reduce, parts.lanes, parts.task.target
-    rows = rows_of(target)
+    rows = rows_of(target, parts.task.exact)
     if not rows:
-        return Refusal("the target has no instruction for pairs of bf16")
+        known = rows_of(target, exact=False)
+        which = "that rounds to nearest" if known else "for pairs of bf16"
+        return Refusal(f"the target has no instruction {which}")
     if reduce is None or reduce.op != "sum" or lanes is None or parts.weight is None:
         return Refusal("it is no sum of products with constant weights, output channels fastest")
     if parts.narrow_image is None or _buffer(parts.task.inputs, parts.weight).dtype is not _HELD:

@@ -78,7 +78,8 @@ def write(parts: Contraction, form: TileForm) -> Implementation | None:
 GENERATOR = Generator(
     "pairs",
     "Register tiles of positions and vectors of output channels for layers of bfloat16: an "
-    "instruction of the target multiplies pairs of input channels and adds (AVX-512 BF16).",
+    "instruction of the target multiplies pairs of input channels and adds (AVX-512 BF16, "
+    "Armv8.6-A), or fours of two positions (Armv8.6-A).",
     (
         "one sum of products of bf16, read as f32, with constant weights that can be packed",
         "an even number of input channels, side by side in the input; of convolutions over other "

@@ -381,8 +381,9 @@ def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
     """The instructions that multiply pairs of its input channels; none if that cannot be."""
     if {conv.image.dtype, conv.filter.dtype} != {DType.BF16}:
         return {}
-    known = rows_of(conv.parts.task.target)
-    return next((rows for rows in known if conv.channel.extent % depth_of(rows) == 0), {})
+    known = rows_of(conv.parts.task.target, conv.parts.task.exact)
+    none: Mapping[int, Instruction] = {}
+    return next((rows for rows in known if conv.channel.extent % depth_of(rows) == 0), none)
 
 
 def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:

@@ -61,6 +61,7 @@ class Instruction:
         header: that ``c`` includes.
         sizes: of a family's member, in the order in which its name has them.
         in_place: whether the destination may be another operand, element by element.
+        nearest: whether it rounds to nearest, ties to even, as definitions do.
     """
 
     meaning: Kernel
@@ -72,6 +73,7 @@ class Instruction:
     header: str = ""
     sizes: tuple[int, ...] = ()
     in_place: bool = False
+    nearest: bool = True
 
     @property
     def name(self) -> str:

@@ -127,9 +127,9 @@ def host(simd: str = "") -> Target:
         return _read(SIMD[simd])
     if levels[0] == "generic":
         return replace(_read("generic"), name="host", core=system.core())
-    # On Arm the compiler knows the machine without flags.
+    # On Arm the compiler knows the machine without flags, but for its newer instructions.
     flags = () if levels[0] == "aarch64-neon" else _read(levels[0]).flags
-    if levels[0] == "x86-avx512":
+    if levels[0] in ("x86-avx512", "aarch64-neon"):
         flags += system.feature_flags()
     found = system.completed(replace(_read(levels[0]), name="host", flags=flags))
     own = ALL.get(found.core)

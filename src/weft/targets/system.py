@@ -21,7 +21,11 @@ _CREDIBLE = range(4 << 10, (1 << 30) + 1)
 _ALIASES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
 
 _FEATURES: Mapping[str, str] = MappingProxyType(
-    {"avx512_vnni": "-mavx512vnni", "avx512_bf16": "-mavx512bf16"}
+    {
+        "avx512_vnni": "-mavx512vnni",
+        "avx512_bf16": "-mavx512bf16",
+        "bf16": "-march=armv8.2-a+bf16",
+    }
 )
 """Names in ``/proc/cpuinfo``, with what tells the compiler."""
 
