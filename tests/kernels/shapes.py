@@ -101,6 +101,20 @@ def square(shapes: Shapes) -> str:
     return shapes.finished(net.op("Conv", x, weight, *bias, kernel=(3, 3), pads=pads))
 
 
+def sound(shapes: Shapes) -> str:
+    """The same along one axis, where windows are dilated."""
+    net, steps = shapes.net, shapes.one((1, 5, 8, 13, 24))
+    taps, gap, batch = shapes.one((2, 3)), shapes.one((1, 1, 2, 5)), shapes.one((1, 1, 2))
+    stride = shapes.one((1, 2)) if gap == 1 and taps > 2 else 1
+    pads = tuple(shapes.one((0, gap * (taps - 1), 1)) for _ in range(2))
+    assume(steps + sum(pads) > gap * (taps - 1))
+    inputs, outputs = shapes.one(CHANNELS), shapes.one(CHANNELS)
+    x = net.input(batch, inputs, steps)
+    weight = net.constant(outputs, inputs, taps, scale=(taps * inputs) ** -0.5)
+    window = {"kernel": (taps,), "strides": (stride,), "dilations": (gap,), "pads": pads}
+    return shapes.finished(net.op("Conv", x, weight, **window))
+
+
 def volume(shapes: Shapes) -> str:
     """The same through the frames of a volume, of which windows leave some out."""
     net = shapes.net
@@ -331,6 +345,7 @@ def pointwise(shapes: Shapes) -> str:
 FAMILIES: tuple[Callable[[Shapes], str], ...] = (
     convolution,
     square,
+    sound,
     volume,
     thin,
     depthwise,

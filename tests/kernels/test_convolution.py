@@ -74,6 +74,26 @@ def test_dilated_windows() -> None:
     assert found.tiles_along(Axis("y", 1), 2) == 1
 
 
+@pytest.mark.parametrize(
+    ("image", "window", "outer"),
+    [
+        ((9,), {"kernel": (2,), "pads": (4, 0), "dilations": (4,)}, []),
+        ((6, 9), {"kernel": (1, 2), "pads": (0, 4, 0, 0), "dilations": (1, 4)}, [6]),
+        ((9, 6), {"kernel": (2, 1), "pads": (4, 0, 0, 0), "dilations": (4, 1)}, [6]),
+    ],
+)
+def test_windows_along_one_axis(
+    image: tuple[int, ...], window: dict[str, Any], outer: list[int]
+) -> None:
+    found = recognised(image=image, **window)
+    assert found is not None
+    assert (found.sides, found.size, found.dilation, found.before) == (1, 2, 4, (0, 4))
+    assert (found.rows.extent, found.columns.extent) == (1, 9)
+    assert [found.source.shape[place] for place in found.places[1:]] == [9, 4]
+    assert [found.filter.shape[place] for place in found.taps] == [2, 4]
+    assert [axis.extent for axis in found.outer] == outer
+
+
 def test_volumes() -> None:
     found = recognised(image=(5, 6, 9), kernel=(3, 3, 3), pads=(1,) * 6)
     assert found is not None
@@ -98,7 +118,7 @@ def test_batches_are_outer_axes() -> None:
     [
         {"kernel": (1, 1), "pads": (0, 0, 0, 0)},
         {"kernel": (3, 5), "pads": (1, 2, 1, 2)},
-        {"kernel": (3, 1), "pads": (1, 0, 1, 0)},
+        {"kernel": (1, 2), "pads": (0,) * 4, "strides": (1, 2)},
         {"strides": (3, 3)},
         {"kernel": (2, 2), "strides": (2, 2)},
         {"strides": (1, 2)},
@@ -108,7 +128,8 @@ def test_batches_are_outer_axes() -> None:
         {"groups": 4, "outputs": 4},
         {"channels": 1},
         {"outputs": 1},
-        {"image": (9,), "kernel": (3,), "pads": (1, 1)},
+        {"image": (9,), "kernel": (1,), "pads": (0, 0)},
+        {"image": (9,), "kernel": (3,), "pads": (1, 1), "dilations": (2,), "strides": (2,)},
         {"image": (5, 5, 5), "kernel": (3, 3, 3), "pads": (1,) * 6, "dilations": (2, 1, 1)},
     ],
 )

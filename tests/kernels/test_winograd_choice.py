@@ -211,6 +211,49 @@ def test_kernels_of_dilated_windows(
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
 
 
+def sound(channels: int, made: int, image: tuple[int, ...], **window: Any) -> Task:
+    """The task of a convolution by a window along one axis for AVX-512."""
+    net = Net()
+    weight = net.constant(made, channels, *window["kernel"])
+    y = net.op("Relu", net.op("Conv", net.input(1, channels, *image), weight, **window))
+    return tasks_of(net, y, machine="x86-avx512")[0]
+
+
+@pytest.mark.parametrize(
+    ("image", "window", "tiles"),
+    [
+        ((23,), {"kernel": (2,), "pads": (3, 0), "dilations": (3,)}, 4),
+        ((18,), {"kernel": (3,), "pads": (1, 1)}, 5),
+        ((17,), {"kernel": (3,), "pads": (1, 0), "strides": (2,)}, 2),
+        ((4, 11), {"kernel": (1, 3), "pads": (0, 1, 0, 1)}, 2),
+        ((11, 4), {"kernel": (3, 1), "pads": (0, 0, 2, 0)}, 3),
+    ],
+)
+@pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
+@pytest.mark.parametrize("made", [5, 20])
+def test_kernels_of_windows_along_one_axis(
+    image: tuple[int, ...], window: dict[str, Any], tiles: int, outputs: int, made: int
+) -> None:
+    task = sound(19, made, image, **window)
+    found = winograd_choice.generate_as(task, outputs, tiles)
+    assert found is not None
+    verify(found.kernel)
+    memory = memory_of(task)
+    wanted = computed(task, nest.generate(task), memory)
+    most = 1e-4 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
+
+
+def test_sounds_go_by_transforms_where_something_is_saved() -> None:
+    window = {"kernel": (2,), "pads": (16, 0), "dilations": (16,)}
+    assert usual(sound(64, 128, (4000,), **window)).startswith("winograd-f4-")
+    assert winograd_choice.generate_by_rows(sound(64, 128, (4000,), **window), 4) is None
+    assert usual(sound(64, 128, (20,), **window)).startswith("tiled-")
+    halves = sound(64, 128, (4000,), kernel=(2,), strides=(2,))
+    wanted = "nothing is saved for a window of 2 by strides of 2"
+    assert refusal(propose, halves) == wanted
+
+
 def test_dilated_windows_go_by_transforms_where_their_tiles_are_full() -> None:
     assert usual(task_of(256, 256, 32, dilation=2)).startswith("winograd-f4-")
     # Four outputs 9 apart reach over the image: most tiles have one output, and none has more.

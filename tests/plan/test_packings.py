@@ -39,11 +39,13 @@ def transforms(draw: st.DrawFn) -> FilterTransform:
     blocks, width = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     order = (2, *draw(st.permutations((1, 3))))
     beside = draw(st.sampled_from([each for each in (1, 2) if len(matrix) % each == 0]))
-    packing = Packing(shape, 0, (2, 3, 1), start, blocks, width)
+    place = (start, blocks, width)
+    packing = Packing(shape, 0, (2, 3, 1), *place)
     return draw(
         st.sampled_from(
             [
                 FilterTransform(packing, matrix),
+                FilterTransform(Packing((*shape[:2], 3), 0, (2, 1), *place), matrix),
                 FilterTransform(replace(packing, order=order), matrix, False, beside),
             ]
         )

@@ -1,4 +1,4 @@
-"""Convolutions by a square window, or by several in depth, recognized in a contraction."""
+"""Convolutions by square windows, several in depth, or windows along one axis, recognized."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
 from weft.loops.walk import free_vars
 from weft.ops.expr import index, mul
 
+NO_PLACE = -1
+"""The dimension for rows of an image that has none."""
+
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of so many taps and strides along both sides, as the task spells it.
+    """A convolution of so many taps and strides along its sides, as the task spells it.
 
     Attributes:
         parts: the task taken apart.
-        rows, columns: the output axes that the window slides along.
+        rows, columns: the output axes that the window slides along.  A window along one axis,
+            as of sounds, slides along ``columns``; ``rows`` is then an axis of one element.
         channel: the reduction axis of input channels.
         image: the load of the input, ``f32``, or ``bf16`` that is read so; places: its
-            dimensions for rows, columns and channels.
+            dimensions for rows, columns and channels; that of rows is ``NO_PLACE`` without them.
         before: how far the window reaches above and to the left.
         taps: the filter's dimensions for rows and columns of the window, and for what is summed
-            at each of their places: channels, before which the taps in depth stand.
+            at each of their places: channels, before which the taps in depth stand.  Without
+            rows the first is the one for columns.
         size: taps along each side of the window.
         stride: steps from one output to the next.
         dilation: steps from one tap to the next.
@@ -47,6 +52,11 @@ class Convolution:
     stride: int
     dilation: int
     depth: SlidingWindow | None = None
+
+    @property
+    def sides(self) -> int:
+        """How many axes the window slides along, depth not counted."""
+        return 1 if self.places[0] == NO_PLACE else 2
 
     @property
     def source(self) -> Buffer:
@@ -114,11 +124,13 @@ class Convolution:
         return phases * -(-axis.extent // (outputs * self.dilation))
 
 
-NOT_SQUARE = Refusal("it is no convolution of an image by a square window over all channels")
+NOT_SQUARE = Refusal(
+    "it is no convolution of an image by a square window, or one along one axis, over all channels"
+)
 
 
 def square_convolution(task: Task) -> Convolution | Refusal:
-    """The convolution by a square window that a task is, or why it is none."""
+    """The convolution by a square window, or one along one axis, that a task is, or why not."""
     return task.fact(_recognized)
 
 
@@ -133,38 +145,39 @@ def _recognized(task: Task) -> Convolution | Refusal:
         return NOT_SQUARE
     windows, channels = parts.windows_of(image), parts.channels(image)
     slides = [(place, each, each.tap) for place, each in enumerate(windows) if each and each.tap]
-    if len(slides) not in (2, 3) or len(channels) != 1:
+    if len(slides) not in (1, 2, 3) or len(channels) != 1:
         return NOT_SQUARE
     if len(parts.reduce.axes) != len(slides) + 1:
         return NOT_SQUARE
-    *deep, (first, down, tap_y), (second, across, tap_x) = slides
-    size, stride, dilation = down.taps, down.stride, down.dilation
+    deep, sides = slides[:-2], slides[-2:]
+    down, across = sides[0][1], sides[-1][1]
     channel_place, channel = channels[0]
     refusal = _unsuited(down, across, [each for _, each, _ in deep])
     if refusal:
         return refusal
     weight = parts.weight_index()
-    depth = [Var(tap.var) for _, _, tap in deep]
-    wanted = [Var(tap_y.var), Var(tap_x.var), *depth, Var(channel.var)]
-    fixed = [part for place, part in enumerate(image.index) if place not in (first, second)]
+    wanted = [Var(tap.var) for _, _, tap in (*sides, *deep)] + [Var(channel.var)]
+    places = [place for place, _, _ in sides]
+    fixed = [part for place, part in enumerate(image.index) if place not in places]
     moving = {down.out.var, across.out.var, parts.lanes.var}
     read = sorted(map(str, [*wanted, Var(parts.lanes.var)]))
     if sorted(map(str, weight)) != read or any(moving & free_vars(part) for part in fixed):
         return NOT_SQUARE
     if not parts.guarded_by_borders([each for _, each, _ in slides]):
         return Refusal("its conditions are not those of an image's borders")
+    both = len(sides) == 2
     return Convolution(
         parts,
-        down.out,
+        down.out if both else Axis("line", 1),
         across.out,
         channel,
         image,
-        (first, second, channel_place),
-        (down.before, across.before),
+        (places[0] if both else NO_PLACE, places[-1], channel_place),
+        (down.before if both else 0, across.before),
         tuple(weight.index(each) for each in wanted),
-        size,
-        stride,
-        dilation,
+        down.taps,
+        down.stride,
+        down.dilation,
         deep[0][1] if deep else None,
     )
 
@@ -183,7 +196,8 @@ def _unsuited(
         return Refusal(f"its taps are {dilations} apart, and its strides {stride}")
     if stride >= min(size, 3) or most_outputs(size, stride) < 2:
         # Hardly an input that outputs share, or so many points that rounding is poor.
-        return Refusal(f"nothing is saved for a window of {size}x{size} by strides of {stride}")
+        window = f"{size}" if across is down else f"{size}x{size}"
+        return Refusal(f"nothing is saved for a window of {window} by strides of {stride}")
     if any(each.dilation > 1 for each in deep):
         return Refusal(f"its taps in depth are {deep[0].dilation} apart")
     return None

@@ -12,9 +12,10 @@ through three stages while it stays in cache::
         for tile:
           out = epilogue(A^T product A)
 
-Where the window is dilated, the outputs of a tile are as far apart as its taps.  A window that
-reaches over several frames of a volume sums over channels of all of them: the products have
-so many times as many terms, the transforms back are as many as before.
+A window along one axis, as of sounds, has tiles of ``m`` outputs, transformed once: ``B^T patch``
+and ``A^T product``.  Where the window is dilated, the outputs of a tile are as far apart as its
+taps.  A window that reaches over several frames of a volume sums over channels of all of them:
+the products have so many times as many terms, the transforms back are as many as before.
 
 The filters are transformed when the code is generated.  The result is not the direct
 sum's to the last bit: the transforms round too (``weft.kernels.toom_cook``).
@@ -93,6 +94,7 @@ class _Writer:
         self.rows = pair_rows(self.conv)
         self.held = DType.BF16 if self.rows else _F32
         self.image = ImageTransform(self.conv, self.form, self.held)
+        self.points = self.form.size**self.conv.sides
         self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
         self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
@@ -122,7 +124,7 @@ class _Writer:
 
     def pack(self, group: LaneBlock, number: int) -> str:
         """The parameter that holds the transformed filters of a group of output channels."""
-        conv, size = self.conv, self.form.size
+        conv = self.conv
         name = f"{conv.parts.weight}_{number}" if number else str(conv.parts.weight)
         filter = conv.filter
         lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
@@ -132,10 +134,10 @@ class _Writer:
         packing = Packing(
             *(filter.shape, lane, conv.taps, group.start, group.count, group.width),
             *(depth, apart),
-            joined=len(conv.taps) - 2,
+            joined=len(conv.taps) - conv.sides,
         )
         steps = conv.steps // depth
-        shape = (group.count, size * size, steps, group.width, *(depth,) * apart)
+        shape = (group.count, self.points, steps, group.width, *(depth,) * apart)
         self.params.append(Buffer(name, filter.dtype, shape))
         self.operands.append(
             Operand(
@@ -173,7 +175,7 @@ class _Writer:
         """The transformed image of a block."""
         # A little more than the channels: rows must not fall onto the same cache sets.
         row = self.conv.steps + self.lanes * _F32.bytes // self.held.bytes
-        return Buffer("data", self.held, (self.form.size**2, tiles, row), Access.LOCAL)
+        return Buffer("data", self.held, (self.points, tiles, row), Access.LOCAL)
 
     def each_tile(
         self,
@@ -195,9 +197,8 @@ class _Writer:
         """The outputs of a block of tiles for one or several groups of channels."""
         counter: Expr = Var("group") if group.count > 1 else integer(0)
         channel = plus(times(counter, group.width), group.start)
-        points = self.form.size**2
-        product = Buffer("product", _F32, (points, tiles, group.width), Access.LOCAL)
-        multiply = for_range("point", points, self.multiply(group, name, counter, tiles))
+        product = Buffer("product", _F32, (self.points, tiles, group.width), Access.LOCAL)
+        multiply = for_range("point", self.points, self.multiply(group, name, counter, tiles))
         synthesis = partial(self.synthesis, group, channel)
         left = plus(integer(self.down * self.across), times(first, -1))
         stop = Binary("min", integer(tiles), left)
@@ -212,7 +213,7 @@ class _Writer:
         """``product[point][tile][lane] = sum over channels``, taken apart."""
         conv = self.conv
         assert conv.parts.lanes is not None
-        size, filter, channel = self.form.size**2, conv.filter.dtype, conv.channel
+        size, filter, channel = self.points, conv.filter.dtype, conv.channel
         data, steps = self.data(tiles), Var(channel.var)
         depth = depth_of(self.rows) if self.rows else 1
         guards = conv.depth_guards(channel.extent // depth)
@@ -238,13 +239,12 @@ class _Writer:
         parts = self.product_parts(tiles, group.width)
         positions, _ = tile_shape(parts, self.lanes)
         whole = LaneBlock(0, 1, group.widths)
-        points = self.form.size**2
         slab = self.conv.steps * group.width * self.conv.filter.dtype.bytes
-        far = prefetches(self.conv.parts.task.target, slab, slab * points * group.count)
+        far = prefetches(self.conv.parts.task.target, slab, slab * self.points * group.count)
         ahead: dict[int, Expr] = {}
         if far:  # After the last point of a group comes the first one of the next.
-            number = plus(times(counter, points), Var("point"))
-            ahead = {0: integer(0), 1: following(number, points * group.count)}
+            number = plus(times(counter, self.points), Var("point"))
+            ahead = {0: integer(0), 1: following(number, self.points * group.count)}
         found: list[Stmt] = []
         full, rest = divmod(tiles, positions)
         turns = full + (rest > 0)
@@ -285,16 +285,19 @@ class _Writer:
             # A power of two of lanes is a vector of its own.
             rest = kept - offset
             width = rest if rest < width and rest & (rest - 1) == 0 else width
-            found.append(self.piece(offset, (width, rest), plus(channel, offset), row, column))
+            found += self.piece(offset, (width, rest), plus(channel, offset), row, column)
         return tuple(found)
 
     def piece(
         self, offset: int, widths: tuple[int, int], channel: Expr, row: Expr, column: Expr
-    ) -> Stmt:
+    ) -> tuple[Stmt, ...]:
         """A vector of channels, the first ``widths[1]`` of its lanes kept, or all."""
         width, kept = widths
         size, outputs, matrix = self.form.size, self.form.outputs, self.form.inverse
         half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
+        finish = partial(self.finished, (row, column, channel), offset, width, kept)
+        if self.conv.sides == 1:
+            return self.clipped(finish, column)
 
         def read(column: Expr, place: int) -> tuple[Stmt, ...]:
             lane = plus(integer(offset), Var(LANE))
@@ -307,22 +310,25 @@ class _Writer:
         columns = self.image.lines(
             "column", lambda each: apply(matrix, width, partial(read, each), partial(keep, each))
         )
-        finish = partial(self.finished, (row, column, channel), width, kept)
         rows, dilation = self.conv.rows, self.conv.dilation
         stop: Expr = integer(outputs)
         if rows.extent % (outputs * dilation):
             left = plus(integer(rows.extent + dilation - 1), times(row, -1))
             stop = Binary("min", stop, Binary("floordiv", left, integer(dilation)))
-        return Local(half, (*columns, For("row", integer(0), stop, self.clipped(finish, column))))
+        last = For("row", integer(0), stop, self.clipped(finish, column))
+        return (Local(half, (*columns, last)),)
 
     def finished(
-        self, at: tuple[Expr, Expr, Expr], width: int, kept: int, count: int
+        self, at: tuple[Expr, Expr, Expr], offset: int, width: int, kept: int, count: int
     ) -> tuple[Stmt, ...]:
         """So many outputs of a row; of a vector with idle lanes, by narrower ones."""
         matrix = self.form.inverse[:count]
 
         def again(place: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
+            if self.conv.sides == 1:
+                index = (integer(place), Var("patch"), plus(integer(offset), Var(LANE)))
+                value = Load("product", index, _F32)
             return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
 
         def hold(place: int, value: Expr) -> Stmt:
@@ -346,10 +352,11 @@ class _Writer:
         assert conv.parts.lanes is not None
         assert conv.parts.reduce is not None
         axes = {
-            conv.rows.var: plus(row, times(Var("row"), conv.dilation)),
             conv.columns.var: plus(column, place * conv.dilation),
             conv.parts.lanes.var: plus(plus(channel, first), Var(LANE)),
         }
+        if conv.sides > 1:
+            axes[conv.rows.var] = plus(row, times(Var("row"), conv.dilation))
         index = tuple(axes.get(axis.var, Var(axis.var)) for axis in compute.axes)
         done = Load("sum", (Var(LANE),), _F32)
         whole = substitute(replaced(compute.value, conv.parts.reduce, done), axes)

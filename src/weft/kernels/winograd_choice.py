@@ -34,7 +34,7 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     """An estimate for tiles of ``outputs`` by ``outputs``, ``tiles`` of them at a time."""
     count, images = _tiles(conv, outputs), prod(axis.extent for axis in conv.outer)
     form = _form(conv, outputs)
-    points = form.size**2
+    points = form.size**conv.sides
     into, out_of = _channels_in_vectors(conv, lanes)
     target = conv.parts.task.target
     steps = conv.steps_inside
@@ -42,8 +42,8 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     if pairs:
         steps *= target.cycles(pairs[lanes]) / depth_of(pairs) / positions_of(pairs)
     products = count * points * steps * out_of / target.multiply_adds
-    before = _transform_cycles(form.data, target)
-    after = _transform_cycles(form.inverse, target)
+    transform = _line_cycles if conv.sides == 1 else _transform_cycles
+    before, after = transform(form.data, target), transform(form.inverse, target)
     into *= conv.steps_inside / conv.channel.extent
     transforms = count * (into * before + out_of * after)
     size = _filter_bytes(conv, form)
@@ -54,7 +54,7 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
 
 def _filter_bytes(conv: Convolution, form: Filtering) -> int:
     """Of the transformed filters."""
-    return form.size**2 * conv.steps * _channels(conv) * conv.filter.dtype.bytes
+    return form.size**conv.sides * conv.steps * _channels(conv) * conv.filter.dtype.bytes
 
 
 def _form(conv: Convolution, outputs: int) -> Filtering:
@@ -222,9 +222,9 @@ GENERATOR = Generator(
     (
         "rounding more than the definition is allowed (not --exact)",
         "the target has caches",
-        "convolution in f32, or of bf16 read so, by a square window of 3x3 or more with constant "
-        "filters, its "
-        "channels fastest in the output; by strides of 1 or 2, or dilated, and at least "
+        "convolution in f32, or of bf16 read so, by a square window of 2x2 or more, or by one "
+        "along one axis, with constant filters, its channels "
+        "fastest in the output; by strides of 1 or 2, or dilated, and at least "
         "two outputs for each transform; through frames of a volume by any taps side by side",
         "borders only where the window leaves the image",
     ),

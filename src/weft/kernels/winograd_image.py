@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.convolution import Convolution
+from weft.kernels.convolution import NO_PLACE, Convolution
 from weft.kernels.tiling import blocks_of
 from weft.kernels.toom_cook import Filtering, Matrix, straight_line
 from weft.kernels.writer import (
@@ -68,6 +68,12 @@ class ImageTransform:
     form: Filtering
     held: DType
 
+    @property
+    def sides(self) -> list[tuple[int, Axis]]:
+        """The sides that the window slides along, and the outputs' axes there."""
+        axes = (self.conv.rows, self.conv.columns)
+        return [(side, axes[side]) for side in range(2 - self.conv.sides, 2)]
+
     def origin(self, tile: Expr) -> Expr:
         """The first output of a tile along a side."""
         outputs, dilation = self.form.outputs, self.conv.dilation
@@ -96,10 +102,10 @@ class ImageTransform:
             plus(times(row, stride), -self.conv.before[0]),
             plus(times(column, stride), -self.conv.before[1]),
         )
-        extents = [self.conv.source.shape[place] for place in self.conv.places[:2]]
         inside: list[Expr] = []
-        axes = (self.conv.rows, self.conv.columns)
-        for top, before, extent, axis in zip(tops, self.conv.before, extents, axes, strict=True):
+        for side, axis in self.sides:
+            top, before = tops[side], self.conv.before[side]
+            extent = self.conv.source.shape[self.conv.places[side]]
             # What no tile can violate is not asked.
             if before > 0:
                 inside.append(Binary("ge", top, integer(0)))
@@ -121,6 +127,8 @@ class ImageTransform:
         """``data[.][patch][first ...] = B^T patch B``."""
         size, window = self.form.size, self.conv.depth
         channel = step = plus(first, Var(LANE))
+        if self.conv.sides == 1:
+            return self.run(tops[1], checked, channel, width)
         if window and window.tap:
             step = plus(times(Var(window.tap.var), self.conv.channel.extent), channel)
 
@@ -129,13 +137,8 @@ class ImageTransform:
                 plus(tops[0], row * self.conv.dilation),
                 plus(tops[1], times(column, self.conv.dilation)),
             )
-            pixel = self.pixel(at, channel)
-            load = for_lanes(width, Store("line", (integer(row), Var(LANE)), as_f32(pixel)))
-            conditions = self.leaving(tops, (integer(row), column)) if checked else ()
-            if not conditions:
-                return (load,)
-            zero = for_lanes(width, Store("line", (integer(row), Var(LANE)), Const(0.0, _F32)))
-            return (If(conjunction(conditions), (load,), (zero,)),)
+            inside = self.leaving(tops, (integer(row), column), checked)
+            return self.element(at, channel, width, row, inside)
 
         def keep(column: Expr, row: int, value: Expr) -> Stmt:
             return Store("half", (column, integer(row), Var(LANE)), value)
@@ -162,6 +165,31 @@ class ImageTransform:
 
         return (Local(half, (*self.lines("column", first_of), *self.lines("row", second_of))),)
 
+    def run(self, top: Expr, checked: bool, channel: Expr, width: int) -> tuple[Stmt, ...]:
+        """``data[.][patch][channel ...] = B^T run``, of a window along one axis."""
+
+        def read(place: int) -> tuple[Stmt, ...]:
+            at = (integer(0), plus(top, place * self.conv.dilation))
+            tops, element = (integer(0), top), (integer(0), integer(place))
+            return self.element(at, channel, width, place, self.leaving(tops, element, checked))
+
+        def put(point: int, value: Expr) -> Stmt:
+            kept = value if self.held is _F32 else Cast(self.held, value)
+            return Store("data", (integer(point), Var("patch"), channel), kept)
+
+        return apply(self.form.data, width, read, put)
+
+    def element(
+        self, at: tuple[Expr, Expr], channel: Expr, width: int, place: int, inside: Sequence[Expr]
+    ) -> tuple[Stmt, ...]:
+        """Fills an element of ``line`` from the image; zeros where it does not lie inside."""
+        index, pixel = (integer(place), Var(LANE)), self.pixel(at, channel)
+        load = for_lanes(width, Store("line", index, as_f32(pixel)))
+        if not inside:
+            return (load,)
+        zero = for_lanes(width, Store("line", index, Const(0.0, _F32)))
+        return (If(conjunction(inside), (load,), (zero,)),)
+
     def lines(self, name: str, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """What is done to all rows, or columns, of a tile: written out, or as a loop."""
         size = self.form.size
@@ -169,10 +197,14 @@ class ImageTransform:
             return (for_range(name, size, body(Var(name))),)
         return tuple(stmt for each in range(size) for stmt in body(integer(each)))
 
-    def leaving(self, tops: tuple[Expr, Expr], place: tuple[Expr, Expr]) -> tuple[Expr, ...]:
+    def leaving(
+        self, tops: tuple[Expr, Expr], place: tuple[Expr, Expr], checked: bool
+    ) -> tuple[Expr, ...]:
         """What must hold for an element of a patch to lie in the image, unless it always does."""
         conv, found = self.conv, list[Expr]()
-        for side, axis in enumerate((conv.rows, conv.columns)):
+        if not checked:
+            return ()
+        for side, axis in self.sides:
             each, before = place[side], conv.before[side]
             least, most = (
                 (int(each.value),) * 2 if isinstance(each, Const) else (0, self.form.size - 1)
@@ -208,7 +240,8 @@ class ImageTransform:
         """An element of the input."""
         index = list(self.conv.image.index)
         for place, part in zip(self.conv.places, (*at, channel), strict=True):
-            index[place] = part
+            if place != NO_PLACE:
+                index[place] = part
         return replace(self.conv.image, index=tuple(index))
 
 

@@ -113,7 +113,9 @@ def rows_of_image(conv: Convolution) -> RowsOfImage | None:
     row, column, channel = conv.places
     windows, source = conv.parts.windows_of(conv.image), conv.source
     across = windows[column]
-    if across is None or conv.depth or conv.dilation > 1 or conv.image.dtype is not _F32:
+    if across is None or conv.sides == 1 or conv.depth or conv.dilation > 1:
+        return None
+    if conv.image.dtype is not _F32:
         return None
     index = conv.image.index
     if source.steps[column] == 1 and conv.channel.extent > 1:

@@ -89,12 +89,13 @@ class Packing:
 class FilterTransform:
     """A filter packed, then transformed for Winograd convolution.
 
-    ``packing`` makes ``[blocks, rows, columns, channels, lanes]`` of a filter.  Every window
+    ``packing`` makes ``[blocks, rows, columns, channels, lanes]`` of a filter, or ``[blocks,
+    columns, channels, lanes]`` of one that slides along one axis.  Every window
     ``w`` of it, rows and columns, then becomes the points of ``matrix w matrix^T``, computed in
     float64: ``[blocks, points, channels, lanes]``, or with pairs of channels apart
     ``[blocks, points, channels / 2, lanes, 2]``; or those of ``matrix w``: ``[blocks, points,
     columns * channels, lanes]``, or with points side by side ``[blocks, points / 2, columns *
-    channels, lanes * 2]``.
+    channels, lanes * 2]``.  Windows along one axis become ``matrix w`` as if square.
 
     Attributes:
         packing: of the filter.
@@ -108,16 +109,28 @@ class FilterTransform:
     square: bool = True
     beside: int = 1
 
+    @property
+    def _sides(self) -> int:
+        """How many sides of a window are transformed."""
+        taps = len(self.packing.order) - self.packing.joined
+        return taps if self.square else 1
+
+    def _windows(self, packed: np.ndarray, columns: int) -> np.ndarray:
+        """Packed windows, with a dimension of columns where they have none."""
+        if len(self.packing.order) - self.packing.joined > 1:
+            return packed
+        return packed.reshape(*packed.shape[:columns], 1, *packed.shape[columns:])
+
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
         if not is_known(array):
             return self._recorded(array)
-        packed = self.packing.apply(array)
+        packed = self._windows(self.packing.apply(array), 2)
         # Some channels of a block at a time: what is in between stays in the cache.
         shape = packed.shape
         blocks, rows, columns, channels, lanes = *shape[:4], prod(shape[4:])
         packed = packed.reshape(blocks, rows, columns, channels, lanes)
-        points = len(self.matrix) * (len(self.matrix) if self.square else columns)
+        points = len(self.matrix) * (len(self.matrix) if self._sides > 1 else columns)
         made = np.empty((blocks, points, channels, lanes), packed.dtype)
         step = max(1, _CACHED // lanes)
         for block in range(blocks):
@@ -130,10 +143,10 @@ class FilterTransform:
 
     def _recorded(self, array: np.ndarray) -> np.ndarray:
         """The same sums of an unknown array: products of windows, which one kernel computes."""
-        windows = self.packing.cut(array).transpose(0, 4, 1, 2, 3)
+        windows = self._windows(self.packing.cut(array), 3).transpose(0, 4, 1, 2, 3)
         matrix = np.array(self.matrix)
         points = matrix @ windows.astype(np.float64)
-        points = (points @ matrix.T if self.square else points).astype(windows.dtype)
+        points = (points @ matrix.T if self._sides > 1 else points).astype(windows.dtype)
         blocks, channels, lanes, *_ = points.shape
         moved = points.transpose(0, 3, 4, 1, 2).reshape(blocks, -1, channels, lanes)
         depth = self.packing.depth
@@ -156,7 +169,7 @@ class FilterTransform:
         matrix = np.array(self.matrix)
         # Two matrix products: a sum over four indices takes several times as long.
         points = matrix @ windows.reshape(blocks, rows, -1).astype(np.float64)
-        if self.square:
+        if self._sides > 1:
             points = matrix @ points.reshape(blocks, len(matrix), columns, -1)
         return points.astype(windows.dtype).reshape(blocks, -1, channels, lanes)
 
