@@ -17,7 +17,8 @@ from weft.match.view import Match
 from weft.ops.arithmetic import ClipAttributes
 from weft.ops.build import GraphBuilder
 from weft.ops.quantization import QuantizeAttributes, is_single
-from weft.rewrite.rule import Exactness, Rule
+from weft.ops.shape import ReshapeAttributes
+from weft.rewrite.rule import After, Exactness, Rule, Where
 
 BYTES = (DType.I8, DType.U8)
 BIAS_TOLERANCE = 1e-5
@@ -171,6 +172,21 @@ def product_weights(match: Match) -> np.ndarray:
 Steps = Callable[[float, np.float32], float]
 
 
+def product_as_conv(match: Match, builder: GraphBuilder, conv: Callable[[str, str], str]) -> str:
+    """A product of rows with a matrix, as a convolution of images of one pixel.
+
+    Args:
+        match: of ``PRODUCT`` or ``PRODUCT_PLUS``.
+        builder: of the new nodes.
+        conv: the convolution of images and filters.
+    """
+    weights, dims = product_weights(match), match.type("c").dims
+    columns, depth = weights.shape
+    image = builder.op("Reshape", match["x"], attributes=ReshapeAttributes((-1, depth, 1, 1)))
+    made = conv(image, builder.constant(weights.reshape(columns, depth, 1, 1), match["w"]))
+    return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
+
+
 def bounds(match: Match, steps: Steps) -> tuple[int, int]:
     """What an activation leaves of quantized outputs, the limits of their type at most.
 
@@ -248,3 +264,32 @@ MOVES: tuple[Rule, ...] = (
         doc="QuantizeLinear after DequantizeLinear of the same scale gives the integers again.",
     ),
 )
+
+
+def layer_rules(
+    prefix: str, conv: tuple[Where, After], product: tuple[Where, After], doc: str
+) -> tuple[Rule, ...]:
+    """The rules of one rounding for convolutions and matrix products.
+
+    Args:
+        prefix: of their names.
+        conv: why a convolution (``CONV``) is left alone, and what becomes of it.
+        product: the same of a matrix product (``PRODUCT``, ``PRODUCT_PLUS``).
+        doc: what the descriptions say after the name of the layer.
+    """
+    rows = (
+        ("conv", CONV, conv, "A convolution"),
+        ("matmul", PRODUCT, product, "A matrix product"),
+        ("matmul-add", PRODUCT_PLUS, product, "A matrix product plus a bias"),
+    )
+    return tuple(
+        Rule(
+            name=f"{prefix}-{name}",
+            before=before,
+            where=where,
+            after=after,
+            exactness=Exactness.APPROXIMATE,
+            doc=f"{layer}{doc}",
+        )
+        for name, before, (where, after), layer in rows
+    )

@@ -19,25 +19,22 @@ from weft.ops.gemmlowp import DIFFERENCE_BITS, softmax_table
 from weft.ops.pooling import PoolAttributes
 from weft.ops.quantization import is_single
 from weft.ops.requantization import fixed_point
-from weft.ops.shape import ReshapeAttributes
 from weft.rewrite import litert_int16, litert_resize, litert_values, quantized_moves
 from weft.rewrite.byte_tables import AS_LITERT
 from weft.rewrite.dequantized import (
     ACTIVATION,
-    CONV,
     DATA,
     MOVES,
-    PRODUCT,
-    PRODUCT_PLUS,
     REST,
     WEIGHTS,
     bias_maker,
     bounded,
     layer_problem,
+    layer_rules,
     not_conv,
     not_product,
     other_scale,
-    product_weights,
+    product_as_conv,
     scale_of,
     target,
     zero_of,
@@ -106,18 +103,16 @@ def _conv(match: Match, builder: GraphBuilder) -> str:
 
 
 def _product(match: Match, builder: GraphBuilder) -> str:
-    """A product of rows with a matrix: a convolution of images of one pixel."""
-    weights, dims = product_weights(match), match.type("c").dims
-    columns, depth = weights.shape
-    image = builder.op("Reshape", match["x"], attributes=ReshapeAttributes((-1, depth, 1, 1)))
-    kernel = builder.constant(weights.reshape(columns, depth, 1, 1), match["w"])
     factors = _factors(match, narrow=is_single(match.type("ws")))
-    if is_int16(match):
-        made = int16_conv(match, builder, image, kernel, ConvAttributes(), factors, last=False)
-    else:
-        sums = _sum(match, builder, "ConvInteger", image, kernel, ConvAttributes())
-        made = requantized(match, builder, sums, factors, 1)
-    return builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
+
+    def conv(image: str, kernel: str) -> str:
+        plain = ConvAttributes()
+        if is_int16(match):
+            return int16_conv(match, builder, image, kernel, plain, factors, last=False)
+        sums = _sum(match, builder, "ConvInteger", image, kernel, plain)
+        return requantized(match, builder, sums, factors, 1)
+
+    return product_as_conv(match, builder, conv)
 
 
 def _not_transposed(match: Match) -> str | None:
@@ -221,14 +216,7 @@ _DOC = (
 )
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        name="fixed-point-conv",
-        before=CONV,
-        where=not_conv,
-        after=_conv,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A convolution{_DOC}",
-    ),
+    *layer_rules("fixed-point", (not_conv, _conv), (not_product, _product), _DOC),
     Rule(
         name="fixed-point-conv-transpose",
         before=f"""
@@ -240,22 +228,6 @@ RULES: tuple[Rule, ...] = (
         after=_transposed,
         exactness=Exactness.APPROXIMATE,
         doc=f"A transposed convolution{_DOC}",
-    ),
-    Rule(
-        name="fixed-point-matmul",
-        before=PRODUCT,
-        where=not_product,
-        after=_product,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A matrix product{_DOC}",
-    ),
-    Rule(
-        name="fixed-point-matmul-add",
-        before=PRODUCT_PLUS,
-        where=not_product,
-        after=_product,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A matrix product plus a bias{_DOC}",
     ),
     Rule(
         name="fixed-point-add",

@@ -13,20 +13,17 @@ from weft.ir.types import TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
-from weft.ops.shape import ReshapeAttributes
 from weft.rewrite import litert, quantized_moves
 from weft.rewrite.byte_tables import AS_FLOATS
 from weft.rewrite.cleanups import by_rules
 from weft.rewrite.dequantized import (
-    CONV,
     MOVES,
-    PRODUCT,
-    PRODUCT_PLUS,
     bias_maker,
     bounded,
+    layer_rules,
     not_conv,
     not_product,
-    product_weights,
+    product_as_conv,
     target,
 )
 from weft.rewrite.quantized_values import PRODUCTS
@@ -88,16 +85,11 @@ def _conv(match: Match, builder: GraphBuilder) -> str:
 
 
 def _product(match: Match, builder: GraphBuilder) -> str:
-    """A product of rows with a matrix: a convolution of images of one pixel."""
-    weights, dims = product_weights(match), match.type("c").dims
-    columns, depth = weights.shape
-    pixels = ReshapeAttributes((-1, depth, 1, 1))
-    image = builder.op("Reshape", match["x"], attributes=pixels)
-    kernel = weights.reshape(columns, depth, 1, 1)
-    inputs = _quantized_inputs(match, builder, image, builder.constant(kernel, match["w"]))
-    made = builder.op("QLinearConv", *inputs, attributes=ConvAttributes())
-    rows = builder.op("Reshape", made, attributes=ReshapeAttributes((*dims[:-1], columns)))
-    return bounded(match, builder, rows, _steps)
+    def conv(image: str, kernel: str) -> str:
+        inputs = _quantized_inputs(match, builder, image, kernel)
+        return builder.op("QLinearConv", *inputs, attributes=ConvAttributes())
+
+    return bounded(match, builder, product_as_conv(match, builder, conv), _steps)
 
 
 def _steps(value: float, scale: np.float32) -> float:
@@ -111,30 +103,7 @@ _DOC = (
 )
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        name="quantized-conv",
-        before=CONV,
-        where=_not_conv,
-        after=_conv,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A convolution{_DOC}",
-    ),
-    Rule(
-        name="quantized-matmul",
-        before=PRODUCT,
-        where=_not_product,
-        after=_product,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A matrix product{_DOC}",
-    ),
-    Rule(
-        name="quantized-matmul-add",
-        before=PRODUCT_PLUS,
-        where=_not_product,
-        after=_product,
-        exactness=Exactness.APPROXIMATE,
-        doc=f"A matrix product plus a bias{_DOC}",
-    ),
+    *layer_rules("quantized", (_not_conv, _conv), (_not_product, _product), _DOC),
     *PRODUCTS,
     AS_FLOATS,
     *MOVES,
