@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import sqlite3
 import subprocess
 import sys
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -293,6 +295,32 @@ def test_another_content_is_another_network(reader, images):
     assert changed.graph != graph
     (expected,) = changed.reference(images[0])
     np.testing.assert_allclose(changed.compile()(images[0]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_large_weights_do_not_stay_beside_the_packed_ones(reader, images, monkeypatch):
+    monkeypatch.setattr(sys.modules["weft.api.value"], "_WORTH_READING_AGAIN", 1)
+    net = weft.load(reader)
+    graph = net.graph
+    (expected,) = net.reference(images[0])
+    simple = net.simplified().graph
+    gone = [weakref.ref(each) for each in (graph, simple)]
+    del graph, simple
+    np.testing.assert_allclose(net.compile()(images[0]), expected, rtol=1e-4, atol=1e-4)
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
+    assert net.loaded is None
+    # It is read again when it is wanted.
+    (again,) = net.reference(images[0])
+    np.testing.assert_array_equal(again, expected)
+    np.testing.assert_array_equal(net.compile()(images[0]), net.compile()(images[0]))
+
+
+def test_small_weights_stay(reader):
+    net = weft.load(reader)
+    graph = net.graph
+    net.compile()
+    reader.unlink()
+    assert net.graph is graph
 
 
 def test_a_file_that_changes_meanwhile_is_told(reader):

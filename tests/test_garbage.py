@@ -1,14 +1,18 @@
-"""Rarer searches for reference cycles."""
+"""Rarer searches for reference cycles, and memory that goes back to the system."""
 
 from __future__ import annotations
 
 import gc
+import os
+import platform
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from weft.garbage import rare_collection
+from weft.garbage import rare_collection, return_memory
 
 USUAL = (700, 10, 10)
 
@@ -68,3 +72,19 @@ def test_blocks_of_two_threads_overlap() -> None:
     leave.set()
     other.join()
     assert gc.get_threshold() == USUAL
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators do it themselves")
+def test_memory_goes_back() -> None:
+    arrays = [np.ones(100_000, np.uint8) for _ in range(400)]
+    last = arrays[-1]  # what is below it would stay
+    before = resident()
+    arrays.clear()
+    return_memory()
+    assert before - resident() > 20_000_000
+    assert last.all()

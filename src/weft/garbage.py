@@ -1,4 +1,4 @@
-"""Rarer searches for reference cycles.
+"""Rarer searches for reference cycles, and memory that goes back to the system.
 
 Building a network makes millions of small objects, most of which live until it is done; looking
 through them again and again takes up to a sixth of the time.  Some do form cycles, such as
@@ -8,10 +8,13 @@ megabytes if nobody looked.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import ClassVar
 
 # Objects between two searches among the youngest, and how many of these to one among older ones.
@@ -46,3 +49,23 @@ def rare_collection() -> Generator[None]:
             _Calls.count -= 1
             if _Calls.count == 0:
                 gc.set_threshold(*_Calls.before)
+
+
+def return_memory() -> None:
+    """Gives memory that the allocator holds and nobody uses back to the system.
+
+    The GNU C library returns the end of its heap only.  Arrays of up to 32 MB are in there, and
+    what is below one that lives on stays with the process.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], object] | None:
+    if sys.platform != "linux":
+        return None
+    with suppress(OSError, AttributeError):  # of another C library
+        return ctypes.CDLL(None).malloc_trim
+    return None

@@ -12,6 +12,7 @@ from tests.frontends.models import model, node
 from weft.errors import UserError
 from weft.frontends.onnx import load
 from weft.frontends.onnx.wire import without_large
+from weft.frontends.pieces import OpenFile, Window
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 
@@ -24,15 +25,16 @@ def heavy() -> onnx.ModelProto:
     )
 
 
-def bytes_of(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, np.uint8)
+def window_of(path: Path, data: bytes) -> Window:
+    path.write_bytes(data)
+    return Window(OpenFile(path))
 
 
-def test_large_bytes_are_left_out() -> None:
+def test_large_bytes_are_left_out(tmp_path: Path) -> None:
     source = heavy()
-    text, large = without_large(bytes_of(source.SerializeToString()))
+    text, large = without_large(window_of(tmp_path / "model.onnx", source.SerializeToString()))
     assert len(text) < 1000
-    np.testing.assert_array_equal(large[1].view(np.float32), WEIGHTS)
+    np.testing.assert_array_equal(large[1].read().view(np.float32), WEIGHTS)
     wanted = heavy()
     wanted.graph.initializer[1].ClearField("raw_data")
     assert onnx.ModelProto.FromString(text) == wanted

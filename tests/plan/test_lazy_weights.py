@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
+from weft.codegen import blob as blobs
 from weft.codegen.blob import pack
 from weft.kernels.encodings.fewer_bits import FewerBits, float28
 from weft.plan import lazy_weights
@@ -62,13 +65,41 @@ def test_arrays_are_written_in_place(name: str, monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(out, lazy.packed())
 
 
-def test_a_blob_is_filled_without_keeping_arrays() -> None:
+def test_arrays_that_are_read_once_are_not_kept() -> None:
+    weights = LazyWeights({name: LazyArray(*case) for name, case in CASES.items()})
+    assert weights.once("packed") is not weights.once("packed")
+    assert weights["packed"] is weights["packed"]
+
+
+def test_constants_go_while_a_blob_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "_WORTH_RETURNING", 1)
+    small, large = matrix(), np.concatenate([matrix(), matrix()])
+    dead: list[str] = []
+    weakref.finalize(small, dead.append, "small")
+    weakref.finalize(large, dead.append, "large")
+    arrays = {"small": LazyArray(small), "one": LazyArray(large), "other": LazyArray(large)}
+    arrays["one"].packing = Packing((96, 40), 1, (0,), 0, 3, 16)
+    wanted = {name: each.packed().copy() for name, each in arrays.items()}
+    weights = LazyWeights(arrays)
+    del arrays, small, large
+    blob = pack(weights.only(["small", "one", "other"]), 64)
+    gone: list[int] = []
+    monkeypatch.setattr(blobs, "return_memory", lambda: gone.append(len(dead)))
+    blob.fill(memoryview(bytearray(blob.size)))
+    assert dead == ["large", "small"]
+    assert gone == [0, 1, 2]
+    for name, array in weights.items():
+        assert not array.flags.writeable
+        assert np.array_equal(array, wanted[name])
+
+
+def test_a_blob_is_filled_in_place() -> None:
     weights = LazyWeights({name: LazyArray(*case) for name, case in CASES.items()})
     blob = pack(weights.only(["deep", "packed"]), 64)
     memory = bytearray(blob.size)
+    wanted = blob.tobytes()
     blob.fill(memoryview(memory))
-    assert memory == blob.tobytes()
-    assert weights.once("packed") is not weights.once("packed")
+    assert memory == wanted
     assert weights["packed"] is weights["packed"]
     views = blob.over(memoryview(memory)).weights
     assert list(views) == ["deep", "packed"]

@@ -112,11 +112,12 @@ class Build:
 
     @rare_collection()
     def library(self, net: Network, choices: Mapping[str, str]) -> Library:
-        """A network, built."""
+        """A network, built; it is released, and so is what was made of its weights, when packed."""
         options = replace(
             self.options, target=self.machine, simd="", choices=choices or None, tune=False
         )
         program = lowered(made_plan(bound(net, options.batch), options))
+        net.release()
         return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 
     def tune(

@@ -149,12 +149,15 @@ class Net(NetValue):
             if asked.tune is True:
                 way.tune(Net(self.graph), choices, asked.tune_seconds)
                 choices = Choices().known(way.context)
-            library = way.library(Net(self.graph, None, self.states), choices)
+            name, building = self.graph.name, Net(self.origin, self.graph, self.states)
+            if not way.options.parameters:
+                self.release()
+            library = way.library(building, choices)
             path = self.origin.path if isinstance(self.origin, Source) else ""
-            made_for = MadeFor(path or self.graph.name, way.told())
+            made_for = MadeFor(path or name, way.told())
             remember(Cache(), way.key(identity, choices), library.built, made_for)
             if isinstance(self.origin, Source):
-                note_built(self.origin, self.graph.name)
+                note_built(self.origin, name)
         same = replace(asked, tune=asked.tune and "cached", plan=way.options.plan)
         kind = _Streaming if self.states else CompiledNet
         again = partial(Net.compile, later, options=same)

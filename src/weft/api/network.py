@@ -58,6 +58,10 @@ class Network(HasGraph, Protocol):
         """The graph after the recipes that every model goes through, and what they did."""
         ...
 
+    def release(self) -> None:
+        """Forgets what can be made again."""
+        ...
+
 
 N = TypeVar("N", bound=Network)
 

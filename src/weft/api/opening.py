@@ -47,6 +47,9 @@ def load(
 ) -> Net:
     """Reads a network from a file of ONNX, Keras or LiteRT, or from one that ``Net.save`` wrote.
 
+    The file must stay as it is while the network is in use: a large one does not stay in memory
+    when it was compiled, and is read again for whatever else is asked of it.
+
     Args:
         path: the file; external data must lie in its folder.  Or a built ``keras.Model``.
         inputs: shapes of graph inputs, for dimensions that the file leaves open; or such a

@@ -31,6 +31,9 @@ else:
     resolved = later("weft.ops.resolve").resolved
     simplify = later("weft.rewrite.recipes").simplify
 
+# Weights of so many bytes, which a file has, do not stay in memory beside those that were packed.
+_WORTH_READING_AGAIN = 1 << 24
+
 
 @dataclass(frozen=True, repr=False)
 class NetValue(Shown):
@@ -136,6 +139,18 @@ class NetValue(Shown):
     def simplification(self) -> tuple[Graph, Log]:
         """The graph after the recipes that every model goes through, and what they did."""
         return simplify(self.graph)
+
+    def release(self) -> None:
+        """Forgets what can be made again: a large graph that came from a file, and its rewrites.
+
+        They are read, and made, when somebody asks for them.
+        """
+        self.__dict__.pop("simplification", None)
+        graph = self.loaded or self.__dict__.get("graph")
+        size = sum(array.nbytes for array in graph.constants.values()) if graph else 0
+        if isinstance(self.origin, Source) and size >= _WORTH_READING_AGAIN:
+            object.__setattr__(self, "loaded", None)
+            self.__dict__.pop("graph", None)
 
     def screen(self) -> Screen:
         """What ``repr`` tells: never the elements of weights."""

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weft.garbage import return_memory
 from weft.plan.lazy_weights import LazyWeights
+
+# So many bytes of freed constants are worth a look through the allocator's memory.
+_WORTH_RETURNING = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,23 @@ class Blob:
             yield bytes(self.size - position)
 
     def fill(self, memory: memoryview) -> None:
-        """Writes the arrays into memory that is all zero."""
-        for name, part in self._parts(memory).items():
-            self.weights.write(name, part)
+        """Writes the arrays into memory that is all zero; from then on they are parts of it.
+
+        A constant that nothing else holds goes once all that is made of it is written, the
+        largest first, so both together take little more memory than one of them.
+        """
+        parts, arrays, freed = self._parts(memory), self.weights.arrays, 0
+
+        def size_first(name: str) -> tuple[int, int]:
+            source = arrays[name].source
+            return -source.nbytes, id(source)
+
+        for name in sorted(parts, key=size_first):
+            freed += arrays[name].source.nbytes
+            self.weights.settle(name, parts[name])
+            if freed >= _WORTH_RETURNING:
+                return_memory()
+                freed = 0
 
     def over(self, memory: memoryview) -> Blob:
         """The same blob, its arrays parts of memory that was filled from it."""

@@ -20,7 +20,7 @@ from weft.plan.implementation import Encoded, Folded, Packed
 _BYTES = 1 << 25
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class LazyArray:
     """A constant, and how a kernel wants it.
 
@@ -103,13 +103,17 @@ class LazyWeights(Mapping[str, np.ndarray]):
         found._packed = self._packed
         return found
 
-    def write(self, name: str, out: np.ndarray) -> None:
-        """Writes a packed array, which is not kept."""
-        found = self._packed.get(name)
+    def settle(self, name: str, out: np.ndarray) -> None:
+        """Writes a packed array, which is ``out`` from then on, here and wherever else it is
+        among the weights: the constant that it was made of is not needed any more.
+        """
+        array, found = self.arrays[name], self._packed.pop(name, None)
         if found is None:
-            self.arrays[name].write(out)
+            array.write(out)
         else:
             out[...] = found
+        out.flags.writeable = False
+        array.source, array.packing = out, None
 
     def once(self, name: str) -> np.ndarray:
         """A packed array for whoever reads it once: it is not kept."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +40,7 @@ _OWN_SUFFIXES = (".py", ".c", ".h", ".toml", ".j2")
 
 def digest_all(blocks: Iterable[memoryview]) -> str:
     """A hash of blocks of bytes, taken piece by piece by several threads."""
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_HASHERS)) as pool:
+    with ThreadPoolExecutor(_hashers()) as pool:
         return digest(["pieces", *pool.map(_hash, _pieces(blocks))])
 
 
@@ -50,6 +49,19 @@ def _pieces(blocks: Iterable[memoryview]) -> Iterator[memoryview]:
         yield memoryview(str(len(block)).encode())
         for start in range(0, len(block), _CHUNK):
             yield block[start : start + _CHUNK]
+
+
+def _hashers() -> int:
+    return min(os.cpu_count() or 1, _MOST_HASHERS)
+
+
+def _hash_part(file: int, start: int) -> bytes:
+    """A hash of a piece of a file, which is read: a mapped one may become shorter."""
+    piece = memoryview(bytearray(_CHUNK))
+    done = 0
+    while done < _CHUNK and (count := os.preadv(file, [piece[done:]], start + done)):
+        done += count
+    return _hash(piece[:done])
 
 
 def _hash(piece: memoryview) -> bytes:
@@ -62,11 +74,10 @@ def digest_file(path: Path) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return digest_all([])
-        data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-        return digest_all([data.data])
+    with path.open("rb", buffering=0) as file, ThreadPoolExecutor(_hashers()) as pool:
+        size = os.fstat(file.fileno()).st_size
+        starts = range(0, size, _CHUNK)
+        return digest(["pieces", *pool.map(partial(_hash_part, file.fileno()), starts)])
 
 
 def digest_graph(graph: Graph) -> str:

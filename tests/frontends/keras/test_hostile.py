@@ -71,6 +71,23 @@ def test_the_good_one_is_read(tmp_path):
     assert [node.op for node in graph.nodes] == ["MatMul", "Add", "Relu"]
 
 
+@pytest.mark.parametrize("compress", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_weights_are_those_of_the_file(tmp_path, compress):
+    path = keras_file(tmp_path / "net.keras", DENSE, compress=compress)
+    kernel, bias = load(path).constants.values()
+    path.write_bytes(bytes(path.stat().st_size))
+    assert np.array_equal(kernel, np.arange(12).reshape(4, 3))
+    assert np.array_equal(bias, np.ones(3))
+    assert not kernel.flags.writeable
+
+
+def test_stored_weights_have_a_checksum(tmp_path):
+    path = keras_file(tmp_path / "net.keras", DENSE)
+    kernel = np.arange(12, dtype=np.float32).tobytes()
+    path.write_bytes(path.read_bytes().replace(kernel, kernel[:-1] + b"\0"))
+    refused(path, "the file is broken; got BadZipFile: Bad CRC-32 for file 'model.weights.h5'")
+
+
 @pytest.mark.parametrize(
     ("config", "match"),
     [

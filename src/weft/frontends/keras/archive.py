@@ -9,15 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from struct import Struct
+from typing import IO, Any, cast
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from weft.errors import UserError
 from weft.frontends.keras.hdf5 import GROWTH, Hdf5, broken
+from weft.frontends.pieces import FilePiece, OpenFile, Section
 
 _CONFIG, _WEIGHTS, _METADATA = "config.json", "model.weights.h5", "metadata.json"
 _MOST_TEXT = 1 << 26
 _PIECE = 1 << 20
+# In the header in front of a file: how long its name is, and what follows that.
+_LENGTHS_AT, _LENGTHS = 26, Struct("<HH")
 _ZIP, _HDF5 = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"
 
 
@@ -136,8 +140,20 @@ class _Zipped:
                 got=", ".join(sorted(self.infos)[:8]),
                 fix="Save the model again with model.save(path), without max_shard_size.",
             )
-        most = GROWTH * self.path.stat().st_size
-        return Hdf5.open(_read(self.archive, self.infos[_WEIGHTS], most))
+        info, most = self.infos[_WEIGHTS], GROWTH * self.path.stat().st_size
+        if info.compress_type != ZIP_STORED:
+            return Hdf5.open(_read(self.archive, info, most))
+        for _ in _pieces(self.archive, info, most):
+            pass  # the checksum is looked at behind the last
+        return Hdf5.open(Section(self._piece(info)))
+
+    def _piece(self, info: ZipInfo) -> FilePiece:
+        """Where a file lies that is not compressed."""
+        file = cast(IO[bytes], self.archive.fp)
+        file.seek(info.header_offset + _LENGTHS_AT)
+        lengths = sum(_LENGTHS.unpack(file.read(_LENGTHS.size)))
+        start = info.header_offset + _LENGTHS_AT + _LENGTHS.size + lengths
+        return FilePiece(OpenFile(self.path, file.fileno()), start, info.file_size)
 
 
 @contextmanager
@@ -165,17 +181,25 @@ def _check_names(infos: Mapping[str, ZipInfo]) -> None:
 
 
 def _read(archive: ZipFile, info: ZipInfo, most: int) -> BytesIO:
+    """A file in the archive."""
+    found = BytesIO()
+    for piece in _pieces(archive, info, most):
+        found.write(piece)
+    return found
+
+
+def _pieces(archive: ZipFile, info: ZipInfo, most: int) -> Generator[bytes]:
     """A file in the archive, which must not be larger than allowed, whatever it declares."""
     if info.file_size > most or info.file_size > GROWTH * max(info.compress_size, 1024):
         raise UserError(
             "keras: a part of the file must not be larger than the file accounts for",
             got=f"{info.filename}: {info.compress_size:,} bytes for {info.file_size:,}",
         )
-    found, size = BytesIO(), 0
+    size = 0
     with archive.open(info) as stream:
         # Whatever follows what is declared would be noticed as a wrong checksum.
         while size <= info.file_size and (piece := stream.read(_PIECE)):
-            size += found.write(piece)
+            size += len(piece)
+            yield piece
     if size != info.file_size:
         raise broken(f"{info.filename} of {size:,} instead of {info.file_size:,} bytes")
-    return found

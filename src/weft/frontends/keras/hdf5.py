@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ import numpy as np
 
 from weft.deferred import installed
 from weft.errors import UserError, named
+from weft.frontends.pieces import FilePiece, Section
 
 T = TypeVar("T")
 
@@ -49,21 +51,28 @@ class Hdf5:
     Attributes:
         file: h5py's.
         allowed: how many bytes of arrays may still be read.
-        content: the bytes of the file, if they are in memory.
+        content: gives bytes of the file, by their number and their start, if arrays can be made
+            of them.
     """
 
     file: Any
     allowed: int
-    content: memoryview = field(default=memoryview(b""), repr=False)
+    content: Callable[[int, int], np.ndarray] | None = field(default=None, repr=False)
     _known: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
-    def open(cls, source: Path | BytesIO) -> Hdf5:
-        """Opens a file, or the bytes of one, of which arrays may then be parts."""
+    def open(cls, source: Path | BytesIO | Section) -> Hdf5:
+        """Opens a file, the bytes of one, of which arrays may then be parts, or a part of one."""
         package = h5py()
-        content = memoryview(b"") if isinstance(source, Path) else source.getbuffer()
-        size = source.stat().st_size if isinstance(source, Path) else len(content)
-        given = str(source) if isinstance(source, Path) else source
+        content = None
+        match source:
+            case Path():
+                given, size = str(source), source.stat().st_size
+            case Section():
+                given, size, content = source, source.piece.size, partial(_piece_of, source.piece)
+            case BytesIO():
+                given, view = source, source.getbuffer()
+                size, content = len(view), partial(np.frombuffer, view, np.uint8)
         file = _checked(lambda: package.File(given, "r"))
         return cls(file, GROWTH * size + (1 << 20), content)
 
@@ -157,16 +166,22 @@ class Hdf5:
         return array
 
     def _shared(self, found: Any) -> np.ndarray | None:
-        """An array as a part of the file's bytes, if it is stored in one piece as NumPy has it."""
+        """An array from the file's bytes, if it is stored in one piece as NumPy has it."""
         start = found.id.get_offset()
         # A block of the user's in front of the file shifts what is counted from its start.
         if start is None or not found.dtype.isnative or self.file.userblock_size:
             return None
-        part = self.content[start : start + found.size * found.dtype.itemsize]
-        if not part or len(part) != found.size * found.dtype.itemsize:
+        if self.content is None or not found.size:
             return None
-        array = np.frombuffer(part, found.dtype).reshape(found.shape)
+        part = self.content(found.size * found.dtype.itemsize, start)
+        array = part.view(found.dtype).reshape(found.shape)
         return array if array.flags.aligned else None
+
+
+def _piece_of(whole: FilePiece, count: int, start: int) -> np.ndarray:
+    if start + count > whole.size:
+        raise broken(f"an array of {count:,} bytes behind the end")
+    return FilePiece(whole.file, whole.start + start, count).read()
 
 
 def _split(path: str) -> list[str]:

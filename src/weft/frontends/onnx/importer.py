@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from weft.errors import UserError
@@ -34,6 +33,7 @@ from weft.frontends.onnx.values import (
     UnknownValue,
     Value,
 )
+from weft.frontends.pieces import FilePiece
 from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
@@ -42,7 +42,7 @@ from weft.ops.record import Op
 MAX_NODES = 100_000
 """Nodes after functions are inlined and loops unrolled: a bound on work, not on models."""
 SPARSE_BYTES = 1 << 20
-NO_LARGE: Mapping[int, np.ndarray] = MappingProxyType({})
+NO_LARGE: Mapping[int, FilePiece] = MappingProxyType({})
 
 
 class TooManyNodesError(UserError):
@@ -106,7 +106,7 @@ class Importer:
         graph: GraphProto,
         scope: NameScope,
         skip: frozenset[str] = frozenset(),
-        large: Mapping[int, np.ndarray] = NO_LARGE,
+        large: Mapping[int, FilePiece] = NO_LARGE,
     ) -> None:
         """Define the initializers of a graph.
 
@@ -114,7 +114,7 @@ class Importer:
             graph: the graph.
             scope: gets the values.
             skip: names of those to be left out.
-            large: raw bytes that were left out of the graph, by position.
+            large: where raw bytes lie that were left out of the graph, by position.
         """
         for place, tensor in enumerate(graph.initializer):
             if tensor.name in skip:
@@ -132,7 +132,7 @@ class Importer:
             array = dense_of(sparse, self.external, limit)
             scope.define(name, KnownValue((array,), scope.wish(name)))
 
-    def initializer(self, tensor: TensorProto, wish: str, raw: np.ndarray | None) -> Value:
+    def initializer(self, tensor: TensorProto, wish: str, raw: FilePiece | None) -> Value:
         """The value of an initializer; ``UnknownValue`` if its element type is."""
         try:
             return KnownValue((array_of(tensor, self.external, raw),), wish)

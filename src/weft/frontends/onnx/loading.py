@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from onnx import ModelProto
 
 from weft.errors import UserError
@@ -25,6 +24,7 @@ from weft.frontends.onnx.scope import Frame, NameScope
 from weft.frontends.onnx.special import SPECIAL
 from weft.frontends.onnx.tensors import ExternalData, check_text
 from weft.frontends.onnx.values import KnownTensor, KnownValue, Symbols, UnknownValue
+from weft.frontends.pieces import FilePiece
 from weft.ir.graph import Graph
 from weft.ir.naming import identifier
 from weft.ops.build import GraphBuilder
@@ -84,7 +84,7 @@ def import_model(
     folder: Path | None = None,
     name: str = "",
     ops: Mapping[str, Op] = OPS,
-    large: Mapping[int, np.ndarray] = NO_LARGE,
+    large: Mapping[int, FilePiece] = NO_LARGE,
 ) -> Graph:
     """Import a parsed model; see ``load``.
 
@@ -95,7 +95,8 @@ def import_model(
         folder: where external data may lie.
         name: of the graph; the model's own if not given.
         ops: the op table.
-        large: raw bytes of initializers that were left out of the model, by position.
+        large: where the raw bytes of initializers lie that were left out of the model, by
+            position.
     """
     shapes = {key: plain_shape(shape) for key, shape in (inputs or {}).items()}
     values = dict(constants or {})

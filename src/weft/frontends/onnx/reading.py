@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from weft.errors import UserError
-from weft.frontends.onnx.tensors import map_file
 from weft.frontends.onnx.wire import without_large
+from weft.frontends.pieces import FilePiece, OpenFile, Window
 
 MAX_FILE_BYTES = (1 << 31) - 1
 """Protobuf's own limit; larger models keep their weights in external data."""
@@ -35,12 +34,12 @@ def parse_model(data: bytes, where: str = "") -> ModelProto:
     return model
 
 
-def read_model(path: Path) -> tuple[ModelProto, Mapping[int, np.ndarray]]:
+def read_model(path: Path) -> tuple[ModelProto, Mapping[int, FilePiece]]:
     """Read an ONNX file.
 
     Returns:
-        The model without the bytes of large initializers, and these bytes by position
-        among the initializers, mapped from the file.
+        The model without the bytes of large initializers, and where these lie in the file, by
+        position among the initializers.
     """
     where = f"file {path.name}"
     try:
@@ -52,12 +51,12 @@ def read_model(path: Path) -> tuple[ModelProto, Mapping[int, np.ndarray]]:
                 fix="Save the weights as external data",
                 where=where,
             )
-        data = map_file(path)
+        file = OpenFile(path)
     except OSError as error:
         raise UserError(
             "onnx: the file cannot be read", got=error.strerror or str(error), where=where
         ) from error
-    text, large = without_large(data)
+    text, large = without_large(Window(file))
     return parse_model(text, where), large
 
 

@@ -17,6 +17,7 @@ from onnx import SparseTensorProto, TensorProto
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.nibbles import NIBBLES, unpacked
+from weft.frontends.pieces import FilePiece
 from weft.loops.shapes import row_major
 
 MAX_RANK = 32
@@ -182,14 +183,14 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
 
 
 def array_of(
-    tensor: TensorProto, external: ExternalData, raw: np.ndarray | None = None
+    tensor: TensorProto, external: ExternalData, raw: FilePiece | None = None
 ) -> np.ndarray:
     """The values of a tensor, not writable; external data are mapped, not copied.
 
     Args:
         tensor: the tensor.
         external: where external data are found.
-        raw: its raw bytes, if they were left out of it; these are copied.
+        raw: where its raw bytes lie, if they were left out of it.
     """
     where = f"tensor {tensor.name}" if tensor.name else ""
     nibbles = NIBBLES.get(tensor.data_type)
@@ -210,7 +211,7 @@ def array_of(
 def _flat(
     tensor: TensorProto,
     external: ExternalData,
-    raw: np.ndarray | None,
+    raw: FilePiece | None,
     dtype: DType,
     count: int,
     where: str,
@@ -219,7 +220,8 @@ def _flat(
     if tensor.data_location == TensorProto.EXTERNAL:
         return external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
     if raw is not None:
-        return _from_raw(raw, dtype, count, where).copy()
+        _check_size(raw.size, dtype, count, where)
+        return _from_raw(raw.read(), dtype, count, where)
     if tensor.HasField("raw_data"):
         return _from_raw(tensor.raw_data, dtype, count, where)
     return _from_field(tensor, dtype, count, where)
@@ -230,12 +232,16 @@ def _little(dtype: DType) -> np.dtype:
 
 
 def _from_raw(raw: bytes | np.ndarray, dtype: DType, count: int, where: str) -> np.ndarray:
-    if len(raw) != count * dtype.bytes:
-        raise _mismatch(f"{len(raw)} bytes", f"{count * dtype.bytes} bytes", where)
+    _check_size(len(raw), dtype, count, where)
     if dtype is DType.BOOL:
         # Any non-zero byte is true; NumPy takes only 1 for it.
         return np.frombuffer(raw, np.uint8) != 0
     return np.frombuffer(raw, _little(dtype))
+
+
+def _check_size(size: int, dtype: DType, count: int, where: str) -> None:
+    if size != count * dtype.bytes:
+        raise _mismatch(f"{size} bytes", f"{count * dtype.bytes} bytes", where)
 
 
 def _from_field(tensor: TensorProto, dtype: DType, count: int, where: str) -> np.ndarray:

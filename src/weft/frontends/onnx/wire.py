@@ -1,8 +1,8 @@
 """Large initializers of an ONNX file, without protobuf's copies of them.
 
 Protobuf would hold the whole file, its own copy of every tensor, and one more for Python.
-Here the file is mapped, the bytes of large initializers are left out of what protobuf
-gets to see, and each is copied once, to where it is aligned.
+Here the bytes of large initializers are left out of what protobuf gets to see, and each is read
+once, to where it is aligned.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
+from weft.frontends.pieces import FilePiece, Window
 
 LEAST_BYTES = 1 << 12
 """Smaller tensors are left to protobuf."""
@@ -38,59 +38,58 @@ class _Malformed(Exception):
     """What is no message; protobuf words the error."""
 
 
-def without_large(data: np.ndarray) -> tuple[bytes, dict[int, np.ndarray]]:
+def without_large(data: Window) -> tuple[bytes, dict[int, FilePiece]]:
     """The file with large ``raw_data`` of initializers left out, and these by position.
 
     Args:
-        data: the bytes of the file.
+        data: the file.
 
     Returns:
         All of the file and nothing if it is no well-formed message.
     """
-    view = data.data
-    found: dict[int, np.ndarray] = {}
+    found: dict[int, FilePiece] = {}
     try:
-        pieces = _model(view, found)
+        pieces = _model(data, found)
     except _Malformed:
-        return bytes(view), {}
+        return data.bytes(0, len(data)), {}
     return b"".join(pieces), found
 
 
-def _model(view: memoryview, found: dict[int, np.ndarray]) -> list[memoryview | bytes]:
-    pieces: list[memoryview | bytes] = []
+def _model(view: Window, found: dict[int, FilePiece]) -> list[bytes]:
+    pieces: list[bytes] = []
     count = 0  # initializers; several graph fields would be merged into one
     for field in _fields(view, 0, len(view)):
         if field.number != _MODEL_GRAPH or field.wire != _BYTES:
-            pieces.append(view[field.begin : field.end])
+            pieces.append(view.bytes(field.begin, field.end))
             continue
-        inner: list[memoryview | bytes] = []
+        inner: list[bytes] = []
         for each in _fields(view, field.start, field.end):
             if each.number == _GRAPH_INITIALIZER and each.wire == _BYTES:
                 inner += _initializer(view, each, count, found)
                 count += 1
             else:
-                inner.append(view[each.begin : each.end])
+                inner.append(view.bytes(each.begin, each.end))
         pieces += _wrapped(_MODEL_GRAPH, inner)
     return pieces
 
 
 def _initializer(
-    view: memoryview, field: _Field, place: int, found: dict[int, np.ndarray]
-) -> list[memoryview | bytes]:
-    kept: list[memoryview | bytes] = []
+    view: Window, field: _Field, place: int, found: dict[int, FilePiece]
+) -> list[bytes]:
+    kept: list[bytes] = []
     raw: list[_Field] = []
     for each in _fields(view, field.start, field.end):
         if each.number == _TENSOR_RAW_DATA and each.wire == _BYTES:
             raw.append(each)
         else:
-            kept.append(view[each.begin : each.end])
+            kept.append(view.bytes(each.begin, each.end))
     if len(raw) != 1 or raw[0].end - raw[0].start < LEAST_BYTES:
-        return [view[field.begin : field.end]]
-    found[place] = np.frombuffer(view[raw[0].start : raw[0].end], np.uint8)
+        return [view.bytes(field.begin, field.end)]
+    found[place] = view.piece(raw[0].start, raw[0].end)
     return _wrapped(_GRAPH_INITIALIZER, kept)
 
 
-def _wrapped(number: int, pieces: list[memoryview | bytes]) -> list[memoryview | bytes]:
+def _wrapped(number: int, pieces: list[bytes]) -> list[bytes]:
     """Pieces as the content of a field."""
     size = sum(len(piece) for piece in pieces)
     return [_varint_bytes(number << 3 | _BYTES) + _varint_bytes(size), *pieces]
@@ -105,7 +104,7 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(found)
 
 
-def _fields(view: memoryview, start: int, end: int) -> Iterator[_Field]:
+def _fields(view: Window, start: int, end: int) -> Iterator[_Field]:
     while start < end:
         begin = start
         key, start = _varint(view, start, end)
@@ -125,10 +124,10 @@ def _fields(view: memoryview, start: int, end: int) -> Iterator[_Field]:
         start = stop
 
 
-def _varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
+def _varint(view: Window, start: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while start < end and shift < 70:
-        byte = view[start]
+        byte = view.byte(start)
         start += 1
         value |= (byte & 127) << shift
         if byte < 128:
