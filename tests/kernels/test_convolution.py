@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.tasks import found_by, tasks_of
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
+from weft.kernels import winograd_choice
 from weft.kernels.convolution import Convolution, square_convolution
 from weft.loops.nodes import Axis
 
@@ -62,6 +63,30 @@ def test_other_windows_and_strides(
     assert (found.size, found.stride) == (kernel, stride)
     assert (found.rows.extent, found.columns.extent) == made
     assert found.before == pads[:2]
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": (5, 5), "strides": (2, 2)}])
+def test_images_of_one_channel(options: dict[str, Any]) -> None:
+    """Definitions keep no axis of one channel; the convolution has it."""
+    found = recognised(channels=1, **options)
+    assert found is not None
+    assert found.channel.extent == 1
+    assert [found.source.shape[place] for place in found.places] == [6, 9, 1]
+    assert [found.filter.shape[place] for place in found.taps] == [found.size, found.size, 1]
+    assert found.before == (1, 1)
+
+
+def test_images_of_one_channel_that_are_added_to_the_sum() -> None:
+    net = Net()
+    x, weight = net.input(1, 1, 6, 9), net.constant(8, 1, 3, 3)
+    made = net.op("Add", net.op("Conv", x, weight, kernel=(3, 3), pads=(1, 1, 1, 1)), x)
+    (task, _) = tasks_of(net, made)
+    assert isinstance(found_by(square_convolution, task), Convolution)
+    found = winograd_choice.generate_as(task, 4, 6)
+    assert found is not None
+    assert_as_nest(task, found)
+    # Rows that are read in two ways are not joined.
+    assert winograd_choice.generate_by_rows(task, 4) is None
 
 
 def test_dilated_windows() -> None:
@@ -126,7 +151,6 @@ def test_batches_are_outer_axes() -> None:
         {"dilations": (1, 2)},
         {"groups": 2},
         {"groups": 4, "outputs": 4},
-        {"channels": 1},
         {"outputs": 1},
         {"image": (9,), "kernel": (1,), "pads": (0, 0)},
         {"image": (9,), "kernel": (3,), "pads": (1, 1), "dilations": (2,), "strides": (2,)},

@@ -13,10 +13,29 @@ from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels.contraction import contraction_of
 from weft.kernels.guards import Guard
-from weft.kernels.tiling import LaneBlock, Tile, blocks_of, slender, tile_shape, tiles_of
+from weft.kernels.tiling import (
+    LaneBlock,
+    Tile,
+    blocks_of,
+    slender,
+    tile_shape,
+    tiles_of,
+    waiting,
+)
 from weft.loops.affine import AffineForm
 from weft.loops.nodes import For, LoopKind, Var
 from weft.loops.walk import walk_stmts
+from weft.targets.find import target
+
+
+def test_sums_wait_where_neither_tile_nor_window_holds_enough() -> None:
+    wide, ordered = target("x86-sse2"), target("cortex-a53")
+    assert waiting(wide, 4, 2, 1000) == 1
+    assert waiting(wide, 2, 1, 1000) == pytest.approx(4, rel=0.05)
+    assert waiting(wide, 2, 1, 8) == 1
+    # Where instructions begin in order, the next tile does not help.
+    assert waiting(ordered, 2, 1, 8) == 2
+    assert waiting(ordered, 8, 1, 8) == 1
 
 
 @given(st.integers(0, 200), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 8))

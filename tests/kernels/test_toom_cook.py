@@ -72,6 +72,23 @@ def test_as_many_multiplications_as_inputs() -> None:
     assert filtering(2, 5, 2).size == 7
 
 
+@pytest.mark.parametrize(("outputs", "taps", "stride"), FORMS)
+def test_points_that_outputs_take_alike(outputs: int, taps: int, stride: int) -> None:
+    """Their columns are equal, those of others differ, and they are all there in order."""
+    form = filtering(outputs, taps, stride)
+    columns = list(zip(*form.inverse, strict=True))
+    assert [point for each in form.alike for point in each] == list(range(form.size))
+    for number, each in enumerate(form.alike):
+        assert {columns[point] for point in each} == {tuple(row[number] for row in form.gathered)}
+    assert len(form.alike) == len(set(columns))
+    assert sorted(map(len, form.alike), reverse=True) == list(map(len, form.alike))
+
+
+def test_phases_share_their_points() -> None:
+    assert [len(filtering(outputs, 5, 2).alike) for outputs in (2, 4)] == [4, 6]
+    assert len(filtering(4, 3).alike) == 6
+
+
 def test_points_run_out() -> None:
     assert [most_outputs(taps, 1) for taps in (1, 2, 3, 5)] == [6, 5, 4, 2]
     assert [most_outputs(taps, 2) for taps in (2, 3, 5, 7)] == [6, 5, 4, 3]

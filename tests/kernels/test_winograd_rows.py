@@ -61,6 +61,9 @@ def test_channels_side_by_side(
         (3, 12, 11, {"stride": 2}, 2),
         (3, 6, 12, {"kernel": 7, "stride": 2}, 2),
         (2, 3, 6, {"kernel": 2}, 4),
+        (1, 4, 7, {}, 4),
+        (1, 8, 9, {"kernel": 5, "stride": 2}, 2),
+        (3, 12, 14, {"kernel": 5, "stride": 2}, 4),
     ],
 )
 def test_planes(
@@ -89,8 +92,29 @@ def test_channels_of_half_a_vector_share_it_between_two_points(
     assert data.shape[0] == 6 // max(beside)
 
 
+def test_products_that_outputs_take_alike_are_added_up() -> None:
+    """Of 11 points of F(4, 5) by steps of two, five pairs."""
+    task = task_of(1, 8, 16, "x86-sse2", kernel=5, stride=2)
+    found = winograd_choice.generate_by_rows(task, 4)
+    assert found is not None
+    rooms = [each.buffer for each in walk_stmts(found.kernel.body) if isinstance(each, Local)]
+    shapes = {each.name: each.shape for each in rooms}
+    assert (shapes["data"][0], shapes["product"][0]) == (11, 6)
+
+
+def test_short_sums_that_wait_for_each_other_are_not_chosen() -> None:
+    """Two columns by three vectors fill few registers, and 24 terms the core's view."""
+    net = Net()
+    x = net.op("Transpose", net.input(1, 4, 4, 8), perm=(0, 3, 1, 2))
+    tasks = tasks_of(net, net.op("Relu", net.conv(x, 12, 3, pad=0)), machine="x86-sse2")
+    (task,) = (each for each in tasks if found_by(square_convolution, each))
+    assert alternatives(task)[0].name == "winograd-f2-1"
+
+
 def test_images_of_few_channels_go_by_rows_and_others_by_squares() -> None:
     assert alternatives(channels_last(3, 16, (60, 80), "x86-avx512"))[0].name == "winograd-f4x1"
+    gray = task_of(1, 8, 16, "x86-sse2", kernel=5, stride=2)
+    assert alternatives(gray)[0].name == "winograd-f4x1"
     stem = task_of(3, 64, 224, kernel=7, stride=2)
     assert alternatives(stem)[0].name == "winograd-f2x1"
     assert alternatives(task_of(64, 64, 56))[0].name.startswith("winograd-f4-")

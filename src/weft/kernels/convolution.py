@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.kernels.contraction import Contraction, SlidingWindow, contraction_of
 from weft.kernels.guards import Guard
 from weft.kernels.refusal import Refusal
-from weft.kernels.task import Task
+from weft.kernels.task import LOOP_NAMES, Task
 from weft.kernels.toom_cook import most_outputs
 from weft.loops.affine import AffineForm
-from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Var
-from weft.loops.walk import free_vars
+from weft.loops.definition import Compute
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Reduce, Var
+from weft.loops.walk import FreshNames, bound_vars, free_vars, loads, map_expr
 from weft.ops.expr import index, mul
 
 NO_PLACE = -1
@@ -143,6 +144,13 @@ def _recognized(task: Task) -> Convolution | Refusal:
     image = parts.image or parts.narrow_image
     if image is None or parts.reduce.op != "sum":
         return NOT_SQUARE
+    if not parts.channels(image):
+        deeper = contraction_of(_with_channel(parts, image))
+        assert isinstance(deeper, Contraction)
+        parts, image = deeper, deeper.image or deeper.narrow_image
+    assert image is not None
+    assert parts.reduce is not None
+    assert parts.lanes is not None
     windows, channels = parts.windows_of(image), parts.channels(image)
     slides = [(place, each, each.tap) for place, each in enumerate(windows) if each and each.tap]
     if len(slides) not in (1, 2, 3) or len(channels) != 1:
@@ -180,6 +188,36 @@ def _recognized(task: Task) -> Convolution | Refusal:
         down.dilation,
         deep[0][1] if deep else None,
     )
+
+
+def _with_channel(parts: Contraction, image: Load) -> Task:
+    """The task with an axis of one input channel, which definitions do not keep."""
+    task, old = parts.task, parts.reduce
+    assert old is not None
+    axes = {axis.var for axis in task.compute.axes}
+    channel = Axis(FreshNames(axes | bound_vars(task.compute.value) | LOOP_NAMES)("k"), 1)
+    names = {image.buffer, parts.weight}
+    inside = {each for each in loads(old.value) if each.buffer in names}
+
+    def deeper(node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer in names:
+            place = Var(channel.var) if node in inside else index(0)
+            return replace(node, index=(*node.index, place))
+        return node
+
+    sum = map_expr(old, deeper)
+    assert isinstance(sum, Reduce)
+    wider = replace(sum, axes=(*sum.axes, channel))
+    value = map_expr(
+        map_expr(task.compute.value, deeper), lambda node: wider if node == sum else node
+    )
+    inputs = tuple(
+        replace(each, shape=(*each.shape, 1), strides=(*each.steps, 1))
+        if each.name in names
+        else each
+        for each in task.inputs
+    )
+    return replace(task, compute=Compute(task.compute.axes, value), inputs=inputs)
 
 
 def _unsuited(

@@ -144,6 +144,22 @@ def _cycles(target: Target, positions: int, count: int, size: int, vectors: int)
     return total
 
 
+def waiting(target: Target, positions: int, vectors: int, steps: float) -> float:
+    """How many times as long as its multiply-adds a register tile takes, as sums wait for sums.
+
+    Meanwhile the core begins the next tiles, as many as it looks ahead.
+
+    Args:
+        target: the machine.
+        positions: of the tile.
+        vectors: at each position.
+        steps: terms of each sum.
+    """
+    sums = positions * vectors
+    ahead = (target.issue.window - 1) / (steps * (sums + positions + vectors))
+    return max(1.0, target.issue.latency * target.multiply_adds / (sums * (1 + ahead)))
+
+
 def is_product(parts: Contraction) -> bool:
     """Whether lanes and positions come from different operands, so that a tile reuses both."""
     if parts.value is None or parts.lanes is None or parts.tile is None:

@@ -66,6 +66,26 @@ class Filtering:
         """Inputs, and multiplications."""
         return (self.outputs - 1) * self.stride + self.taps
 
+    @property
+    def alike(self) -> tuple[range, ...]:
+        """Points that every output takes with one factor, those of most points first.
+
+        Products of such points are added up before the last transform.
+        """
+        found: list[range] = []
+        for place, column in enumerate(columns := _transposed(self.inverse)):
+            if found and columns[found[-1].start] == column:
+                found[-1] = range(found[-1].start, place + 1)
+            else:
+                found.append(range(place, place + 1))
+        return tuple(found)
+
+    @property
+    def gathered(self) -> Matrix:
+        """``inverse`` of points that are added up where they are alike."""
+        firsts = [each.start for each in self.alike]
+        return tuple(tuple(row[first] for first in firsts) for row in self.inverse)
+
 
 @cache
 def filtering(outputs: int, taps: int, stride: int = 1) -> Filtering:
@@ -80,12 +100,23 @@ def filtering(outputs: int, taps: int, stride: int = 1) -> Filtering:
     weights: list[tuple[Fraction, ...]] = []
     data: list[tuple[Fraction, ...]] = []
     size = (outputs - 1) * stride + taps
+    points: tuple[Fraction, ...] = ()
     for phase in range(stride):
-        inner = _minimal(outputs, len(range(phase, taps, stride)))
+        count = len(range(phase, taps, stride))
+        points = _points(outputs + count - 2, points)
+        inner = _minimal(outputs, count, points)
         inverse += _transposed(inner.inverse)
         weights += [_spread(row, phase, stride, taps) for row in inner.filter]
         data += [_spread(row, phase, stride, size) for row in inner.data]
-    return Filtering(outputs, taps, stride, _transposed(inverse), tuple(weights), tuple(data))
+    # Points that outputs take alike, most of them first.
+    often = Counter(inverse)
+    order = sorted(range(size), key=lambda at: (-often[inverse[at]], inverse.index(inverse[at])))
+    return Filtering(
+        *(outputs, taps, stride),
+        _transposed([inverse[at] for at in order]),
+        tuple(weights[at] for at in order),
+        tuple(data[at] for at in order),
+    )
 
 
 def _spread(row: Sequence[Fraction], phase: int, stride: int, size: int) -> tuple[Fraction, ...]:
@@ -100,13 +131,18 @@ def most_outputs(taps: int, stride: int) -> int:
     return len(POINTS) + 1 - -(-taps // stride)
 
 
-def _minimal(outputs: int, taps: int) -> Filtering:
+def _points(count: int, before: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """So many points, those of the phase before if there are enough: what is alike is added up."""
+    common = tuple(point for point in before if point)
+    return common if len(common) == count else POINTS[count]
+
+
+def _minimal(outputs: int, taps: int, points: tuple[Fraction, ...]) -> Filtering:
     """The matrices for stride 1."""
     if taps == 1:  # nothing to gain
         one = tuple(_spread([Fraction(1)], place, outputs, outputs) for place in range(outputs))
         return Filtering(outputs, taps, 1, one, ((Fraction(1),),) * outputs, one)
     size = outputs + taps - 1
-    points = POINTS[size - 1]
     inverse = _transposed([*_powers(points, outputs), _unit(outputs)])
     weights: list[tuple[Fraction, ...]] = []
     data: list[tuple[Fraction, ...]] = []

@@ -13,9 +13,10 @@ from weft.kernels.generator import Generator
 from weft.kernels.paired_factors import depth_of, positions_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
+from weft.kernels.tiling import LaneBlock, waiting
 from weft.kernels.toom_cook import Filtering, Matrix, filtering, most_outputs, straight_line
 from weft.kernels.winograd_row_image import RowsOfImage, rows_of_image
-from weft.kernels.winograd_rows import groups_of
+from weft.kernels.winograd_rows import groups_of, sums_of
 from weft.plan.implementation import Implementation
 from weft.targets.target import Target
 
@@ -80,16 +81,22 @@ def cycles_by_rows(image: RowsOfImage, outputs: int, lanes: int) -> float:
     strips = images * -(-conv.rows.extent // outputs)
     groups = groups_of(conv, form)
     vectors = sum(block.count * len(block.widths) for block in groups)
-    parts = sum(block.count * len(block.widths) / block.depth for block in groups)
     sums = vectors * conv.columns.extent
     first, last = image.kept
     elements = image.lines * -(-(last - first) // lanes)
-    products = (
-        form.size * parts * conv.columns.extent * image.lines * image.taps / target.multiply_adds
-    )
+    products = sum(_products_by_rows(image, form, block) for block in groups)
     transforms = elements * _line_cycles(form.data, target)
-    transforms += sums * _line_cycles(form.inverse, target)
+    _, inverse = sums_of(form, max(block.depth for block in groups))
+    transforms += sums * _line_cycles(inverse, target)
     return strips * (1.1 * products + transforms)
+
+
+def _products_by_rows(image: RowsOfImage, form: Filtering, group: LaneBlock) -> float:
+    """Of a strip, for a group of output channels."""
+    columns, vectors = image.conv.columns.extent, len(group.widths)
+    target, steps = image.conv.parts.task.target, image.lines * image.taps
+    count = group.count * form.size / group.depth * columns * vectors * steps
+    return count * waiting(target, columns, vectors, steps) / target.multiply_adds
 
 
 def _line_cycles(matrix: Matrix, target: Target) -> float:

@@ -19,6 +19,7 @@ along the few channels, and its last is half of theirs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +31,7 @@ from weft.kernels.convolution import Convolution
 from weft.kernels.microkernel import Microkernel, replaced
 from weft.kernels.pairs import PAIR
 from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles, tile_shape, whole_vectors
-from weft.kernels.toom_cook import Filtering
+from weft.kernels.toom_cook import Filtering, Matrix
 from weft.kernels.winograd_image import apply
 from weft.kernels.winograd_row_image import LINE, RowsOfImage, RowTransform
 from weft.kernels.writer import (
@@ -50,6 +51,7 @@ from weft.loops.nodes import (
     Binary,
     Buffer,
     Expr,
+    For,
     If,
     Kernel,
     Load,
@@ -66,7 +68,7 @@ from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
-_STRIP, _TAP, _ODD = "block", "tap", "share"
+_STRIP, _TAP, _ODD, _LIKE = "block", "tap", "share", "part"
 _SIDES = "near", "next"
 
 
@@ -84,6 +86,7 @@ class _Writer:
         self.lanes = task.target.lanes(_F32)
         self.groups = groups_of(self.conv, self.form)
         self.depth = max(group.depth for group in self.groups)
+        self.added, self.inverse = sums_of(self.form, self.depth)
         self.transform = RowTransform(self.image, self.form, self.depth, self.lanes)
         self.params = [
             self.image.source if each.name == self.image.source.name else each
@@ -146,25 +149,41 @@ class _Writer:
 
     def product(self, group: LaneBlock, size: int) -> Buffer:
         """The products of so many columns."""
-        shape = (self.form.size // self.depth, self.depth // group.depth, size, group.width)
-        return Buffer("product", _F32, shape, Access.LOCAL)
+        points = len(self.added) // self.depth
+        return Buffer(
+            "product", _F32, (points, self.depth // group.depth, size, group.width), Access.LOCAL
+        )
 
-    def product_parts(self, group: LaneBlock, size: int, begin: Expr) -> Contraction:
-        """``product[point][odd][column][lane]``, taken apart."""
+    def product_parts(
+        self, group: LaneBlock, size: int, begin: Expr, first: int = 0
+    ) -> Contraction:
+        """``product[point][odd][column][lane]``, taken apart.
+
+        Args:
+            group: of output channels.
+            size: columns.
+            begin: the first of them.
+            first: of the products that are sums over as many points as this one.
+        """
         conv, image, depth = self.conv, self.image, self.depth
         points, odds, _, width = (output := self.product(group, size)).shape
+        like = len(self.added[first])
+        place = plus(times(Var("point"), like), self.added[first].start - first * like)
+        place = plus(place, Var(_LIKE)) if like > 1 else place
         odd = Var(_ODD) if group.depth == 1 else Binary("mod", Var("wide"), integer(depth))
         column = plus(
             times(plus(begin, Var("spot")), conv.stride * image.factor), self.transform.lead
         )
         element = plus(times(plus(column, Var(_TAP)), depth), odd)
         step = plus(times(Var(LINE), image.taps), Var(_TAP))
-        point = plus(times(Var("point"), odds), Var(_ODD))
-        data = Load("data", (Var("point"), Var(LINE), element), _F32)
+        point = plus(times(place, odds), Var(_ODD))
+        data = Load("data", (place, Var(LINE), element), _F32)
         factor = Load("filter", (point, step, Var("wide")), _F32)
         value = Binary("mul", data, factor)
-        reduce = Reduce("sum", (Axis(LINE, image.lines), Axis(_TAP, image.taps)), value)
-        weight = Buffer("filter", _F32, (points * odds, image.lines * image.taps, width))
+        axes = (Axis(LINE, image.lines), Axis(_TAP, image.taps))
+        reduce = Reduce("sum", (*(Axis(_LIKE, like),) * (like > 1), *axes), value)
+        count = self.form.size // depth * odds
+        weight = Buffer("filter", _F32, (count, image.lines * image.taps, width))
         spot, lane = Axis("spot", size), Axis("wide", width)
         compute = Compute((Axis("point", points), Axis(_ODD, odds), spot, lane), reduce)
         task = replace(
@@ -176,12 +195,19 @@ class _Writer:
         self, group: LaneBlock, name: str, size: int, at: tuple[Expr, Expr, Expr]
     ) -> tuple[Stmt, ...]:
         """The outputs of a tile of columns: the points of all of them, and then their sums."""
-        parts = self.product_parts(group, size, at[1])
         counter: Expr = Var("group") if group.count > 1 else integer(0)
         whole = LaneBlock(0, 1, group.widths)
-        cell = Microkernel(parts, whole, integer(0), counter, name, integer(0), size)
-        points = nested(parts.task.compute.axes[:2], cell.statements())
-        return (Local(self.product(group, size), (*points, *self.synthesis(group, at, size))),)
+        body: list[Stmt] = []
+        counts = Counter(map(len, self.added)) if self.depth == 1 else {1: self.form.size}
+        first = 0
+        for count in counts.values():
+            parts = self.product_parts(group, size, at[1], first)
+            cell = Microkernel(parts, whole, integer(0), counter, name, integer(0), size)
+            points, odds, *_ = parts.task.compute.axes
+            inner, stop = nested((odds,), cell.statements()), first + count // self.depth
+            body.append(For(points.var, integer(first), integer(stop), inner))
+            first = stop
+        return (Local(self.product(group, size), (*body, *self.synthesis(group, at, size))),)
 
     # --- outputs ------------------------------------------------------------------------
 
@@ -232,7 +258,7 @@ class _Writer:
             return (for_lanes(width, Store("line", (integer(point), Var(LANE)), value)),)
 
         put = partial(self.output, row, place)
-        return apply(self.form.inverse[:count], width, read, put)
+        return apply(self.inverse[:count], width, read, put)
 
     def output(self, row: Expr, place: tuple[Expr, Expr], number: int, value: Expr) -> Stmt:
         """Stores a sum of a row of the strip, with its epilogue."""
@@ -274,7 +300,7 @@ class _Writer:
         def keep(number: int, value: Expr) -> Stmt:
             return Store("whole", (integer(number), Var(LANE)), value)
 
-        body += apply(self.form.inverse[:count], lanes, read, keep)
+        body += apply(self.inverse[:count], lanes, read, keep)
         whole = Buffer("whole", _F32, (count, lanes), Access.LOCAL)
         for block in blocks_of(self.parts.lane_extent - group.start, lanes, 1):
             for _, first, width in block.pieces():
@@ -299,6 +325,18 @@ def groups_of(conv: Convolution, form: Filtering) -> list[LaneBlock]:
     groups = blocks_of(full, lanes, min(2, -(-full // lanes))) if full else []
     last = [LaneBlock(full, 1, (lanes,), PAIR)] if pairs else []
     return whole_vectors(groups, lanes) + last
+
+
+def sums_of(form: Filtering, depth: int) -> tuple[tuple[range, ...], Matrix]:
+    """The points that are added up before the last transform, and its matrix.
+
+    Args:
+        form: of the strips.
+        depth: points side by side in a vector; where there are several, each stays alone.
+    """
+    if depth > 1:
+        return tuple(range(point, point + 1) for point in range(form.size)), form.inverse
+    return form.alike, form.gathered
 
 
 def write(image: RowsOfImage, form: Filtering) -> Implementation:

@@ -59,6 +59,8 @@ class Issue:
             for every product.
         stores: beside multiply-adds.
         latency: cycles until a sum can be added to again.
+        window: instructions that a core looks at for some that need not wait; 1 where they begin in
+            order.
     """
 
     multiply_adds: float = 2.0
@@ -66,6 +68,7 @@ class Issue:
     loads: float = 1.75
     stores: float = 1.0
     latency: float = 4.0
+    window: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
