@@ -55,9 +55,9 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     each = _operations(parts)
     costs = {form: each * cycles(parts, form) for form in (usual, *forms(parts))}
     # The usual form comes from measurements that the estimate does not know of; next to
-    # other algorithms, which are estimated alike, only its multiply-adds and stores count.
+    # other algorithms, which are estimated alike, only its multiply-adds count.
     shallow = min(costs.values())
-    costs[usual] = min(shallow, each * (products(parts, usual) + stores(parts, usual)))
+    costs[usual] = min(shallow, each * products(parts, usual))
     for form in deep_forms(parts):
         cost = each * cycles(parts, form)
         costs[form] = min(cost, costs[usual] * cost / shallow)
@@ -170,21 +170,9 @@ def cycles(parts: Contraction, form: TileForm) -> float:
 
 def products(parts: Contraction, form: TileForm) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
-    return reduction(parts) * _vectors(parts, form) / products_a_cycle(parts)
-
-
-def stores(parts: Contraction, form: TileForm) -> float:
-    """Cycles for the stores of sums; where these have few terms, nothing hides them."""
-    return _vectors(parts, form) / (
-        parts.task.target.issue.stores * parts.task.target.vectors.share
-    )
-
-
-def _vectors(parts: Contraction, form: TileForm) -> int:
-    """Of the output."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
     vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
-    return vectors * prod(axis.extent for axis in axes)
+    return reduction(parts) * vectors * prod(axis.extent for axis in axes) / products_a_cycle(parts)
 
 
 def products_a_cycle(parts: Contraction) -> float:

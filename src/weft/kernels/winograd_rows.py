@@ -7,14 +7,16 @@ columns the window is summed as it is::
       for elements of a row, columns and channels alike:
         data[point][element] = B^T rows
       for group of output channels, tile of columns:
-        for point:
-          product[point][column][lane] = sum over columns and channels of data * filter
+        for points that all outputs take alike:
+          product[points][column][lane] = sum over points, columns and channels of data * filter
         for column:
           out = epilogue(A^T product)
 
 ``F(4, 3)`` takes half of the multiplications of the direct sum, where tiles of two dimensions
 take a quarter.  But its first transform is nothing, for vectors lie along whole rows and not
-along the few channels, and its last is half of theirs.
+along the few channels, and its last is half of theirs.  Where outputs are two steps apart, both
+phases of the inputs have points in common, of which one product is the sum: ``F(4, 5)`` by steps
+of two has 11 points and 6 products.
 """
 
 from __future__ import annotations
