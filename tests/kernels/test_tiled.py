@@ -12,6 +12,8 @@ from tests.kernels.tasks import assert_as_nest, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.turns import examples
 from weft.dtypes import DType
+from weft.kernels.contraction import Contraction, contraction_of
+from weft.kernels.tiled import Order, usual_form
 from weft.loops.nodes import For, Kernel, Local, LoopKind
 from weft.loops.text import show
 from weft.loops.walk import index, walk_stmts
@@ -326,3 +328,20 @@ def test_blocks_of_sums_end_at_borders():
         for each in made
         for stmt in walk_stmts(each.kernel.body)
     )
+
+
+def test_long_sounds_go_tile_by_tile_through_all_channels() -> None:
+    """Of a channel block by block a line of every position would come from beyond the caches."""
+    net = Net()
+    window = {"kernel": (3,), "pads": (2, 2), "dilations": (2,), "groups": 512}
+    found = [
+        usual_form(contraction)
+        for steps in (600, 60)
+        for task in tasks_of(
+            net,
+            net.op("Conv", net.input(1, 512, steps), net.constant(512, 1, 3), **window),
+            machine="x86-avx512",
+        )
+        if isinstance(contraction := contraction_of(task), Contraction) and contraction.reduce
+    ]
+    assert [form.order for form in found] == [Order.TILES, Order.OUTERMOST]

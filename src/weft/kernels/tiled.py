@@ -345,9 +345,23 @@ def usual_form(parts: Contraction) -> TileForm:
     positions, vectors = tile_shape(parts, lane_count(parts))
     # Large weights are streamed once; small ones stay in cache over all rows.
     order = Order.OUTERMOST if parts.weight else Order.ROWS
+    order = Order.TILES if parts.weight and slides_afar(parts) else order
     ahead = fetches_ahead(parts, vectors)
     group = row_group(parts, positions, vectors)
     return TileForm(positions, vectors, order, ahead, group=group)
+
+
+def slides_afar(parts: Contraction) -> bool:
+    """Whether a window for every lane slides along one axis of an image from beyond the caches.
+
+    Block by block of lanes a line of every position would come from there, which no prefetcher
+    of a processor follows.  In images of two dimensions rows are read again for the next ones.
+    """
+    target, image = parts.task.target, parts.image
+    if parts.outer or not (parts.slide and image and target.caches):
+        return False
+    source = next(each for each in parts.task.inputs if each.name == image.buffer)
+    return source.dtype.bytes * prod(source.shape) > target.caches[-1] // 2
 
 
 def row_group(parts: Contraction, positions: int, vectors: int) -> int:
