@@ -299,6 +299,7 @@ MAKERS: Mapping[str, Callable[[Setting], Ready]] = {
     "weft": by_weft,
     "weft-tuned": partial(by_weft, tune=True),
     "weft-bfloat16": partial(by_weft, precision="bfloat16"),
+    "weft-bfloat16-f4": partial(by_weft, precision="bfloat16", max_rounding=0.012),
     "weft-from-c": partial(by_weft, called_from="C"),
     "weft-float32-from-c": partial(by_weft_in_floats, called_from="C"),
     "eager": by_eager,
@@ -325,7 +326,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 """What has to be installed where a contestant runs."""
 MODULES = ("eager", "eager-bfloat16", "inductor", "inductor-tuned")
 """Contestants that start from a PyTorch module, not from a file."""
-CACHED = ("weft", "weft-tuned", "weft-bfloat16")
+CACHED = ("weft", "weft-tuned", "weft-bfloat16", "weft-bfloat16-f4")
 """Contestants that start faster the second time."""
 
 

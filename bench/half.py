@@ -7,7 +7,8 @@
 Contestants (`bench/contestants.py`) are measured in turn, as `bench.peers` does:
 
     weft-bfloat16       `Net.compile(precision="bfloat16")`
-    weft                the same in float32
+    weft-bfloat16-f4    the same with `max_rounding=0.012`: Winograd tiles of up to 4x4
+    weft                `Net.compile()`, in float32
     eager-bfloat16      a module of PyTorch in bfloat16, in the better of its two layouts
     openvino-bfloat16   the inference precision bf16, OpenVINO's default on such processors
 
@@ -37,8 +38,9 @@ from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, limits
 from weft.targets.find import target
 
-OURS, SINGLE, PYTORCH, OPENVINO = "weft-bfloat16", "weft", "eager-bfloat16", "openvino-bfloat16"
-CONTESTANTS = (OURS, SINGLE, PYTORCH, OPENVINO)
+OURS, LARGE, SINGLE = "weft-bfloat16", "weft-bfloat16-f4", "weft"
+PYTORCH, OPENVINO = "eager-bfloat16", "openvino-bfloat16"
+CONTESTANTS = (OURS, LARGE, SINGLE, PYTORCH, OPENVINO)
 NETWORKS = (
     *("resnet18", "resnet50", "mobilenet_v2", "vgg16"),
     *("densenet121", "squeezenet1_1", "vit_b_16", "bert"),
@@ -82,7 +84,7 @@ def errors(results: Sequence[Result]) -> list[list[str]]:
             network,
             *(
                 f"{by[name].deviation:.1e} / {by[name].error:.1e}" if name in by else "-"
-                for name in (OURS, PYTORCH, OPENVINO)
+                for name in (OURS, LARGE, PYTORCH, OPENVINO)
             ),
         ]
         for network, by in found.items()
@@ -96,7 +98,7 @@ def report(lines: Sequence[str], results: Sequence[Result]) -> str:
     for threads in sorted({each.threads for each in results}):
         text += [f"## Milliseconds with {threads} thread{'s' if threads > 1 else ''}", ""]
         text += [*markdown(heads, rows(results, threads)), ""]
-    heads = ["network", OURS, PYTORCH, OPENVINO]
+    heads = ["network", OURS, LARGE, PYTORCH, OPENVINO]
     text += ["## Error: rms / deviation, largest / range", "", *markdown(heads, errors(results))]
     missing = [each for each in results if each.why]
     text += ["", *(f"- {each.network}, {each.contestant}: {each.why}" for each in missing)]
@@ -109,6 +111,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--names", nargs="*", choices=DEFAULT, default=[*NETWORKS])
+    parser.add_argument("--contestants", nargs="*", choices=CONTESTANTS, default=[*CONTESTANTS])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
@@ -118,7 +121,9 @@ def main() -> int:
     given = parser.parse_args()
     if max(given.threads) > len(os.sched_getaffinity(0)):
         parser.error("there are not so many processors")
-    options = Options(CONTESTANTS, given.rounds, given.seconds, "wall", given.cache, given.patience)
+    options = Options(
+        tuple(given.contestants), given.rounds, given.seconds, "wall", given.cache, given.patience
+    )
     host = target("host")
     measured = {threads: limits(host, threads) for threads in given.threads}
     meters = {each: Meter(host, each, find_compiler(), Cache()) for each in measured}

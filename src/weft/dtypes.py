@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -40,6 +42,17 @@ class DType(Enum):
     def bytes(self) -> int:
         """Size of one element in bytes."""
         return _NUMPY[self].itemsize
+
+    @property
+    def rounding(self) -> float:
+        """The error of rounding a float to this type, relative to it, at the root mean square.
+
+        The logarithms of the numbers are equally likely; 0 for types that do not round floats.
+        """
+        if not self.is_float:
+            return 0.0
+        step = float(cast(Any, ml_dtypes.finfo)(self.numpy).eps)
+        return step * math.sqrt((1 - 1 / 4) / (2 * math.log(2)) / 12)
 
     @property
     def is_float(self) -> bool:

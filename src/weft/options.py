@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -22,6 +23,7 @@ import numpy as np
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.deferred import later
 from weft.errors import UserError, above_zero, nearest
+from weft.plan.choice import MAX_ROUNDING
 from weft.runtime.compiler import Compiler
 from weft.runtime.threads import thread_count
 from weft.targets.find import SIMD
@@ -82,6 +84,10 @@ class Options:
             layers read as float32 and round what they store to (the recipes of these names);
             ``fp32``, ``bf16`` and ``fp16`` are taken, too.  By default ``float32``.
         keep_float32: layers that stay in float32 with another precision, by the names of nodes.
+        max_rounding: the largest error that a faster algorithm may add to a layer by rounding, at
+            the root mean square over the standard deviation of what the layer gives, as it is
+            expected for random data.  It decides which tiles Winograd convolution has where
+            transforms are stored in half precision.
         optimize: what kernels are chosen for: ``speed``; ``balanced``, integer weights in as many
             bits as they have, and loops that layers share; ``size``, the least code.  By default
             ``balanced`` for targets with a memory of kind ``rom`` (chips), else ``speed``.
@@ -136,6 +142,7 @@ class Options:
     encoding: str = ""
     precision: str = ""
     keep_float32: Sequence[str] = ()
+    max_rounding: float = MAX_ROUNDING
     optimize: str = ""
     choices: Mapping[str, str] | None = None
     tune: Tune = False
@@ -217,6 +224,9 @@ class Options:
             rule = f"precision must be one of {', '.join(PRECISIONS)}"
             raise UserError(rule, got=repr(self.precision), fix=nearest(name, PRECISIONS))
         name = "" if name == "float32" else name
+        if not 0 <= self.max_rounding < inf:
+            rule = "max_rounding must be at least 0, such as 0.012"
+            raise UserError(rule, got=str(self.max_rounding))
         object.__setattr__(self, "precision", name)
         object.__setattr__(self, "keep_float32", tuple(self.keep_float32))
         if self.encoding and name:
@@ -260,6 +270,7 @@ class Options:
             optimize=self.optimize,
             precision=self.precision,
             keep_float32=tuple(self.keep_float32),
+            max_rounding=self.max_rounding,
         )
 
     def of_plan(self, plan: PlanText, *names: str) -> Options:
@@ -275,7 +286,7 @@ class Options:
         """
         made = plan.constraints
         names = ("exact", "plain", "libraries", "parameters", "encoding", "optimize", *names)
-        names = ("precision", "keep_float32", *names)
+        names = ("precision", "keep_float32", "max_rounding", *names)
         own: dict[str, Any] = {name: getattr(made, name) for name in names}
         own |= {"target": plan.target, "threads": plan.threads, "regions": sizes(made.regions)}
         tune = self.tune if made.tuned else False
@@ -334,6 +345,7 @@ class TuneKeywords(TypedDict, total=False):
     encoding: str
     precision: str
     keep_float32: Sequence[str]
+    max_rounding: float
     optimize: str
     flavour: str
     batch: int
@@ -370,6 +382,7 @@ class PlanKeywords(TypedDict, total=False):
     encoding: str
     precision: str
     keep_float32: Sequence[str]
+    max_rounding: float
     optimize: str
     choices: Mapping[str, str] | None
     tune: Tune

@@ -37,6 +37,30 @@ def test_a_plan_records_the_precision(digits: Path, tmp_path: Path) -> None:
     assert result.stderr.startswith("error: precision is fixed by the given plan")
 
 
+def test_tiles_that_round_more_are_taken_behind_a_limit(digits: Path, tmp_path: Path) -> None:
+    def tiles(*limit: str) -> list[str]:
+        text = good("impls", f"{digits}:cast_14", *given, *limit)
+        rows = (line.split(maxsplit=4) for line in text.splitlines() if "  winograd-" in line)
+        return [f"{row[1]} {row[4]}" for row in rows]
+
+    given = ("--target", "zen4", "--precision", "bf16")
+    assert tiles() == [
+        "winograd-f4-1 not allowed: error 1.13%",
+        "winograd-f2-4 error 0.39%",
+        "winograd-f3-4 not allowed: error 0.67%",
+    ]
+    assert tiles("--max-rounding", "0.012")[0] == "winograd-f4-1 chosen, error 1.13%"
+    path = tmp_path / "fast.plan"
+    limit = ("--max-rounding", "0.012")
+    good("plan", digits, *given, *limit, "-o", path)
+    text = path.read_text(encoding="utf-8")
+    assert 'precision="bfloat16", max_rounding=0.012' in text
+    assert "winograd-f4-1 1249 cycles sums winograd-4 error 0.011\n" in text
+    assert good("plan", digits, "--plan", path) == text
+    result = weft("plan", digits, "--plan", path, "--max-rounding", "0.02")
+    assert result.stderr.startswith("error: max_rounding is fixed by the given plan")
+
+
 def test_verify_allows_what_rounding_costs(digits: Path) -> None:
     against = ("--against", "reference", "--runs", "0")
     found = record("verify", digits, *against, "--precision", "bf16")
@@ -44,6 +68,12 @@ def test_verify_allows_what_rounding_costs(digits: Path) -> None:
     assert found["tolerance"] == 0.05
     assert found["worst"] > 1e-3
     assert record("verify", digits, *against)["tolerance"] == 1e-4
+
+
+def test_a_negative_limit_of_rounding() -> None:
+    with pytest.raises(UserError) as error:
+        Options(max_rounding=-1)
+    assert str(error.value) == "max_rounding must be at least 0, such as 0.012; got -1"
 
 
 def test_an_unknown_precision() -> None:

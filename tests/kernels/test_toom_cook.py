@@ -105,6 +105,11 @@ def test_coefficients_beside_those_of_filters_are_exact_in_float32(
     assert [Fraction(float(np.float32(factor))) for factor in factors] == factors
 
 
+def test_larger_tiles_amplify_rounding() -> None:
+    assert [round(filtering(each, 3).amplification, 2) for each in (2, 3, 4)] == [1.67, 2.86, 4.81]
+    assert filtering(2, 3, 2).amplification < filtering(2, 3).amplification
+
+
 def rounding(outputs: int, taps: int, channels: int = 64) -> float:
     """Root of the mean square of the error of correlations in two dimensions, in float32."""
     form = filtering(outputs, taps)

@@ -71,6 +71,12 @@ def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) 
     assert offers(propose, task_of(*sizes))
 
 
+def test_in_float32_tiles_of_any_size_add_no_rounding_to_speak_of() -> None:
+    offered = offers(propose, task_of(64, 64, 56, max_rounding=0.0))
+    assert {each.sums.sizes[0] for each in offered} == {4, 2}
+    assert all(each.allowed and each.error == 0 for each in offered)
+
+
 def test_what_must_be_exact_or_has_no_caches_is_summed_directly() -> None:
     assert refusal(propose, task_of(64, 64, 56, exact=True))
     uncached = cached(target("x86-avx512"), ())

@@ -14,6 +14,7 @@ from weft.deferred import later
 from weft.errors import UserError
 from weft.garbage import rare_collection
 from weft.options import Options
+from weft.plan.choice import MAX_ROUNDING
 from weft.runtime.build import build
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key, digest_of
@@ -92,6 +93,7 @@ class Build:
             "parameters at run time": asked.parameters,
             f"{asked.encoding} weights": asked.encoding,
             f"stored as {asked.precision}": asked.precision,
+            f"rounding by at most {asked.max_rounding:g}": asked.max_rounding != MAX_ROUNDING,
             f"optimized for {asked.optimize}": asked.optimize,
         }
         return ", ".join([*parts, *(word for word, on in words.items() if on), *asked.libraries])
@@ -108,6 +110,7 @@ class Build:
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
         parts += tuple((asked.regions or {}).items())
         parts += (asked.encoding, asked.optimize, asked.precision, asked.keep_float32)
+        parts += (asked.max_rounding,)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     @rare_collection()

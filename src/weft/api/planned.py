@@ -94,8 +94,10 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
         libraries=options.libraries,
         encoding=options.encoding,
         optimize=options.goal(machine),
+        max_rounding=options.max_rounding,
     )
-    fuse = None if plain else fuser(machine, threads=threads, exact=exact)
+    fuse = fuser(machine, threads=threads, exact=exact, max_rounding=options.max_rounding)
+    fuse = None if plain else fuse
     regions = machine.regions(options.regions)
     announce("simplifying")
     without = without_values(net, options.parameters)
@@ -174,8 +176,9 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
             libraries=asked.libraries,
             encoding=asked.encoding,
             optimize=Options(optimize=asked.optimize).goal(machine),
+            max_rounding=asked.max_rounding,
         ),
-        named_fuser(machine, threads=threads, exact=asked.exact),
+        named_fuser(machine, threads=threads, exact=asked.exact, max_rounding=asked.max_rounding),
         machine.regions(sizes(asked.regions)),
         machine.stack_limit,
     )

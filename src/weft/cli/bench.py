@@ -75,6 +75,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     target="Target whose instructions to use; if this machine lacks them and QEMU emulates the "
     "target, count instructions by function there instead.",

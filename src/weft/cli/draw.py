@@ -73,6 +73,7 @@ def svg_option(help: str) -> Callable[[Function], Function]:
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     "plan",
 )

@@ -43,6 +43,7 @@ from weft.targets.boards import flash_bytes, ram_bytes
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     "parameters",
     "parts",

@@ -22,7 +22,7 @@ from weft.kernels.explain import ExplainedLayer
 from weft.kernels.generators import GENERATORS
 from weft.ops.table import OPS
 from weft.options import Options
-from weft.plan.choice import Answer
+from weft.plan.choice import Answer, Offered
 from weft.rewrite.float_layers import FloatLayer
 
 
@@ -85,6 +85,7 @@ def _of_op(
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
 )
 @wide_option
@@ -220,7 +221,15 @@ def _answer(answer: Answer) -> list[tuple[str, ...]]:
             each.name,
             _cycles(each.cycles),
             each.sums,
-            "chosen" if each.chosen else "" if each.applies else "loops do not apply",
+            _note(each),
         )
         for each in answer.alternatives
     ]
+
+
+def _note(each: Offered) -> str:
+    """Whether an alternative is chosen, why it cannot be, and the error that it adds."""
+    if each.error:
+        state = "chosen, " if each.chosen else "" if each.applies else "not allowed: "
+        return f"{state}error {each.error:.2%}"
+    return "chosen" if each.chosen else "" if each.applies else "loops do not apply"

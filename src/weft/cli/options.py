@@ -17,6 +17,7 @@ from weft.cli.files import parse_bytes
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
 from weft.options import GOALS, Options
+from weft.plan.choice import MAX_ROUNDING
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.find import SIMD
 
@@ -218,6 +219,14 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             "--keep-float32",
             metavar="NAME,...",
             convert=_names,
+        ),
+        "max_rounding": Flag(
+            "Largest error that a faster algorithm may add to a layer by rounding, over the "
+            "standard deviation of what it gives: for larger tiles of Winograd convolution in half "
+            f"precision [default: {MAX_ROUNDING}].",
+            "--max-rounding",
+            metavar="NUMBER",
+            type=Number(),
         ),
         "optimize": Flag(
             "What kernels are chosen for: code size, speed, or both [default: balanced for chips "

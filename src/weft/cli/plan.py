@@ -57,6 +57,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     "flavour",
     "regions",

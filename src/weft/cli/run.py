@@ -107,6 +107,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     threads=ALL_CORES,
 )

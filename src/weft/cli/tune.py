@@ -121,6 +121,7 @@ def _summary(found: Tuning) -> str:
     "encoding",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     threads=ALL_CORES,
 )

@@ -260,6 +260,7 @@ def _passed(
     "flavour",
     "precision",
     "keep_float32",
+    "max_rounding",
     "optimize",
     "plan",
     target="A target that QEMU emulates, such as cortex-m4: run there, and compare the outputs "

@@ -35,6 +35,10 @@ class Alternative:
         cost: about how many cycles it takes on one core; infinite where nobody knows, which
             puts it behind those that are known.
         sums: in which order it adds up.
+        error: what its algorithm adds to the rounding error of the layer, at the root mean
+            square over the standard deviation of what the layer gives, as is expected for random
+            data; 0 where only the order of sums is another one.
+        allowed: whether the task allows this error; reports have what is not allowed, too.
         make: writes the kernel; ``None`` if it turns out that the loops do not apply.
         known: whether they apply, where that can be known without writing the kernel.
         outside: whether it calls a library: it is taken where it is named, never by itself.
@@ -47,6 +51,8 @@ class Alternative:
     make: Callable[[], Implementation | None]
     known: Callable[[], bool] | None = None
     outside: bool = False
+    error: float = 0.0
+    allowed: bool = True
 
     def applies(self) -> bool:
         """Whether ``make`` gives a kernel."""

@@ -78,9 +78,10 @@ def answers(
                 one.name,
                 one.cost if isfinite(one.cost) else None,
                 "-".join(map(str, (one.sums.loops, *one.sums.sizes))),
-                one.name == scheme or one.applies(),
+                one.name == scheme or (one.allowed and one.applies()),
                 one.name == scheme,
                 micros.get(one.name),
+                one.error,
             )
             for one in sorted(each, key=lambda one: one.cost)
         )

@@ -22,7 +22,7 @@ from weft.kernels.links import ChainStage, Setting, Stages
 from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
 from weft.plan.chain import Fuse, Fused
-from weft.plan.choice import Reason, Settled
+from weft.plan.choice import MAX_ROUNDING, Reason, Settled
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.make import function_name
@@ -45,13 +45,16 @@ than that it is too much, by up to 0.2 at 0.75 times.
 """
 
 
-def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
+def fuser(
+    target: Target, *, threads: int = 1, exact: bool = False, max_rounding: float = MAX_ROUNDING
+) -> Fuse:
     """What fuses chains for a target.
 
     Args:
         target: the machine; without caches nothing is fused.
         threads: that may run parts of a kernel at once.
-        exact: see ``implementer``.
+        exact: see ``Task``.
+        max_rounding: see ``Task``.
     """
 
     def fuse(
@@ -62,13 +65,14 @@ def fuser(target: Target, *, threads: int = 1, exact: bool = False) -> Fuse:
     ) -> tuple[Fused, ...]:
         if not target.caches:
             return ()
-        return _Chooser(groups, Setting(views, types, constants, target, threads, exact)).best()
+        setting = Setting(views, types, constants, target, threads, exact, max_rounding)
+        return _Chooser(groups, setting).best()
 
     return fuse
 
 
 def named_fuser(
-    target: Target, *, threads: int = 1, exact: bool = False
+    target: Target, *, threads: int = 1, exact: bool = False, max_rounding: float = MAX_ROUNDING
 ) -> Callable[[BodyText], Fuse]:
     """What fuses the chains that a plan's text has as one step; see ``fuser``."""
 
@@ -81,7 +85,7 @@ def named_fuser(
             types: Mapping[str, TensorType],
             constants: Constants,
         ) -> tuple[Fused, ...]:
-            setting = Setting(views, types, constants, target, threads, exact)
+            setting = Setting(views, types, constants, target, threads, exact, max_rounding)
             found: list[Fused] = []
             for start, group in enumerate(groups):
                 step = chains.get((group.value,))
@@ -224,7 +228,7 @@ class _Chooser:
             setting.target,
         )
         # It is the same for any number of threads.
-        return usual(replace(task, exact=setting.exact)).sums
+        return usual(setting.asked(task)).sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from weft.loops.nodes import Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars
+from weft.plan.choice import MAX_ROUNDING
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
 from weft.plan.make import function_name
@@ -67,6 +68,11 @@ class Setting:
     target: Target
     threads: int = 1
     exact: bool = False
+    max_rounding: float = MAX_ROUNDING
+
+    def asked(self, task: Task) -> Task:
+        """A task with what is asked of rounding."""
+        return replace(task, exact=self.exact, max_rounding=self.max_rounding)
 
 
 class Stages:
@@ -117,7 +123,7 @@ def _stage(group: Group, place: int, setting: Setting) -> ChainStage | None:
     if len(kept) != len(task.compute.axes):
         return None  # an axis was split
     row = task.compute.axes[number]
-    return ChainStage(group, replace(task, exact=setting.exact), row.var, row.extent)
+    return ChainStage(group, setting.asked(task), row.var, row.extent)
 
 
 def _rows(

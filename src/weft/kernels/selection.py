@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -55,12 +55,13 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
 
 
 def sorted_by_cost(proposed: Proposed) -> tuple[Alternative, ...]:
-    """What all generators propose as ``alternatives`` has it."""
+    """What all generators propose, and is allowed, as ``alternatives`` has it."""
     # Those of plugins first where costs are unknown: who installs a kernel wants it.
     mine = [each for each in proposed if each[0] in GENERATORS.builtin]
     others = [each for each in proposed if each[0] not in GENERATORS.builtin]
     offers = [offered for _, offered in (*others, *mine) if not isinstance(offered, Refusal)]
-    return tuple(sorted(chain.from_iterable(offers), key=lambda each: each.cost))
+    allowed = (each for each in chain.from_iterable(offers) if each.allowed)
+    return tuple(sorted(allowed, key=lambda each: each.cost))
 
 
 def _listed(generator: Generator, task: Task, alone: Task, known: Known) -> Offer:
@@ -270,39 +271,35 @@ def _in_turn(task: Task, offered: Sequence[Alternative], known: Known) -> Iterat
     yield from (each for each in offered if each.sums == alone.sums)
 
 
+class Asked(TypedDict, total=False):
+    """What is asked of all tasks of a network; ``Task`` documents it."""
+
+    threads: int
+    exact: bool
+    libraries: Sequence[str]
+    encoding: str
+    optimize: str
+    max_rounding: float
+
+
 def implementer(
     target: Target,
     *,
-    threads: int = 1,
-    exact: bool = False,
     choices: Mapping[str, str] | None = None,
-    libraries: Sequence[str] = (),
-    encoding: str = "",
-    optimize: str = "speed",
+    **asked: Unpack[Asked],
 ) -> Implement:
     """What makes kernels for a target.
 
     Args:
         target: the machine.
-        threads: that may run parts of a kernel at once.
-        exact: leave out what rounds otherwise than the definition does, sums in another
-            order apart.
         choices: names of alternatives by ``layer_key``, in place of the usual ones;
             ``Measured`` if they come from measurements.
-        libraries: generators that call a library, whose kernels choices may name.
-        encoding: of weights, where one is asked for.
-        optimize: what kernels are chosen for (``Task.optimize``).
+        asked: what is asked of all tasks.
 
     Raises:
         UserError: there is no such generator, or its library is not installed.
     """
-    asked: dict[str, Any] = {
-        "threads": threads,
-        "exact": exact,
-        "libraries": checked_libraries(libraries),
-        "encoding": encoding,
-        "optimize": optimize,
-    }
+    asked["libraries"] = checked_libraries(asked.get("libraries", ()))
     shared = _Shared()
 
     def implement(
@@ -325,23 +322,9 @@ def implementer(
     return implement
 
 
-def named_implementer(
-    target: Target,
-    *,
-    threads: int = 1,
-    exact: bool = False,
-    libraries: Sequence[str] = (),
-    encoding: str = "",
-    optimize: str = "speed",
-) -> Kernels:
+def named_implementer(target: Target, **asked: Unpack[Asked]) -> Kernels:
     """What makes the kernels that a plan's text names; see ``implementer``."""
-    asked: dict[str, Any] = {
-        "threads": threads,
-        "exact": exact,
-        "libraries": checked_libraries(libraries),
-        "encoding": encoding,
-        "optimize": optimize,
-    }
+    asked["libraries"] = checked_libraries(asked.get("libraries", ()))
 
     def kernels(step: StepText) -> Implement:
         def implement(

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
+from weft.plan.choice import MAX_ROUNDING
 from weft.targets.target import Target
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Task:
         exact: whether the sums must be those of the definition but for their order.
         libraries: names of the generators with a library that are asked, too.
         encoding: of weights, where the user asked for one (``weft.kernels.encodings``).
+        max_rounding: the largest error that a faster algorithm may add (``Alternative.error``).
         optimize: what the kernel is chosen for: ``size``, ``balanced`` (integer weights in as many
             bits as they have, shared loops) or ``speed``.
         arrays: the constants themselves but for parameters, in their own shapes.
@@ -55,6 +57,7 @@ class Task:
     libraries: tuple[str, ...] = ()
     encoding: str = ""
     optimize: str = "speed"
+    max_rounding: float = MAX_ROUNDING
     arrays: Mapping[str, np.ndarray] = field(
         default_factory=dict[str, np.ndarray], compare=False, repr=False
     )

@@ -86,6 +86,27 @@ class Filtering:
         firsts = [each.start for each in self.alike]
         return tuple(tuple(row[first] for first in firsts) for row in self.inverse)
 
+    @property
+    def amplification(self) -> float:
+        """By how much a tile of two dimensions makes the rounding of its factors larger.
+
+        If each factor of the multiplications, transformed data or filter, is off by an error in
+        proportion to itself, the outputs are off by so many times what the same errors of inputs
+        and weights would make of the direct sum, at the root mean square; for independent
+        inputs of one variance.
+        """
+        factors = [_power(*rows) for rows in zip(self.data, self.filter, strict=True)]
+        sums = [
+            sum(value**2 * factor for value, factor in zip(row, factors, strict=True))
+            for row in self.inverse
+        ]
+        return float(sum(sums) / (self.taps * self.outputs))
+
+
+def _power(*rows: Sequence[Fraction]) -> Fraction:
+    """The product of the sums of squares of several rows."""
+    return _product([sum((value**2 for value in row), Fraction(0)) for row in rows])
+
 
 @cache
 def filtering(outputs: int, taps: int, stride: int = 1) -> Filtering:

@@ -92,7 +92,7 @@ class _Writer:
         task = self.conv.parts.task
         self.lanes = task.target.lanes(_F32)
         self.rows = pair_rows(self.conv)
-        self.held = DType.BF16 if self.rows else _F32
+        self.held, _ = stored_types(self.conv)
         self.image = ImageTransform(self.conv, self.form, self.held)
         self.points = self.form.size**self.conv.sides
         self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
@@ -391,6 +391,11 @@ def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
     known = rows_of(conv.parts.task.target, conv.parts.task.exact)
     none: Mapping[int, Instruction] = {}
     return next((rows for rows in known if conv.channel.extent % depth_of(rows) == 0), none)
+
+
+def stored_types(conv: Convolution) -> tuple[DType, DType]:
+    """In which the transformed image and the transformed filters are stored."""
+    return (DType.BF16 if pair_rows(conv) else _F32), conv.filter.dtype
 
 
 def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:

@@ -8,6 +8,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Protocol
 
+MAX_ROUNDING = 0.005
+"""The largest error that a faster algorithm may add where nobody says (``weft.Options``)."""
+
 
 class Reason(Enum):
     """What decided for a kernel."""
@@ -32,9 +35,11 @@ class Offered:
         name: of the alternative.
         cycles: estimate for one core; ``None`` where there is none.
         sums: the order in which it adds up: alternatives with equal ones give the same bits.
-        applies: whether its loops turn out to apply.
+        applies: whether its loops turn out to apply, and it rounds no more than is allowed.
         chosen: whether it is the one of the plan.
         micros: measured microseconds, where it was tuned.
+        error: what its algorithm adds to the rounding error of the layer, as is expected for
+            random data, at the root mean square over the standard deviation.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Offered:
     applies: bool
     chosen: bool
     micros: float | None = None
+    error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

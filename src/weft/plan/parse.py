@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -300,8 +300,8 @@ class _Builder(Transformer[Token, Any]):
         return Answer(found[0], "", tuple(found[1:]))
 
     def offered(self, found: list[Any]) -> Offered:
-        name, cycles, micros, sums, declined = found
-        return Offered(name, cycles, sums, not declined, False, micros)
+        name, cycles, micros, sums, error, declined = found
+        return Offered(name, cycles, sums, not declined, False, micros, float(error or 0))
 
     def cycles(self, found: list[int]) -> float:
         return float(found[0])
@@ -327,10 +327,7 @@ def _reason(text: str | None, line: int) -> Reason | None:
 
 def _marked(answer: Answer, kernel: str) -> Answer:
     """An answer that says which alternative is chosen."""
-    offered = tuple(
-        Offered(e.name, e.cycles, e.sums, e.applies, e.name == kernel, e.micros)
-        for e in answer.alternatives
-    )
+    offered = tuple(replace(each, chosen=each.name == kernel) for each in answer.alternatives)
     return Answer(answer.generator, "", offered)
 
 

@@ -38,7 +38,7 @@ from typing import Any
 
 from weft.errors import UserError
 from weft.ir.printer import show_attributes, string_text, value_text
-from weft.plan.choice import Answer, Offered, Reason
+from weft.plan.choice import MAX_ROUNDING, Answer, Offered, Reason
 from weft.plan.program import Arena
 
 FORMAT = 1
@@ -69,7 +69,7 @@ class Constraints:
         encoding: of weights, where one was asked for.
         optimize: what kernels were to be chosen for, where that was asked for.
         precision: that values are stored in, where it is not float32; keep_float32: layers that
-            stay in it nevertheless.
+            stay in it nevertheless; max_rounding: that faster algorithms may add.
         streamed: of each chain of layers that is computed by strips of rows, its first and last
             node and the number of strips, one after the other.
         images: values that a loop over the images of the batch hands out; none where there is
@@ -89,6 +89,7 @@ class Constraints:
     optimize: str = ""
     precision: str = ""
     keep_float32: tuple[str, ...] = ()
+    max_rounding: float = MAX_ROUNDING
     streamed: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
 
@@ -334,4 +335,6 @@ def _offered(each: Offered) -> str:
     if each.micros is not None:
         parts.append(f"{each.micros:.3f} us")
     parts.append(f"sums {word(each.sums)}")
+    if each.error:
+        parts.append(f"error {each.error!r}")
     return " ".join(parts if each.applies else [*parts, "declined"])

@@ -95,6 +95,7 @@ def _rounded(answer: Answer) -> Answer:
             each,
             cycles=None if each.cycles is None else float(round(each.cycles)),
             micros=None if each.micros is None else round(each.micros, 3),
+            error=float(f"{each.error:.2g}"),
         )
         for each in answer.alternatives
     )
