@@ -29,7 +29,7 @@ import numpy as np
 
 import weft
 from bench.figures import markdown, median, number
-from bench.networks import DEFAULT, ensure, network, turned
+from bench.networks import ensure, named, network, turned
 from bench.worker import CLOCKS
 from weft.runtime.limits import processor_name
 
@@ -138,7 +138,7 @@ def write(folder: Path, machine: str, found: Sequence[Cost]) -> str:
 def main() -> None:
     """Measures, and writes what was found."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--names", nargs="*", choices=[*DEFAULT], default=[*NETWORKS])
+    parser.add_argument("--names", nargs="*", default=[*NETWORKS], help="networks and groups")
     parser.add_argument("--batches", nargs="*", type=int, default=[8, 32])
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=5.0, help="for each pair")
@@ -146,6 +146,10 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="keep what is compiled, and use it")
     parser.add_argument("--out", type=Path, default=Path("build") / "bench")
     given = parser.parse_args()
+    try:
+        names = named(given.names)
+    except ValueError as error:
+        parser.error(str(error))
     if given.clock == "cpu" and given.threads != [1]:
         parser.error("--clock cpu says something with --threads 1 only")
     found: list[Cost] = []
@@ -153,7 +157,7 @@ def main() -> None:
     text = ""
     with tempfile.TemporaryDirectory() as root:
         os.environ["WEFT_CACHE"] = str((given.cache or Path(root)).resolve())
-        for name, threads in itertools.product(given.names, given.threads):
+        for name, threads in itertools.product(names, given.threads):
             ensure(name)
             found += costs(name, given.batches, threads, given.seconds, CLOCKS[given.clock])
             sys.stderr.write(table(found[-len(given.batches) :]) + "\n")

@@ -131,7 +131,7 @@ def main() -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     for network in given.names:
         ensure(network)
-        expected = expected_output(network, options.patience)
+        expected = expected_output(network, options.patience, options.cache)
         for threads in given.threads:
             print(f"{network}, threads: {threads} ...", file=sys.stderr, flush=True)
             watch = Watch(meters[threads], measured[threads])

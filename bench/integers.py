@@ -144,7 +144,7 @@ def main() -> int:
     print("\n".join(markdown(heads(), [])), flush=True)
     for name in given.names:
         ensure(name)
-        expected = expected_output(name, options.patience)
+        expected = expected_output(name, options.patience, options.cache)
         for threads in given.threads:
             row = row_of(contest(name, threads, options, expected), ratios)
             print(markdown_row(row), flush=True)

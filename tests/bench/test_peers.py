@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import bench.worker
 from bench.figures import Result
 from bench.growth import Size, model
 from bench.networks import Network
-from bench.peers import Demand, contest, measured_before, report, write
+from bench.peers import Demand, contest, expected_output, measured_before, report, write
 from bench.remote import Late, Remote
 from bench.rounds import Options, Watch, beaten, taken_in_turn
 from bench.worker import Worker
@@ -141,6 +142,34 @@ def test_a_run_that_was_broken_off_is_read_again(tmp_path):
     write(tmp_path, ["a machine"], [weft, openvino], demands, {1: LIMITS})
     results, found = measured_before(tmp_path)
     assert (repr(results), found) == (repr([weft, openvino]), demands)  # NaN is not itself
+
+
+def test_the_expected_output_is_kept_until_the_network_changes(zoo, monkeypatch):
+    folder, y = zoo
+    monkeypatch.setattr("bench.networks.ZOO", folder)
+    asked: list[str] = []
+
+    class Referring:
+        def __init__(self, contestant: str, name: str, threads: int, folder: Path) -> None:
+            asked.append(name)
+
+        def ask(self, patience: float, /, **order: object) -> dict[str, object]:
+            np.save(str(order["output"]), y)
+            return {}
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("bench.peers.Remote", Referring)
+    cache = folder / "cache"
+    for _ in range(2):
+        assert np.array_equal(expected_output("little", 60, cache), y)
+    assert asked == ["little"]
+    (kept,) = cache.iterdir()
+    os.utime(kept, (0, 0))
+    expected_output("little", 60, cache)
+    expected_output("little", 60)
+    assert asked == ["little"] * 3
 
 
 class Steady:
