@@ -6,7 +6,8 @@
 
 One process builds a network for one image and for each batch, and measures them in turn: as many
 runs of one image as the batch has, then one run of the batch.  The medians are compared.  The
-outputs of a batch must be those of its images.
+outputs of a batch must be those of its images.  With several threads images are shared out, too:
+each thread runs some by a network built for one thread.
 
 Written: batches.md and batches.json, anew after every network.
 """
@@ -16,11 +17,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -54,6 +57,7 @@ class Cost:
         network, batch, threads: of what.
         alone: milliseconds of one image by itself.
         image: milliseconds of one image of the batch.
+        apart: milliseconds of one image where each thread runs whole ones; NaN with one thread.
     """
 
     network: str
@@ -61,6 +65,7 @@ class Cost:
     threads: int
     alone: float
     image: float
+    apart: float = math.nan
 
     @property
     def ratio(self) -> float:
@@ -76,6 +81,7 @@ def costs(
     net = weft.load(str(found.path))
     (image,) = found.inputs
     alone = net.compile(threads=threads)
+    single = net.compile(threads=1)
     made: list[Cost] = []
     for batch in batches:
         images = turned(image, batch)
@@ -84,15 +90,30 @@ def costs(
         wanted = np.concatenate([alone(part) for part in parts])
         if np.abs(together(images) - wanted).max() > TOLERANCE * np.abs(wanted).max():
             sys.exit(f"{name}: a batch of {batch} gives other results than its images")
-        runs = (partial(list_of, alone, parts), partial(together, images))
-        one, all = in_turn(runs, seconds, clock)
-        made.append(Cost(name, batch, threads, one / batch, all / batch))
+        runs = [partial(list_of, alone, parts), partial(together, images)]
+        with ThreadPoolExecutor(threads) as pool:
+            if threads > 1:
+                runs.append(partial(shared_out, pool, single, parts, threads))
+            times = [each / batch for each in in_turn(runs, seconds, clock)]
+        made.append(Cost(name, batch, threads, *times))
     return made
 
 
 def list_of(run: Callable[[np.ndarray], object], parts: Sequence[np.ndarray]) -> list[object]:
     """What a network makes of each image by itself."""
     return [run(part) for part in parts]
+
+
+def shared_out(
+    pool: Executor,
+    run: Callable[[np.ndarray], object],
+    parts: Sequence[np.ndarray],
+    threads: int,
+) -> list[list[object]]:
+    """What a network makes of the images where each thread runs some."""
+    return list(
+        pool.map(partial(list_of, run), [parts[first::threads] for first in range(threads)])
+    )
 
 
 def in_turn(
@@ -119,10 +140,11 @@ def table(found: Sequence[Cost]) -> str:
             number(each.alone),
             number(each.image),
             f"{each.ratio:.2f}",
+            number(each.apart),
         )
         for each in found
     ]
-    head = ("network", "batch", "threads", "ms alone", "ms an image", "ratio")
+    head = ("network", "batch", "threads", "ms alone", "ms an image", "ratio", "ms, one a thread")
     return "\n".join(markdown(head, rows))
 
 
