@@ -174,12 +174,13 @@ def main() -> None:
         parser.error(str(error))
     if given.clock == "cpu" and given.threads != [1]:
         parser.error("--clock cpu says something with --threads 1 only")
+    counts: list[int] = given.threads
     found: list[Cost] = []
     machine = f"{processor_name()}, {given.clock} time"
     text = ""
     with tempfile.TemporaryDirectory() as root:
         os.environ["WEFT_CACHE"] = str((given.cache or Path(root)).resolve())
-        for name, threads in itertools.product(names, given.threads):
+        for name, threads in itertools.product(names, counts):
             ensure(name)
             found += costs(name, given.batches, threads, given.seconds, CLOCKS[given.clock])
             sys.stderr.write(table(found[-len(given.batches) :]) + "\n")
