@@ -165,7 +165,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     costs: dict[tuple[int, int], float] = {}
     wanted = OUTPUTS if conv.filter.dtype is DType.F32 else ROUNDED_OUTPUTS
     possible = [each for each in wanted if each <= most_outputs(conv.size, conv.stride)]
-    errors = {outputs: added_error(conv, outputs) for outputs in possible}
+    errors = {outputs: added_error(conv, outputs, conv.sides) for outputs in possible}
     if min(errors.values()) > task.max_rounding:
         return Refusal(
             f"transforms would add {min(errors.values()):.2%} of rounding error, and "
