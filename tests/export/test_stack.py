@@ -14,7 +14,7 @@ import pytest
 import weft
 from bench.stack import MACHINES, Machine, painted
 from tests.export.test_toolkit import make, toolkit
-from tests.kernels.test_byte_dual import rounded
+from tests.kernels.bytes.test_byte_dual import rounded
 from weft import ops
 from weft.api import Net
 from weft.errors import UserError

@@ -10,11 +10,13 @@ import numpy as np
 
 from tests.plan.nets import Net
 from weft.ir.types import TensorType
-from weft.kernels import nest, rows, tiled
+from weft.kernels import nest
 from weft.kernels.alternatives import Alternative
 from weft.kernels.contraction import contraction_of
+from weft.kernels.elementwise import rows
 from weft.kernels.generator import Propose
 from weft.kernels.prepare import prepare
+from weft.kernels.products import tiled
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.interpret import run

@@ -26,9 +26,10 @@ from tests.plan.nets import Net
 from tests.turns import in_turn, thorough
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.kernels import nest, selection, winograd_choice
-from weft.kernels.convolution import square_convolution
+from weft.kernels import nest, selection
 from weft.kernels.task import Task
+from weft.kernels.winograd import choice as winograd_choice
+from weft.kernels.winograd.convolution import square_convolution
 from weft.loops.nodes import Buffer
 from weft.plan.implementation import Implementation
 from weft.targets.find import SIMD, host

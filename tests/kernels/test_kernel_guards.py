@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loops.indices import evaluate
-from weft.kernels import tiled_choice
 from weft.kernels.guards import Guard, unguarded
+from weft.kernels.products import tiled_choice
 from weft.loops.affine import AffineForm
 from weft.loops.nodes import Axis, Binary, Expr, For, Reduce, Store, Var
 from weft.loops.text import parse, show_expr

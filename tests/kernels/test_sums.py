@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.kernels.attention.test_attention import attending
 from tests.kernels.tasks import all_tasks_of, computed, memory_of
-from tests.kernels.test_attention import attending
 from tests.plan.nets import Net
 from tests.turns import in_turn
 from weft.codegen.flavours import flavour_named

@@ -10,7 +10,7 @@ from tests.targets.made import cached
 from weft.codegen.calls import walk_calls
 from weft.codegen.flavours import flavour_named
 from weft.ir.graph import Graph
-from weft.kernels.fusion_depth import fuser
+from weft.kernels.depth_first.fusion_depth import fuser
 from weft.kernels.selection import implementer
 from weft.loops.nodes import Kernel
 from weft.loops.verify import verify

@@ -14,7 +14,7 @@ from tests.plan.planned import assert_apart
 from tests.turns import examples
 from weft.dtypes import DType
 from weft.ir.graph import Graph
-from weft.kernels.fusion_depth import fuser
+from weft.kernels.depth_first.fusion_depth import fuser
 from weft.kernels.selection import implementer
 from weft.loops.nodes import Kernel, Store
 from weft.loops.verify import verify

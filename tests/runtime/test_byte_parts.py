@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.kernels.test_tensorized import constant, number
+from tests.kernels.integer.test_tensorized import constant, number
 from tests.plan.nets import Net
 from tests.runtime import cutting
 from weft.codegen.flavours import flavour_named

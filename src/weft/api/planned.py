@@ -18,8 +18,8 @@ from weft.codegen.emit import Files, emit
 from weft.errors import UserError, nearest
 from weft.garbage import rare_collection
 from weft.ir.graph import Graph
+from weft.kernels.depth_first.fusion_depth import fuser, named_fuser
 from weft.kernels.explain import ExplainedLayer, layers_of
-from weft.kernels.fusion_depth import fuser, named_fuser
 from weft.kernels.nest import Everywhere
 from weft.kernels.selection import implementer, named_implementer
 from weft.ops.expand import expand

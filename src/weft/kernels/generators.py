@@ -5,32 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.errors import UserError, nearest
-from weft.kernels import (
-    attention_choice,
-    byte_columns,
-    byte_depth,
-    byte_depth_helium,
-    byte_dual_choice,
-    byte_helium_choice,
-    byte_planes,
-    byte_points_choice,
-    byte_pool,
-    byte_rows_choice,
-    byte_winograd,
-    depthwise,
-    elementwise,
-    gates,
-    interleaved,
-    nest,
-    packed,
-    pairs_choice,
-    rows,
-    separable,
-    tensorized_choice,
-    tiled_choice,
-    winograd_choice,
-)
+from weft.kernels import nest
+from weft.kernels.attention import choice as attention_choice
+from weft.kernels.bytes.dual import choice as byte_dual_choice
+from weft.kernels.bytes.dual import depthwise as byte_depth
+from weft.kernels.bytes.dual import planes as byte_planes
+from weft.kernels.bytes.dual import winograd as byte_winograd
+from weft.kernels.bytes.helium import choice as byte_helium_choice
+from weft.kernels.bytes.helium import depthwise as byte_depth_helium
+from weft.kernels.bytes.helium import pool as byte_pool
+from weft.kernels.bytes.vectors import columns as byte_columns
+from weft.kernels.bytes.vectors import points_choice as byte_points_choice
+from weft.kernels.bytes.vectors import row_tiles_choice as byte_rows_choice
+from weft.kernels.elementwise import interleaved, rows
+from weft.kernels.elementwise import maps as elementwise
 from weft.kernels.generator import Generator
+from weft.kernels.integer import depthwise, tensorized_choice
+from weft.kernels.products import gates, packed, pairs_choice, separable, tiled_choice
+from weft.kernels.winograd import choice as winograd_choice
 from weft.plugins import Kind, Table, Unusable
 
 

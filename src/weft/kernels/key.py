@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from weft.kernels.packed import encoded_products
+from weft.kernels.products.packed import encoded_products
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import (

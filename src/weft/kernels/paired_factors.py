@@ -12,7 +12,8 @@ from weft.loops.nodes import Load
 
 @dataclass(frozen=True, slots=True)
 class PairedFactors:
-    """What an instruction multiplies where steps are pairs, or fours (``weft.kernels.pairs``).
+    """What an instruction multiplies where steps are pairs, or fours
+    (``weft.kernels.products.pairs``).
 
     Attributes:
         axis: of the reduction, of which a step is so many neighbours.

@@ -14,13 +14,13 @@ import numpy as np
 
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
-from weft.kernels import packed
 from weft.kernels.alternatives import Alternative
 from weft.kernels.explain import answers
 from weft.kernels.generator import Generator
 from weft.kernels.generators import GENERATORS, checked_libraries
 from weft.kernels.key import definition_key, layer_key
 from weft.kernels.prepare import prepare
+from weft.kernels.products import packed
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.plan.choice import Answer, Measured, Reason

@@ -17,13 +17,13 @@ from tests.plan.nets import Net
 from tests.turns import examples
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
-from weft.kernels import packed
 from weft.kernels.encodings.fewer_bits import FewerBits
 from weft.kernels.encodings.known import ENCODINGS
 from weft.kernels.encodings.palettes import Palette
 from weft.kernels.encodings.reading import Encoding
 from weft.kernels.encodings.scaled import ScaledIntegers, nibble_bytes
 from weft.kernels.key import layer_key
+from weft.kernels.products import packed
 from weft.kernels.refusal import Refusal
 from weft.kernels.selection import alternatives, proposals, usual
 from weft.kernels.task import Task

@@ -1,0 +1,1 @@
+"""Convolutions of bytes: windows, copies with borders, requantization."""

@@ -1,0 +1,1 @@
+"""Convolutions and pooling of bytes for Helium."""

@@ -1,0 +1,1 @@
+"""Convolutions of bytes by vectors, from rows that are widened once."""

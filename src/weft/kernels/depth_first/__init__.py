@@ -1,0 +1,1 @@
+"""Chains of layers run by bands of rows."""

@@ -1,0 +1,1 @@
+"""Maps and rows: kernels without products."""

@@ -1,0 +1,1 @@
+"""Sums of products of integers: what they have in common, and tiles of one instruction."""

@@ -1,0 +1,1 @@
+"""Sums of products in register tiles: convolutions and matrix products."""

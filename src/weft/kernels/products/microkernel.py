@@ -1,0 +1,381 @@
+"""The statements of one register tile: clear, accumulate, store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.kernels.contraction import Contraction
+from weft.kernels.products.image_rows import next_rows
+from weft.kernels.products.sum_blocks import BLOCK, block_size
+from weft.kernels.sliding import Slide
+from weft.kernels.tiling import LaneBlock
+from weft.kernels.writer import LANE, for_lanes, for_range, integer, plus, times, with_locals
+from weft.loops.definition import COMBINE, neutral
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    LoopKind,
+    Prefetch,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.walk import dtype_of, map_expr, substitute
+
+LINE = 8
+"""Terms of a line, and lines, from which on a sum is taken line by line."""
+
+
+@dataclass
+class Microkernel:
+    """The statements of one register tile.
+
+    Attributes:
+        parts: of the task.
+        block: its lanes, of which ``first`` is the first and ``number`` counts the blocks.
+        weight: the packed parameter, if there is one.
+        origin: the first of ``size`` positions.
+        clear: whether all guards along the tile hold.
+        ahead: parts of the packed weight's index, by place, that lead to what is read after
+            this tile; prefetched while this one is computed.
+        share: which of how many turns this tile is that fetch parts of the same weights.
+        spans: first and one past the last of reduction axes that are not summed whole.
+        sums: what the accumulators are called.
+        block_terms: about how many terms of a sum with weights make a block.
+    """
+
+    parts: Contraction
+    block: LaneBlock
+    first: Expr
+    number: Expr
+    weight: str
+    origin: Expr | None
+    size: int
+    clear: bool = True
+    ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
+    share: tuple[Expr, int] = (integer(0), 1)
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    sums: str = "acc"
+    block_terms: int = BLOCK
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """Everything: accumulate, then store."""
+        if self.parts.reduce is None:
+            return self.stores()
+        hints = next_rows(self.parts, self.origin, self.size, len(self.block.widths))
+        body = (*self.starts(), *hints, *self.reduction(), *self.ends())
+        return with_locals(self.accumulators(), body)
+
+    def ends(self) -> tuple[Stmt, ...]:
+        """What is done with finished sums."""
+        return self.stores()
+
+    def accumulators(self) -> tuple[Buffer, ...]:
+        """The local buffers, one for each vector: positions by lanes."""
+        reduce = self.parts.reduce
+        assert reduce is not None
+        dtype = dtype_of(reduce.value)
+        return tuple(
+            Buffer(f"{self.sums}{piece}", dtype, (self.size, width), Access.LOCAL)
+            for piece, _, width in self.block.pieces()
+        )
+
+    def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements for every position of the tile."""
+        return body if self.size == 1 else (self.over(0, self.size, body),)
+
+    def over(self, first: int, stop: int, body: tuple[Stmt, ...]) -> Stmt:
+        """A loop over some positions: unrolled if that keeps the tile in registers."""
+        kind = LoopKind.UNROLL if self.held else LoopKind.SERIAL
+        return For("p", integer(first), integer(stop), body, kind)
+
+    @property
+    def held(self) -> bool:
+        """Whether the accumulators can stay in registers."""
+        if self.parts.reduce is None:
+            return True
+        dtype = dtype_of(self.parts.reduce.value)
+        return self.parts.task.target.holds(max(self.block.widths), dtype)
+
+    def written_out(self, updates: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The updates of all vectors, for every position.
+
+        Compilers keep in registers what the inner loop uses again: the vectors of weights,
+        or, where products take registers and these are not enough, the fewer scalars.
+        """
+        vectors, registers = len(updates), self.parts.task.target.registers
+        scalars_fit = self.size * vectors + self.size + 2 <= registers
+        if not self.parts.task.target.fused and self.size < vectors and scalars_fit:
+            return tuple(stmt for update in updates for stmt in self.positions((update,)))
+        return self.positions(updates)
+
+    @property
+    def position(self) -> Expr:
+        """The variable of the positions."""
+        return integer(0) if self.size == 1 else Var("p")
+
+    def vector(self, width: int, store: Store) -> Stmt:
+        """A store for all lanes of a vector."""
+        return for_lanes(width, store)
+
+    def starts(self) -> tuple[Stmt, ...]:
+        """Sets the accumulators to what changes nothing."""
+        reduce = self.parts.reduce
+        assert reduce is not None
+        start = neutral(reduce.op, dtype_of(reduce.value))
+        return self.positions(
+            tuple(
+                self.vector(width, Store(f"{self.sums}{piece}", (self.position, Var(LANE)), start))
+                for piece, _, width in self.block.pieces()
+            )
+        )
+
+    def bound(self, position: Expr, offset: int) -> dict[str, Expr]:
+        """What the output axes stand for at a position and lane of this tile."""
+        parts = self.parts
+        values: dict[str, Expr] = {}
+        if parts.lanes:
+            values[parts.lanes.var] = plus(plus(self.first, offset), Var(LANE))
+        if parts.tile and self.origin is not None:
+            values[parts.tile.var] = plus(self.origin, position)
+        return values
+
+    def update(self, position: Expr, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+        """``acc = acc + value`` for all lanes of a position."""
+        parts = self.parts
+        assert parts.reduce is not None
+        assert parts.value is not None
+        combine = COMBINE[parts.reduce.op]
+        dtype = dtype_of(parts.reduce.value)
+        found: list[Stmt] = []
+        for piece, offset, width in self.block.pieces():
+            value = parts.value
+            if self.weight:
+                lane = plus(integer(offset), Var(LANE))
+                value = self.parts.with_packed(value, self.weight, self.number, lane)
+            value = substitute(value, {**taps, **self.bound(position, offset)})
+            place = (position, Var(LANE))
+            sum = Binary(combine, Load(f"{self.sums}{piece}", place, dtype), value)
+            found.append(self.vector(width, Store(f"{self.sums}{piece}", place, sum)))
+        return tuple(found)
+
+    def reduction(self) -> tuple[Stmt, ...]:
+        """The loops over taps and channels."""
+        parts = self.parts
+        assert parts.reduce is not None
+        extents = {axis.var: axis.extent for axis in parts.reduce.axes}
+        static = list(dict.fromkeys(g.tap for g in parts.tile_guards if g.tap in extents))
+        order = self.parts.loop_order()
+        if not static and self.has_lines([extents[var] for var in order]):
+            return self.lines(order, extents)
+        if self.weight and self.held and not self.spans and order and order[0] not in static:
+            size = block_size(parts, [extents[var] for var in order], self.block_terms)
+            if size:
+                return self.in_blocks(order, extents, static, size)
+        return self.loops(order, extents, static, {})
+
+    def has_lines(self, extents: Sequence[int]) -> bool:
+        """Whether a sum of data alone has so many terms that each line is summed by itself.
+
+        The rounding of a sum grows with the number of its terms: sums of sums are nearer.
+        """
+        reduce = self.parts.reduce
+        assert reduce is not None
+        if reduce.op != "sum" or self.parts.weight or not dtype_of(reduce.value).is_float:
+            return False
+        return len(extents) > 1 and min(extents[0], prod(extents[1:])) >= LINE
+
+    def lines(self, order: list[str], extents: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The same, with accumulators of its own for each turn of the outermost loop."""
+        line = replace(self, sums="line")
+        gathered = self.moved("acc", "acc", "line")
+        body = (*line.starts(), *line.loops(order[1:], extents, [], {}), *gathered)
+        start, stop = self.limits(order[0], extents[order[0]])
+        return (For(order[0], start, stop, with_locals(line.accumulators(), body)),)
+
+    def in_blocks(
+        self, order: list[str], extents: Mapping[str, int], static: list[str], size: int
+    ) -> tuple[Stmt, ...]:
+        """The loops over taps in blocks; registers hold the sums of one, memory of all before."""
+        var, part = order[0], Var("part")
+        extent, first = extents[var], times(part, size)
+        count, last = -(-extent // size), plus(first, size)
+        start, stop = self.limits(var, extent)
+        if start != integer(0):
+            first = Binary("max", start, first)
+        if extent % size or stop != integer(extent):
+            last = Binary("min", stop, last)
+        body = (
+            *self.starts(),
+            For(var, first, last, self.loops(order[1:], extents, static, {})),
+            If(Binary("gt", part, integer(0)), self.moved("acc", "acc", "total")),
+            If(Binary("lt", part, integer(count - 1)), self.moved("total", "acc")),
+        )
+        total, loop = replace(self, sums="total"), for_range("part", count, body)
+        return with_locals(total.accumulators(), (*total.starts(), loop))
+
+    def moved(self, to: str, *of: str) -> tuple[Stmt, ...]:
+        """``to = sum of of`` for the accumulators of all positions."""
+        assert self.parts.reduce is not None
+        dtype, place = dtype_of(self.parts.reduce.value), (self.position, Var(LANE))
+        found: list[Stmt] = []
+        for piece, _, width in self.block.pieces():
+            value, *more = (Load(f"{each}{piece}", place, dtype) for each in of)
+            value = Binary("add", value, more[0]) if more else value
+            found.append(self.vector(width, Store(f"{to}{piece}", place, value)))
+        return self.positions(tuple(found))
+
+    def loops(
+        self,
+        order: list[str],
+        extents: Mapping[str, int],
+        static: list[str],
+        fixed: Mapping[str, int],
+    ) -> tuple[Stmt, ...]:
+        """The loops over the taps in ``order``, those in ``fixed`` decided."""
+        if not order:
+            return self.updates(fixed)
+        var, rest = order[0], order[1:]
+        if self.parts.slide and var == self.parts.slide.tap and self.held:
+            return self.sliding(self.parts.slide, extents[var], fixed)
+        if var in static:
+            found: list[Stmt] = []
+            for start, stop in self.runs(var, extents[var]):
+                if stop - start == 1:
+                    found += self.loops(rest, extents, static, {**fixed, var: start})
+                else:
+                    inner = self.loops(rest, extents, static, fixed)
+                    found.append(For(var, integer(start), integer(stop), inner))
+            return tuple(found)
+        inner = self.loops(rest, extents, static, fixed)
+        if not inner:
+            return ()
+        start, stop = self.limits(var, extents[var])
+        return (For(var, start, stop, inner),)
+
+    def runs(self, var: str, extent: int) -> list[tuple[int, int]]:
+        """Taps one by one where a position falls outside, in runs where none does."""
+        found: list[tuple[int, int]] = []
+        joins = False
+        for tap in range(extent):
+            whole = all(self.inside(place, {var: tap}) for place in range(self.size))
+            if whole and joins:
+                found[-1] = (found[-1][0], tap + 1)
+            else:
+                found.append((tap, tap + 1))
+            joins = whole
+        return found
+
+    def limits(self, var: str, extent: int) -> tuple[Expr, Expr]:
+        """Bounds of a loop over taps that keep it inside its guards."""
+        first, last = self.spans.get(var, (0, extent))
+        start: Expr = integer(first)
+        stop: Expr = integer(last)
+        for guard in self.parts.guards:
+            if guard.tap != var:
+                continue
+            least, most = guard.least(), guard.last()
+            if least is not None:
+                start = Binary("max", start, least)
+            if most is not None:
+                stop = Binary("min", stop, most)
+        return start, stop
+
+    def sliding(self, slide: Slide, extent: int, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The updates of all positions and taps of a row, in the order of what they read."""
+        live = [
+            (place, tap)
+            for place in range(self.size)
+            for tap in range(extent)
+            if self.inside(place, {**fixed, slide.tap: tap})
+        ]
+        taps = [
+            {name: integer(value) for name, value in {**fixed, slide.tap: tap}.items()}
+            for tap in range(extent)
+        ]
+        updates = [self.update(integer(place), taps[tap]) for place, tap in slide.order(live)]
+        hints = [self.prefetches(each) for each in taps]
+        return tuple(stmt for group in (*updates, *hints) for stmt in group)
+
+    def updates(self, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """The updates of all positions whose guards hold for these taps."""
+        taps = {name: integer(tap) for name, tap in fixed.items()}
+        live = [place for place in range(self.size) if self.inside(place, fixed)]
+        if len(live) == self.size:
+            return (*self.prefetches(taps), *self.written_out(self.update(self.position, taps)))
+        if len(live) < 2:
+            return tuple(stmt for place in live for stmt in self.update(integer(place), taps))
+        # Guards are affine, so they hold on a run of positions.
+        body = self.update(Var("p"), taps)
+        return (self.over(live[0], live[-1] + 1, body),)
+
+    def prefetches(self, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+        """Hints for the weights that come after those of this tile, as far into them."""
+        if not self.ahead:
+            return ()
+        assert self.parts.reduce is not None
+        size, width = dtype_of(self.parts.reduce.value).bytes, self.parts.task.target.line
+        size = self.parts.pairs.lane_bytes if self.parts.pairs else size
+        lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.block.pieces()))
+        turn, turns = self.share
+        own, odd = divmod(len(lines), turns)
+        if odd or self.block.width * size % width:
+            # Lines that rows begin within cannot be counted through the slab.
+            turn, own = integer(0), len(lines)
+        found: list[Stmt] = []
+        index = self.parts.packed_index(self.number, integer(0))
+        if own < len(lines):
+            # Turn after turn has its part of the slab: memory is fastest read in order.
+            (axis,) = self.parts.reduce.axes
+            turn = plus(times(turn, axis.extent), index[-2])
+            index = (*index[:-2], integer(0), integer(0))
+        for line in range(own):
+            index = (*index[:-1], times(plus(times(turn, own), line), width // size))
+            ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
+            # Where groups are the tile, the weights depend on it too: those of its first.
+            ahead += [integer(0)] * bool(self.parts.pairs)
+            at = {**self.bound(integer(0), line * width // size), **taps}
+            found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
+        return tuple(found)
+
+    def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
+        """Whether all guards of these taps hold at a position."""
+        if self.clear or not isinstance(self.origin, Const):
+            return True
+        at = int(self.origin.value) + place
+        return all(
+            guard.holds(at, fixed[guard.tap])
+            for guard in self.parts.tile_guards
+            if guard.tap in fixed
+        )
+
+    def stores(self, sums: str = "acc") -> tuple[Stmt, ...]:
+        """Writes the finished values."""
+        parts = self.parts
+        found: list[Stmt] = []
+        for piece, offset, width in self.block.pieces():
+            bound = self.bound(self.position, offset)
+            value = parts.task.compute.value
+            if parts.reduce is not None:
+                done = Load(
+                    f"{sums}{piece}", (self.position, Var(LANE)), dtype_of(parts.reduce.value)
+                )
+                value = replaced(value, parts.reduce, done)
+            index = tuple(bound.get(a.var, Var(a.var)) for a in parts.task.compute.axes)
+            found.append(
+                self.vector(width, Store(parts.task.output.name, index, substitute(value, bound)))
+            )
+        return self.positions(tuple(found))
+
+
+def replaced(value: Expr, old: Expr, by: Expr) -> Expr:
+    """The expression with one node in place of all that equal another."""
+    return map_expr(value, lambda node: by if node == old else node)

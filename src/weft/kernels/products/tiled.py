@@ -1,0 +1,424 @@
+"""Register-tiled loops for definitions with at most one reduction.
+
+The output's fastest axis becomes vectors (*lanes*), the next one a *tile* of positions;
+the accumulators of a tile live in registers while the reduction runs::
+
+    for block of lanes:                     (weights packed so that a block is one stream)
+      for outer axes:
+        for tile of positions:
+          acc[position][lane] = neutral
+          for taps, channels:  acc[position][lane] += x[position] * w[lane]
+          out[position][lane] = epilogue(acc[position][lane])
+
+Windows that reach over a border are not padded.  Along the tiled axis the first and last
+tiles have constant positions, so taps that fall outside are left out when the kernel is
+generated; along other axes the loop over taps gets bounds.  Without a reduction the same
+loops compute plain elementwise definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from math import prod
+from typing import TypeAlias
+
+from weft.kernels.contraction import Contraction
+from weft.kernels.products.microkernel import Microkernel
+from weft.kernels.products.pair_cells import PairCell
+from weft.kernels.products.prefetch import following, prefetches
+from weft.kernels.products.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
+from weft.kernels.tiling import (
+    LaneBlock,
+    Tile,
+    blocks_of,
+    is_product,
+    slender,
+    tile_shape,
+    tiles_of,
+)
+from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
+from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKind, Stmt, Var
+from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import dtype_of
+from weft.plan.implementation import Implementation, Operand, Packing
+
+MOST_DEEP = 6
+"""Deep vectors at every position: more leave too few positions that share their weights."""
+MOST_TILES = 256
+"""Tiles that are written out one by one; an axis that needs more is not tiled."""
+
+MANY_GROUPS = 4
+"""Groups of positions from which on the caches are too small for all of them."""
+FEW_TILES = 8
+"""Tiles of two sizes that are one loop, for threads to share."""
+
+
+class Order(Enum):
+    """Where the loop over blocks of lanes stands."""
+
+    OUTERMOST = "outermost"
+    """Around everything: weights are streamed once."""
+    ROWS = "rows"
+    """Around the tiles of a row, inside the other loops."""
+    TILES = "tiles"
+    """Around a register tile: what it reads of the input is read from afar once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileForm:
+    """How the loops of a task are cut and ordered.
+
+    Attributes:
+        positions: of a register tile; vectors: that it has at every position.
+        order: of the loop over blocks of lanes.
+        ahead: whether the next block's weights are fetched while one is used.
+        depth: parts of a sum in vectors of lanes that do not fill one
+            (``weft.kernels.products.reduction_lanes``).
+        group: so many positions go through all blocks before the next ones, so that what they
+            read stays in cache; 0 for all of them.
+    """
+
+    positions: int
+    vectors: int
+    order: Order = Order.OUTERMOST
+    ahead: bool = False
+    depth: int = 1
+    group: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the alternative is called: ``tiled-14x2-tiles-ahead``, ``tiled-28x1d2``."""
+        depth = f"d{self.depth}" if self.depth > 1 else ""
+        order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
+        ahead = "-ahead" if self.ahead else ""
+        group = f"-by{self.group}" if self.group else ""
+        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{ahead}"
+
+
+_Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
+"""``inside(origin, size, clear)``: the statements of a register tile."""
+_Weight: TypeAlias = tuple[str, str]
+"""Packed parameters: of a block, and of what its deep vectors leave over."""
+
+
+@dataclass
+class TileWriter:
+    """Writes the loops of one task."""
+
+    parts: Contraction
+    form: TileForm
+    params: list[Buffer] = field(default_factory=list[Buffer])
+    operands: list[Operand] = field(default_factory=list[Operand])
+    packed: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        for buffer in self.parts.task.inputs:
+            if buffer.name != self.parts.weight:
+                self.params.append(buffer)
+                self.operands.append(Operand(self.parts.task.value_of(buffer.name)))
+
+    def pack(self, block: LaneBlock) -> str:
+        """The parameter that holds the weights of a block, lanes innermost."""
+        weight = self.parts.weight
+        assert weight
+        name = f"{weight}_{len(self.packed)}" if self.packed else weight
+        buffer, operand = packed_weight(self.parts, block, name)
+        self.params.append(buffer)
+        self.operands.append(operand)
+        self.packed.add(name)
+        return name
+
+    def pack_rest(self, block: LaneBlock) -> str:
+        """The parameter for what deep vectors leave over of their axis, if they do."""
+        axis = deep_axis(self.parts)
+        over = axis is not None and block.depth > 1 and axis.extent % block.depth
+        return self.pack(replace(block, depth=1)) if over else ""
+
+    def kernel(self) -> Kernel:
+        """The kernel, all weights packed."""
+        task, body = self.parts.task, self.body()
+        return simplify_kernel(Kernel(task.name, (*self.params, task.output), body))
+
+    def body(self) -> tuple[Stmt, ...]:
+        """All loops."""
+        parts, form = self.parts, self.form
+        blocks = form_blocks(parts, form)
+        weights = [
+            (self.pack(block), self.pack_rest(block)) if parts.weight else ("", "")
+            for block in blocks
+        ]
+        body: list[Stmt] = []
+        if form.order is Order.TILES:
+            inside = partial(self.blocks, blocks, weights)
+            body += self.outer(self.tiles(inside, form.positions))
+        else:
+            for block, weight in zip(blocks, weights, strict=True):
+                body += self.block(block, weight)
+        return tuple(body)
+
+    def outer(self, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The loops over the output's other axes."""
+        return nested(self.parts.outer, inner, LoopKind.PARALLEL)
+
+    def block(self, block: LaneBlock, weight: _Weight) -> tuple[Stmt, ...]:
+        """All outputs of the lanes of a block, one block after another."""
+        first, number = _place(block)
+        positions = positions_of(self.parts, self.form, block)
+        few = block.count > 1
+        inside = partial(self.tile, block, first, number, weight)
+        if few and self.form.group:
+            return self.outer(self.groups(block, inside, positions))
+        inner = self.tiles(inside, positions, few)
+        if block.count == 1:
+            return self.outer(inner)
+        if self.form.order is Order.ROWS:
+            return self.outer((_over(block, inner),))
+        if not self.parts.outer:
+            # Loops of their own, which threads can share as one each.
+            return tuple(_over(block, (each,)) for each in inner)
+        return (_over(block, self.outer(inner)),)
+
+    def groups(self, block: LaneBlock, inside: _Inside, positions: int) -> tuple[Stmt, ...]:
+        """Tiles in groups, each of which goes through all blocks; the last one has the rest."""
+        assert self.parts.tile
+        first, *others = _tiles(self.parts, self.parts.tile, positions)
+        count = max(1, first.count // max(1, self.form.group // positions))
+        each = first.count // count
+        place = plus(times(Var("group"), each), Var("tile"))
+        found: list[Stmt] = []
+        if count > 1:
+            origin = plus(times(place, first.size), first.start)
+            inner = inside(origin, first.size, True)
+            tiles = for_range("tile", each, inner, LoopKind.PARALLEL)
+            inner = (_over(block, (tiles,)),)
+            found.append(for_range("group", count - 1, inner, LoopKind.PARALLEL))
+        done = (count - 1) * each
+        rest = Tile(first.start + done * first.size, first.size, first.count - done)
+        found.append(_over(block, self.cut([rest, *others], inside)))
+        return tuple(found)
+
+    def blocks(
+        self,
+        blocks: Sequence[LaneBlock],
+        weights: Sequence[_Weight],
+        origin: Expr | None,
+        size: int,
+        clear: bool,
+    ) -> tuple[Stmt, ...]:
+        """One tile of positions for all lanes."""
+        found: list[Stmt] = []
+        for block, weight in zip(blocks, weights, strict=True):
+            first, number = _place(block)
+            inner = self.tile(block, first, number, weight, origin, size, clear)
+            found += inner if block.count == 1 else (_over(block, inner),)
+        return tuple(found)
+
+    def tiles(self, inside: _Inside, positions: int, one: bool = False) -> tuple[Stmt, ...]:
+        """All tiles of so many positions; ``one`` asks for one loop, if they are few."""
+        axis = self.parts.tile
+        if axis is None:
+            return inside(None, 1, True)
+        tiles = _tiles(self.parts, axis, positions)
+        total = sum(tile.count for tile in tiles)
+        if one and len(tiles) == 2 and total <= FEW_TILES and not self.parts.tile_guards:
+            return (_one_loop(inside, *tiles),)
+        return self.cut(tiles, inside)
+
+    @staticmethod
+    def cut(tiles: Sequence[Tile], inside: _Inside) -> tuple[Stmt, ...]:
+        """Tiles one after another."""
+        found: list[Stmt] = []
+        for tile in tiles:
+            if tile.count == 1:
+                found += inside(integer(tile.start), tile.size, False)
+            else:
+                origin = plus(times(Var("tile"), tile.size), tile.start)
+                inner = inside(origin, tile.size, True)
+                count = integer(tile.count)
+                found.append(For("tile", integer(0), count, inner, LoopKind.PARALLEL))
+        return tuple(found)
+
+    def tile(
+        self,
+        block: LaneBlock,
+        first: Expr,
+        number: Expr,
+        weights: _Weight,
+        origin: Expr | None,
+        size: int,
+        clear: bool,
+    ) -> tuple[Stmt, ...]:
+        """One register tile: accumulate, then store."""
+        weight, rest = weights
+        if block.depth > 1:
+            deep = Deep(self.parts, block, first, number, weight, origin, size, clear, rest=rest)
+            return deep.statements()
+        fetches = self.form.ahead and weight and block.count > 1
+        ahead = {0: following(number, block.count)} if fetches else {}
+        kind = PairCell if self.parts.pairs else Microkernel
+        cell = kind(self.parts, block, first, number, weight, origin, size, clear, ahead)
+        return cell.statements()
+
+
+def packed_weight(parts: Contraction, block: LaneBlock, name: str) -> tuple[Buffer, Operand]:
+    """The parameter, under a name, that holds the weights of a block, and what is given for it."""
+    assert parts.weight
+    assert parts.lanes
+    index = parts.weight_index()
+    order = parts.weight_order()
+    weight = next(b for b in parts.task.inputs if b.name == parts.weight)
+    axis = index.index(Var(parts.lanes.var))
+    depth, others = block.depth, [weight.shape[a] for a in order]
+    lanes = lane_count(parts)
+    width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
+    pairs = parts.pairs is not None
+    depth = parts.pairs.depth if parts.pairs else depth
+    packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
+    others[-1] //= depth
+    shape = (block.count, *others, *((width, depth) if pairs else (width * depth,)))
+    buffer = Buffer(name, weight.dtype, shape)
+    return buffer, Operand(parts.task.value_of(parts.weight), packing)
+
+
+def _place(block: LaneBlock) -> tuple[Expr, Expr]:
+    """The first lane and the number of a block."""
+    return block_origin(block, "block"), Var("block") if block.count > 1 else integer(0)
+
+
+def _tiles(parts: Contraction, axis: Axis, positions: int) -> list[Tile]:
+    """Tiles of so many positions of an axis."""
+    taps = {each.var: each.extent for each in parts.reduce.axes} if parts.reduce else {}
+    unit = parts.pairs.positions if parts.pairs else 1
+    return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES, unit)
+
+
+def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:
+    """Tiles of two sizes in one loop, so that threads can share few blocks of lanes evenly."""
+    origins = [
+        plus(times(Var("tile"), each.size), each.start - before * each.size)
+        for each, before in ((large, 0), (small, large.count))
+    ]
+    first = Binary("lt", Var("tile"), integer(large.count))
+    body = If(first, inside(origins[0], large.size, True), inside(origins[1], small.size, True))
+    count = integer(large.count + small.count)
+    return For("tile", integer(0), count, (body,), LoopKind.PARALLEL)
+
+
+def _over(block: LaneBlock, body: tuple[Stmt, ...]) -> Stmt:
+    return for_range("block", block.count, body, LoopKind.PARALLEL)
+
+
+def lane_count(parts: Contraction) -> int:
+    """Elements of a vector of accumulators."""
+    if parts.lanes is None:
+        return 1
+    target = parts.task.target
+    dtype = dtype_of(parts.reduce.value) if parts.reduce else parts.task.output.dtype
+    return target.lanes(dtype)
+
+
+def form_blocks(parts: Contraction, form: TileForm) -> list[LaneBlock]:
+    """The blocks of lanes of a form."""
+    if parts.lanes is None:
+        return [LaneBlock(0, 1, (1,))]
+    lanes, extent = lane_count(parts), parts.lanes.extent
+    deep = deep_blocks(extent, lanes, form.depth, MOST_DEEP) if form.depth > 1 else []
+    if deep:
+        extent -= sum(block.width for block in deep)
+    return slender(blocks_of(extent, lanes, form.vectors), form.vectors) + deep
+
+
+def positions_of(parts: Contraction, form: TileForm, block: LaneBlock) -> int:
+    """Positions of the tiles of a block: of deep vectors as many as registers hold."""
+    if block.depth == 1 or parts.tile is None:
+        return form.positions
+    vectors = vectors_of(block, lane_count(parts))
+    most = max(1, (parts.task.target.registers - 2 - vectors) // vectors)
+    return -(-parts.tile.extent // -(-parts.tile.extent // most))
+
+
+def usual_form(parts: Contraction) -> TileForm:
+    """How the loops are cut and ordered if nobody measured anything better."""
+    positions, vectors = tile_shape(parts, lane_count(parts))
+    # Large weights are streamed once; small ones stay in cache over all rows.
+    order = Order.OUTERMOST if parts.weight else Order.ROWS
+    order = Order.TILES if parts.weight and slides_afar(parts) else order
+    ahead = fetches_ahead(parts, vectors)
+    group = row_group(parts, positions, vectors)
+    return TileForm(positions, vectors, order, ahead, group=group)
+
+
+def slides_afar(parts: Contraction) -> bool:
+    """Whether a window for every lane slides along one axis of an image from beyond the caches.
+
+    Block by block of lanes a line of every position would come from there, which no prefetcher
+    of a processor follows.  In images of two dimensions rows are read again for the next ones.
+    """
+    target, image = parts.task.target, parts.image
+    if parts.outer or not (parts.slide and image and target.caches):
+        return False
+    source = next(each for each in parts.task.inputs if each.name == image.buffer)
+    return source.dtype.bytes * prod(source.shape) > target.caches[-1] // 2
+
+
+def row_group(parts: Contraction, positions: int, vectors: int) -> int:
+    """Of a product with one matrix the positions that a core's caches hold; 0 for all of them.
+
+    With all positions in one group every block of lanes reads them from far away; with several
+    groups each of these reads all weights.
+    """
+    tile, target = parts.tile, parts.task.target
+    if not (parts.weight and tile and parts.reduce and target.caches and is_product(parts)):
+        return 0
+    row = dtype_of(parts.reduce.value).bytes * prod(axis.extent for axis in parts.reduce.axes)
+    if not row:
+        return 0
+    group = max(1, target.caches[-1] // 2 // row // positions) * positions
+    blocks = parts.lane_extent / (vectors * lane_count(parts))
+    weights = row * parts.lane_extent * tile.extent / group
+    several = tile.extent >= MANY_GROUPS * group and not parts.tile_guards
+    return group if several and blocks > 1 and weights < row * tile.extent * blocks else 0
+
+
+def fetches_ahead(parts: Contraction, vectors: int) -> bool:
+    """Whether the weights come from so far away that they are fetched ahead."""
+    if not parts.weight:
+        return False
+    if not parts.task.target.fused and parts.tile is not None:
+        # Many tiles take so long over a block that hints cost more than its first reading.
+        return False
+    weight = next(b for b in parts.task.inputs if b.name == parts.weight)
+    block = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0]
+    slab = weight.dtype.bytes * prod(weight.shape) * block.width // parts.lane_extent
+    if parts.slide:
+        return block.count > 1
+    return prefetches(parts.task.target, slab, slab * block.count)
+
+
+def applies(parts: Contraction) -> bool:
+    """Whether these loops can compute a task."""
+    return parts.lanes is not None or parts.reduce is None
+
+
+def fits(parts: Contraction, form: TileForm) -> bool:
+    """Whether the tiles are few: with very wide padding their code would go on and on."""
+    axis = parts.tile
+    if axis is None:
+        return True
+    sizes = {form.positions}
+    if form.order is not Order.TILES:
+        sizes = {positions_of(parts, form, block) for block in form_blocks(parts, form)}
+    return all(len(_tiles(parts, axis, size)) <= MOST_TILES for size in sizes)
+
+
+def write(parts: Contraction, form: TileForm, name: str = "") -> Implementation | None:
+    """The kernel of a task that was taken apart; ``None`` if its code would go on and on."""
+    if not fits(parts, form):
+        return None
+    writer = TileWriter(parts, form)
+    kernel = writer.kernel()
+    name = name or (form.name if parts.reduce else "tiled")
+    return Implementation(kernel, tuple(writer.operands), name)

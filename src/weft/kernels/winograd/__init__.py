@@ -1,0 +1,1 @@
+"""Winograd convolution: fewer multiplications on transformed tiles."""
