@@ -43,9 +43,11 @@ def test_a_model_and_a_node(digits: Path):
 def test_json(digits: Path):
     text = good("impls", f"{digits}:/stem/stem.0/Conv", "--target", "x86-avx2", "--json")
     (layer,) = json.loads(text)["layers"]
-    (tiled,) = [each for each in layer["answers"] if each["generator"] == "tiled"]
-    assert tiled["refusal"] == ""
-    assert any(each["chosen"] for each in tiled["alternatives"])
+    answers = {each["generator"]: each for each in layer["answers"]}
+    assert answers["tiled"]["refusal"] == ""
+    assert answers["gates"]["refusal"] != ""
+    chosen = [one["chosen"] for each in answers.values() for one in each["alternatives"]]
+    assert sum(chosen) == 1
     assert [each["generator"] for each in json.loads(good("impls", "--json"))] == [*GENERATORS]
 
 

@@ -55,7 +55,7 @@ def test_tiles_that_round_more_are_taken_behind_a_limit(digits: Path, tmp_path: 
     good("plan", digits, *given, *limit, "-o", path)
     text = path.read_text(encoding="utf-8")
     assert 'precision="bfloat16", max_rounding=0.012' in text
-    assert "winograd-f4-1 1249 cycles sums winograd-4 error 0.011\n" in text
+    assert "winograd-f4-1 1178 cycles sums winograd-4 error 0.011\n" in text
     assert good("plan", digits, "--plan", path) == text
     result = weft("plan", digits, "--plan", path, "--max-rounding", "0.02")
     assert result.stderr.startswith("error: max_rounding is fixed by the given plan")

@@ -253,11 +253,11 @@ class _Writer:
     ) -> tuple[Stmt, ...]:
         """So many outputs of a column, a vector of their channels."""
 
-        def read(point: int) -> tuple[Stmt, ...]:
+        def read(point: int, held: int) -> tuple[Stmt, ...]:
             pair, odd = divmod(point, self.depth)
             index = (integer(pair), integer(odd), Var("spot"), plus(Var(LANE), first))
             value = Load("product", index, _F32)
-            return (for_lanes(width, Store("line", (integer(point), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
 
         put = partial(self.output, row, place)
         return apply(self.inverse[:count], width, read, put)
@@ -291,13 +291,13 @@ class _Writer:
                 value = Load("product", index, _F32)
                 body.append(for_lanes(lanes, Store(name, (integer(number), Var(LANE)), value)))
 
-        def read(point: int) -> tuple[Stmt, ...]:
+        def read(point: int, held: int) -> tuple[Stmt, ...]:
             number, odd = divmod(point, PAIR)
             lane = plus(Binary("mod", times(Var(LANE), PAIR), integer(lanes)), odd)
             sides = [Load(name, (integer(number), lane), _F32) for name in _SIDES]
             low = Binary("lt", Var(LANE), integer(lanes // PAIR))
             value = Select(low, *sides)
-            return (for_lanes(lanes, Store("line", (integer(point), Var(LANE)), value)),)
+            return (for_lanes(lanes, Store("line", (integer(held), Var(LANE)), value)),)
 
         def keep(number: int, value: Expr) -> Stmt:
             return Store("whole", (integer(number), Var(LANE)), value)

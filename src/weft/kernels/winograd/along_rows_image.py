@@ -207,14 +207,16 @@ class RowTransform:
 
         return tuple(spans(blocks_of(stop - start, self.lanes, 1), body, var="slice"))
 
-    def _read(self, top: Expr, checked: bool, at: Expr, width: int, row: int) -> tuple[Stmt, ...]:
+    def _read(
+        self, top: Expr, checked: bool, at: Expr, width: int, row: int, held: int
+    ) -> tuple[Stmt, ...]:
         """Elements of one row of the image; beyond its borders, zeros."""
         place, extent = plus(top, row), self.image.source.shape[self.image.row]
         value = self.image.read(place, Var(LINE), plus(at, Var(LANE)))
-        load = for_lanes(width, Store("line", (integer(row), Var(LANE)), value))
+        load = for_lanes(width, Store("line", (integer(held), Var(LANE)), value))
         if not checked:
             return (load,)
-        zero = Store("line", (integer(row), Var(LANE)), Const(0.0, _F32))
+        zero = Store("line", (integer(held), Var(LANE)), Const(0.0, _F32))
         lies = (Binary("ge", place, integer(0)), Binary("lt", place, integer(extent)))
         return (If(conjunction(lies), (load,), (for_lanes(width, zero),)),)
 

@@ -132,20 +132,20 @@ class ImageTransform:
         if window and window.tap:
             step = plus(times(Var(window.tap.var), self.conv.channel.extent), channel)
 
-        def read(column: Expr, row: int) -> tuple[Stmt, ...]:
+        def read(column: Expr, row: int, held: int) -> tuple[Stmt, ...]:
             at = (
                 plus(tops[0], row * self.conv.dilation),
                 plus(tops[1], times(column, self.conv.dilation)),
             )
             inside = self.leaving(tops, (integer(row), column), checked)
-            return self.element(at, channel, width, row, inside)
+            return self.element(at, channel, width, held, inside)
 
         def keep(column: Expr, row: int, value: Expr) -> Stmt:
             return Store("half", (column, integer(row), Var(LANE)), value)
 
-        def again(row: Expr, column: int) -> tuple[Stmt, ...]:
+        def again(row: Expr, column: int, held: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(column), row, Var(LANE)), _F32)
-            return (for_lanes(width, Store("line", (integer(column), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
 
         def put(row: Expr, column: int, value: Expr) -> Stmt:
             kept = value if self.held is _F32 else Cast(self.held, value)
@@ -168,10 +168,10 @@ class ImageTransform:
     def run(self, top: Expr, checked: bool, channel: Expr, width: int) -> tuple[Stmt, ...]:
         """``data[.][patch][channel ...] = B^T run``, of a window along one axis."""
 
-        def read(place: int) -> tuple[Stmt, ...]:
+        def read(place: int, held: int) -> tuple[Stmt, ...]:
             at = (integer(0), plus(top, place * self.conv.dilation))
             tops, element = (integer(0), top), (integer(0), integer(place))
-            return self.element(at, channel, width, place, self.leaving(tops, element, checked))
+            return self.element(at, channel, width, held, self.leaving(tops, element, checked))
 
         def put(point: int, value: Expr) -> Stmt:
             kept = value if self.held is _F32 else Cast(self.held, value)
@@ -248,13 +248,18 @@ class ImageTransform:
 def apply(
     matrix: Matrix,
     width: int,
-    read: Callable[[int], tuple[Stmt, ...]],
+    read: Callable[[int, int], tuple[Stmt, ...]],
     put: Callable[[int, Expr], Stmt],
 ) -> tuple[Stmt, ...]:
-    """``put(row, sum of matrix[row] * line)`` for all rows, ``read`` having filled ``line``."""
-    program = straight_line(matrix)
+    """``put(row, sum of matrix[row] * line)`` for all rows.
+
+    ``read(column, place)`` fills an element of ``line`` with what a column of the matrix takes;
+    columns of zeros, as tiles on a border may have, take nothing.
+    """
+    taken = [column for column in range(len(matrix[0])) if any(row[column] for row in matrix)]
+    program = straight_line(tuple(tuple(row[column] for column in taken) for row in matrix))
     line = Buffer("line", _F32, (program.inputs, width), Access.LOCAL)
-    body: list[Stmt] = [stmt for place in range(program.inputs) for stmt in read(place)]
+    body = [stmt for place, column in enumerate(taken) for stmt in read(column, place)]
     shared = [f"pair{number}" for number in range(len(program.shared))]
 
     def value(number: int) -> Expr:

@@ -299,10 +299,10 @@ class _Writer:
         if self.conv.sides == 1:
             return self.clipped(finish, column)
 
-        def read(column: Expr, place: int) -> tuple[Stmt, ...]:
+        def read(column: Expr, place: int, held: int) -> tuple[Stmt, ...]:
             lane = plus(integer(offset), Var(LANE))
             value = Load("product", (plus(column, place * size), Var("patch"), lane), _F32)
-            return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
 
         def keep(column: Expr, place: int, value: Expr) -> Stmt:
             return Store("half", (column, integer(place), Var(LANE)), value)
@@ -324,12 +324,12 @@ class _Writer:
         """So many outputs of a row; of a vector with idle lanes, by narrower ones."""
         matrix = self.form.inverse[:count]
 
-        def again(place: int) -> tuple[Stmt, ...]:
+        def again(place: int, held: int) -> tuple[Stmt, ...]:
             value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
             if self.conv.sides == 1:
                 index = (integer(place), Var("patch"), plus(integer(offset), Var(LANE)))
                 value = Load("product", index, _F32)
-            return (for_lanes(width, Store("line", (integer(place), Var(LANE)), value)),)
+            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
 
         def hold(place: int, value: Expr) -> Stmt:
             return Store("whole", (integer(place), Var(LANE)), value)
