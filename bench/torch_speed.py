@@ -42,7 +42,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from weft.runtime.limits import processor_name
 
@@ -52,6 +52,8 @@ SOL = (
 ).split()
 SECONDS, BURST, LEAST_ROUNDS, MOST_ROUNDS = 3.0, 0.08, 3, 40
 """How long the contestants of a model are timed, how long each at a time, in how many turns."""
+WAIT = 5.0
+"""Seconds in which a process that is ready must wait at its gate."""
 CLEAR = 1.1
 """Where compiled code is less than so many times as fast, ``weft.optimize`` compares, too."""
 STEADY = 2.0
@@ -261,13 +263,25 @@ def finish(place: Path) -> None:
     """Has a process that waits time its contestants; keeps the result."""
     name, _, threads = place.name.rpartition("-")
     try:
-        with open(os.open(place / "go", os.O_WRONLY | os.O_NONBLOCK), "w") as gate:
+        with _opened(place / "go") as gate:
             gate.write("go\n")
         text = (place / "done").read_text()
     except OSError:  # nobody waits
         text = ""
     shutil.rmtree(place)
     _keep(json.loads(text) if text else Entry(name, int(threads), ()).failed("ended untimed"))
+
+
+def _opened(gate: Path) -> IO[str]:
+    """A gate to write to; a process that has just said that it is ready may be about to wait."""
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            return open(os.open(gate, os.O_WRONLY | os.O_NONBLOCK), "w")
+        except OSError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 def _keep(record: dict[str, Any]) -> None:
