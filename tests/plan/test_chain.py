@@ -106,6 +106,19 @@ def test_what_others_read_is_no_link() -> None:
     assert chains_of(plan) == []
 
 
+def test_statistics_of_an_image_do_not_run_by_bands() -> None:
+    net = Net()
+    x = net.input(1, 16, 8, 8)
+    x = net.op("GroupNormalization", x, net.constant(16), net.constant(16), num_groups=1)
+    y = net.op("AveragePool", x, kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
+    graph = net.graph(net.op("Sub", y, x))
+    plan = planned(graph, cached(target("x86-avx512"), (1024, 8192), name="small"))
+    (found,) = run(lower(plan), net.arrays).values()
+    wanted = evaluate(graph, net.arrays, OPS)[graph.outputs[0]]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    assert chains_of(plan) == []
+
+
 def test_an_output_is_no_link() -> None:
     net = Net()
     x = net.op("Relu", net.conv(net.input(1, 3, 48, 9), 32, 1))

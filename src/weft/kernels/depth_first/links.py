@@ -12,7 +12,7 @@ from weft.loops.affine import affine
 from weft.loops.nodes import Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
-from weft.loops.walk import children, free_vars
+from weft.loops.walk import children, free_vars, walk
 from weft.plan.choice import MAX_ROUNDING
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
@@ -123,6 +123,9 @@ def _stage(group: Group, place: int, setting: Setting) -> ChainStage | None:
     if len(kept) != len(task.compute.axes):
         return None  # an axis was split
     row = task.compute.axes[number]
+    reductions = [node for node in walk(task.compute.value) if isinstance(node, Reduce)]
+    if not all(row.var in free_vars(each) for each in reductions):
+        return None  # statistics of a whole image, which a band does not have
     return ChainStage(group, setting.asked(task), row.var, row.extent)
 
 
