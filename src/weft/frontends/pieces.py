@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import UserError
+from weft.files import read_at
 
 _WINDOW = 1 << 16
 # NumPy would ask for huge pages, which take longer to clear than they save anyone who reads once.
@@ -47,13 +48,7 @@ class OpenFile:
 
     def into(self, memory: memoryview, start: int) -> int:
         """Reads into memory what follows a place; how many bytes there were."""
-        done = 0
-        while done < len(memory):
-            count = os.preadv(self._descriptor, [memory[done:]], start + done)
-            if count == 0:
-                break
-            done += count
-        return done
+        return read_at(self._descriptor, memory, start)
 
 
 @dataclass(frozen=True)

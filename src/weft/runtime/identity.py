@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.codegen.flavours import Dialect
 from weft.deferred import later
+from weft.files import read_at
 from weft.ir.graph import Graph
 from weft.ir.unknown import is_known
 from weft.plugins.discover import found, generation
@@ -58,10 +59,7 @@ def _hashers() -> int:
 def _hash_part(file: int, start: int) -> bytes:
     """A hash of a piece of a file, which is read: a mapped one may become shorter."""
     piece = memoryview(bytearray(_CHUNK))
-    done = 0
-    while done < _CHUNK and (count := os.preadv(file, [piece[done:]], start + done)):
-        done += count
-    return _hash(piece[:done])
+    return _hash(piece[: read_at(file, piece, start)])
 
 
 def _hash(piece: memoryview) -> bytes:

@@ -18,6 +18,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from weft.files import read_at
+
 _PIECE = 1 << 20
 _MOST_READERS = 4
 _TITLE = b"\nweft seal "
@@ -99,10 +101,4 @@ def _sums(file: int, size: int, view: memoryview | None = None) -> list[int] | N
 def _read_piece(file: int, view: memoryview | None, piece: tuple[int, int]) -> int | None:
     start, stop = piece
     part = memoryview(bytearray(stop - start)) if view is None else view[start:stop]
-    done = 0
-    while done < len(part):
-        count = os.preadv(file, [part[done:]], start + done)
-        if count == 0:
-            return None
-        done += count
-    return zlib.crc32(part)
+    return zlib.crc32(part) if read_at(file, part, start) == len(part) else None
