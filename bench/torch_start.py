@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
-_STAGES = {
-    "export": "weft.torch.specialise.capture",
+STAGES = {
+    "export": "weft.torch.decomposition.capture",
     "import": "weft.torch.specialise.imported_whole",
     "key": "weft.api.building.Build.key",
     "loading": "weft.api.net.recalled",
@@ -64,9 +64,9 @@ def second(name: str, seed: int, threads: int, measure: bool) -> None:
     torch.manual_seed(seed)
     module = getattr(vision, name)(weights=None).eval()
     x = torch.randn(1, 3, 224, 224)
-    stages = dict.fromkeys(_STAGES, 0.0)
+    stages = dict.fromkeys(STAGES, 0.0)
     with torch.no_grad(), ExitStack() as stack:
-        for stage, target in _STAGES.items():
+        for stage, target in STAGES.items():
             timed = _timed(stage, _found(target), stages)
             stack.enter_context(mock.patch(target, timed))
         start = time.perf_counter()
