@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from tests.frontends.models import model, node
 from weft.errors import UserError
 from weft.frontends.onnx import RefusedError, import_model, load
+from weft.frontends.onnx.tensors import ExternalData, array_of
 from weft.ir.compose import bind_symbols
 from weft.ir.types import Symbol
 from weft.ir.verify import verify
@@ -328,6 +331,43 @@ def test_external_data_of_another_length(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(bytes(64))
     with pytest.raises(UserError, match="of w must have 16 bytes for its shape; got length 20"):
         load(external(tmp_path, "weights", length="20"))
+
+
+def two_external(folder: Path, *offsets: int) -> onnx.ModelProto:
+    """A model that adds two arrays of 4 floats in one file."""
+    source = model(
+        [node("Add", "x v", "t"), node("Mul", "t w", "y")],
+        {"x": [4]},
+        constants={name: np.zeros(4, "f") for name in "vw"},
+    )
+    for tensor, offset in zip(source.graph.initializer, offsets, strict=True):
+        set_external_data(tensor, "weights", offset, 16)
+        tensor.ClearField("raw_data")
+    (folder / "weights").write_bytes(np.arange(8, dtype="f").tobytes())
+    return source
+
+
+def test_external_data_that_become_shorter_while_they_are_read(tmp_path: Path) -> None:
+    first, second = two_external(tmp_path, 0, 16).graph.initializer
+    files = ExternalData(tmp_path)
+    found = array_of(first, files)
+    os.truncate(tmp_path / "weights", 20)
+    with pytest.raises(UserError) as error:
+        array_of(second, files)
+    assert str(error.value) == (
+        "the file of a network must not change while it is read; "
+        "got weights, which has become shorter (file weights)"
+    )
+    os.truncate(tmp_path / "weights", 0)
+    np.testing.assert_array_equal(found, np.arange(4))
+
+
+def test_external_data_of_several_tensors_are_in_memory_once(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(two_external(tmp_path, 16, 16).SerializeToString())
+    constants = load(path).constants
+    assert np.shares_memory(constants["v"], constants["w"])
+    np.testing.assert_array_equal(constants["w"], np.arange(4, 8))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ Nothing is allocated before the claimed shape was compared with the bytes that a
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
+from weakref import WeakValueDictionary
 
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
@@ -17,7 +17,7 @@ from onnx import SparseTensorProto, TensorProto
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.onnx.nibbles import NIBBLES, unpacked
-from weft.frontends.pieces import FilePiece
+from weft.frontends.pieces import FilePiece, OpenFile
 from weft.loops.shapes import row_major
 
 MAX_RANK = 32
@@ -94,7 +94,7 @@ def checked_shape(dims: tuple[int, ...], dtype: DType, where: str) -> tuple[int,
 
 
 class ExternalData:
-    """Files beside the model, memory-mapped once each; never outside its folder.
+    """Files beside the model, opened once each; never outside its folder.
 
     Args:
         folder: where the model lies; ``None`` if it came from memory, without files.
@@ -102,13 +102,15 @@ class ExternalData:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._maps: dict[Path, np.ndarray] = {}
+        self._files: dict[Path, OpenFile] = {}
+        # What several tensors name is in memory once.
+        self._read: WeakValueDictionary[FilePiece, np.ndarray] = WeakValueDictionary()
 
     def read(self, tensor: TensorProto, size: int, where: str) -> np.ndarray:
         """The ``size`` bytes of a tensor that is stored in another file."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         check_text(*entries.keys(), *entries.values())
-        data = self._map(self._path(entries.get("location", ""), where), where)
+        file = self._open(self._path(entries.get("location", ""), where), where)
         offset = _number(entries, "offset", 0, where)
         length = _number(entries, "length", size, where)
         if length != size:
@@ -117,13 +119,17 @@ class ExternalData:
                 got=f"length {length}",
                 where=where,
             )
-        if offset + length > len(data):
+        if offset + length > file.size:
             raise UserError(
                 f"onnx: external data of {tensor.name} lies past the end of its file",
-                got=f"offset {offset}, length {length}, file of {len(data)} bytes",
+                got=f"offset {offset}, length {length}, file of {file.size} bytes",
                 where=where,
             )
-        return data[offset : offset + length]
+        piece = FilePiece(file, offset, length)
+        found = self._read.get(piece)
+        if found is None:
+            found = self._read[piece] = piece.read()
+        return found
 
     def _path(self, location: str, where: str) -> Path:
         if self._folder is None:
@@ -144,25 +150,17 @@ class ExternalData:
             raise _outside(location, where)
         return path
 
-    def _map(self, path: Path, where: str) -> np.ndarray:
-        if path not in self._maps:
+    def _open(self, path: Path, where: str) -> OpenFile:
+        if path not in self._files:
             try:
                 if not path.is_file():
                     raise FileNotFoundError("no such file")
-                self._maps[path] = map_file(path)
+                self._files[path] = OpenFile(path)
             except OSError as error:
                 raise UserError(
                     f"onnx: external data {path.name} cannot be read", got=str(error), where=where
                 ) from error
-        return self._maps[path]
-
-
-def map_file(path: Path) -> np.ndarray:
-    """The bytes of a file, mapped into memory for reading."""
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            return np.zeros(0, np.uint8)
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        return self._files[path]
 
 
 def _outside(location: str, where: str) -> UserError:
@@ -185,7 +183,7 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
 def array_of(
     tensor: TensorProto, external: ExternalData, raw: FilePiece | None = None
 ) -> np.ndarray:
-    """The values of a tensor, not writable; external data are mapped, not copied.
+    """The values of a tensor, not writable.
 
     Args:
         tensor: the tensor.
@@ -218,7 +216,7 @@ def _flat(
 ) -> np.ndarray:
     """So many values of a tensor, in order."""
     if tensor.data_location == TensorProto.EXTERNAL:
-        return external.read(tensor, count * dtype.bytes, where).view(_little(dtype))
+        return _from_raw(external.read(tensor, count * dtype.bytes, where), dtype, count, where)
     if raw is not None:
         _check_size(raw.size, dtype, count, where)
         return _from_raw(raw.read(), dtype, count, where)
