@@ -17,15 +17,15 @@ from weft.plan.lazy_weights import LazyArray, LazyWeights, weights_bytes
 MATRIX = Packing((48, 40), 1, (0,), 0, 3, 16)
 FILTER = Packing((20, 6, 3, 3), 0, (2, 3, 1), 0, 2, 16)
 POINTS = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
-RANDOM = np.random.default_rng(0)
+RNG = np.random.default_rng(0)
 
 
 def matrix() -> np.ndarray:
-    return RANDOM.normal(size=(48, 40)).astype(np.float32)
+    return RNG.normal(size=(48, 40)).astype(np.float32)
 
 
 def filters() -> np.ndarray:
-    return RANDOM.normal(size=(20, 6, 3, 3)).astype(np.float32)
+    return RNG.normal(size=(20, 6, 3, 3)).astype(np.float32)
 
 
 def encoded(array: np.ndarray) -> Encoded:
@@ -34,7 +34,7 @@ def encoded(array: np.ndarray) -> Encoded:
     return Encoded(encoding, "words", Packing((48, 40), 1, (0,), 0, 2, 16), (16,))
 
 
-WIDE = RANDOM.uniform(1, 2, (48, 40)).astype(np.float32)
+WIDE = RNG.uniform(1, 2, (48, 40)).astype(np.float32)
 CASES: dict[str, tuple[np.ndarray, Packed | None]] = {
     "plain": (matrix(), None),
     "packed": (matrix(), MATRIX),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -30,12 +29,6 @@ def agree(case: Case, steps: int = 0) -> None:
         pairs = zip(by_weft(made, inputs), by_litert(content, inputs), strict=True)
         near = np.concatenate([np.abs(mine - theirs).ravel() <= 1e-5 for mine, theirs in pairs])
         assert near.mean() >= 0.4
-
-
-@pytest.fixture(autouse=True)
-def _same_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a test, whichever tests run before it."""
-    monkeypatch.setattr(sys.modules[__name__], "RNG", np.random.default_rng(0))
 
 
 def weight(*shape: int, stored: bool = False) -> T:
