@@ -70,6 +70,14 @@ def test_verify_allows_what_rounding_costs(digits: Path) -> None:
     assert record("verify", digits, *against)["tolerance"] == 1e-4
 
 
+def test_libraries_take_precision_and_limit(digits: Path, tmp_path: Path) -> None:
+    out, given = tmp_path / "lib", ("--target", "zen4", "--precision", "bf16")
+    good("deploy", digits, "-o", out, *given)
+    usual = (out / "src" / "digits.c").read_text(encoding="utf-8")
+    good("deploy", digits, "-o", out, *given, "--max-rounding", "0.012")
+    assert (out / "src" / "digits.c").read_text(encoding="utf-8") != usual
+
+
 def test_a_negative_limit_of_rounding() -> None:
     with pytest.raises(UserError) as error:
         Options(max_rounding=-1)

@@ -1,14 +1,16 @@
 """One runner a signature, within a bound."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 import weft
+import weft.torch.dynamo
 from weft.errors import UserError
 from weft.runtime.cache import Cache
 from weft.runtime.record import made_for
@@ -80,6 +82,61 @@ def test_an_unknown_precision_is_refused():
     assert str(error.value).startswith(
         "precision must be one of float32, bfloat16, float16; got 'tf32'"
     )
+
+
+def test_larger_tiles_apply_where_rounding_is_allowed():
+    torch.manual_seed(0)
+    convolution = nn.Conv2d(32, 32, 3, padding=1)
+    module = nn.Sequential(convolution, nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1)).eval()
+    x = torch.randn(1, 32, 28, 28)
+    with torch.no_grad():
+        expected = module(x)
+    for limit, larger in ((0.005, {False}), (0.012, {True})):
+        options: dict[str, Any] = {"threads": 1, "precision": "bf16", "max_rounding": limit}
+        fast = weft.optimize(module, x, measure=False, **options)
+        told = [weft.explain(fast, x), weft.explain(module, x, **options)]
+        for each in told:
+            offers = [one for group in each.groups for layer in group for one in layer.answers]
+            known = [one for offer in offers for one in offer.alternatives]
+            assert {one.applies for one in known if one.name.startswith("winograd-f4-")} == larger
+        with torch.no_grad():
+            error = ((fast(x) - expected).square().mean().sqrt() / expected.std()).item()
+        assert 1e-4 < error < 3 * limit
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {},
+            "max_rounding is for layers that are stored in bfloat16; got precision float32. "
+            'Give precision="bfloat16", too.',
+        ),
+        (
+            {"precision": "fp16"},
+            "max_rounding is for layers that are stored in bfloat16; got precision float16. "
+            'Give precision="bfloat16", too.',
+        ),
+        (
+            {"precision": "bf16", "exact": True},
+            "max_rounding and exact exclude each other: exact kernels add no rounding; "
+            "got 0.012 and exact",
+        ),
+    ],
+)
+def test_a_limit_of_rounding_that_decides_nothing(given: dict[str, Any], told: str, tmp_path: Path):
+    module, x = nn.Linear(2, 2), torch.randn(1, 2)
+    for call in (
+        lambda: weft.optimize(module, x, max_rounding=0.012, **given),
+        lambda: weft.explain(module, x, max_rounding=0.012, **given),
+        lambda: weft.deploy(module, x, tmp_path / "lib", max_rounding=0.012, **given),
+        lambda: weft.torch.dynamo.backend(
+            fx.symbolic_trace(module), [], options={"max_rounding": 0.012, **given}
+        ),
+    ):
+        with pytest.raises(UserError) as error:
+            call()
+        assert str(error.value) == told
 
 
 # --- never slower ---------------------------------------------------------------------------

@@ -15,11 +15,13 @@ from weft.codegen.naming import identifier
 from weft.errors import UserError
 from weft.export.package import CLibrary, WeightsPlace
 from weft.options import Options
+from weft.plan.choice import MAX_ROUNDING
 from weft.torch.aten.importer import Imported, import_all
 from weft.torch.capture import Captured
 from weft.torch.decomposition import capture_for
 from weft.torch.execution import parameters_of
 from weft.torch.module import Optimized
+from weft.torch.specialise import checked_rounding
 
 
 def deploy(
@@ -34,6 +36,7 @@ def deploy(
     exact: bool = False,
     tune: bool = False,
     precision: str = "float32",
+    max_rounding: float = MAX_ROUNDING,
     weights: WeightsPlace = "file",
     version: str = "1.0.0",
 ) -> CLibrary:
@@ -55,18 +58,26 @@ def deploy(
         exact: as for ``weft.Options``.
         tune: measures alternatives.
         precision: that values and weights are stored in, as for ``weft.Options``.
+        max_rounding: that faster algorithms may add in bfloat16, as for ``weft.Options``.
         weights: ``file`` for a file that the library reads, ``inside`` for a part of it.
         version: ``MAJOR.MINOR.PATCH``; the first number is that of the ABI.
 
     Raises:
         UserError: an op cannot be compiled (all are listed), the module changes its buffers or
-            inputs, or the folder has other files.
+            inputs, the folder has other files, or ``max_rounding`` of a module decides nothing.
     """
     options = Options(
-        threads=threads, exact=exact, tune=tune, precision=precision, name=name, target=target
+        threads=threads,
+        exact=exact,
+        tune=tune,
+        precision=precision,
+        max_rounding=max_rounding,
+        name=name,
+        target=target,
     )
     if isinstance(model, Net):
         return model.deploy(folder, weights=weights, version=version, options=options)
+    checked_rounding(options)
     if isinstance(model, Optimized):
         model = model._weft.module
     args = example if isinstance(example, tuple) else () if example is None else (example,)

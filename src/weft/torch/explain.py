@@ -17,6 +17,7 @@ from weft.api.net import Net
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.kernels.explain import ExplainedLayer, layers_of
+from weft.plan.choice import MAX_ROUNDING
 from weft.runtime.timing import microseconds
 from weft.screen import Screen, Shown, several
 from weft.torch.eager import Layout, Times
@@ -149,6 +150,8 @@ def explain(
     threads: int | None = None,
     exact: bool = False,
     tune: bool = False,
+    precision: str = "float32",
+    max_rounding: float = MAX_ROUNDING,
 ) -> Explanation:
     """What ``weft.optimize`` makes of a module: groups, kernels, fallbacks, copies and times.
 
@@ -160,11 +163,16 @@ def explain(
         threads: to run on; PyTorch's number if not given.
         exact: as for ``weft.Options``.
         tune: measures alternatives.
+        precision: that values and weights are stored in, as for ``weft.Options``.
+        max_rounding: that faster algorithms may add in bfloat16, as for ``weft.Options``.
 
     Raises:
-        UserError: PyTorch cannot export the module, or there is no example.
+        UserError: PyTorch cannot export the module, there is no example, no such precision, or
+            nothing that ``max_rounding`` decides.
     """
-    settings = Settings(threads=threads, exact=exact, tune=tune)
+    settings = Settings(
+        threads=threads, exact=exact, tune=tune, precision=precision, max_rounding=max_rounding
+    )
     given: tuple[tuple[Any, ...], dict[str, Any]] = example, dict(kwargs or {})
     if isinstance(module, Optimized):
         module, settings, given = _optimized(module, *given)

@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
+from weft.plan.choice import MAX_ROUNDING
 from weft.torch.binding import Binding, callable_of
 from weft.torch.native import MISS, native
 from weft.torch.own import reason_of_call, reason_of_module
@@ -38,6 +39,7 @@ def optimize(
     strict: bool = False,
     measure: bool = True,
     precision: str = "float32",
+    max_rounding: float = MAX_ROUNDING,
 ) -> nn.Module:
     """A module whose ``forward`` is compiled code, and which is otherwise the one given.
 
@@ -63,10 +65,11 @@ def optimize(
         precision: that values between layers and weights are stored in: ``float32``, or
             ``bfloat16`` or ``float16``, which layers read as float32; arguments, results and the
             module's weights stay float32.
+        max_rounding: that faster algorithms may add in bfloat16, as for ``weft.Options``.
 
     Raises:
-        UserError: the module cannot be captured, ``strict`` refuses, or there is no such
-            precision.
+        UserError: the module cannot be captured, ``strict`` refuses, there is no such
+            precision, or nothing that ``max_rounding`` decides.
     """
     if isinstance(module, Optimized):
         module = module._weft.module
@@ -77,6 +80,7 @@ def optimize(
         strict=strict,
         measure=measure,
         precision=precision,
+        max_rounding=max_rounding,
     )
     fast = optimized(module, settings)
     if example or kwargs:

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.errors import above_zero, named
+from weft.errors import UserError, above_zero, named
 from weft.options import Options
+from weft.plan.choice import MAX_ROUNDING
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot
 from weft.torch.decomposition import capture_for
@@ -49,9 +50,10 @@ class Settings:
         background: compiles new signatures in a thread, once they are captured; the module's own
             forward runs meanwhile.
         precision: that values and weights are stored in, as for ``weft.Options``.
+        max_rounding: that faster algorithms may add in bfloat16, as for ``weft.Options``.
 
     Raises:
-        UserError: there is no such precision.
+        UserError: there is no such precision, or nothing that ``max_rounding`` decides.
     """
 
     threads: int | None = None
@@ -62,15 +64,44 @@ class Settings:
     signatures: int = SIGNATURES
     background: bool = False
     precision: str = "float32"
+    max_rounding: float = MAX_ROUNDING
 
     def __post_init__(self) -> None:
-        Options(precision=self.precision)
+        checked_rounding(self.options())
         above_zero("signatures", self.signatures)
 
     def options(self) -> Options:
         """Of building."""
         threads = self.threads or torch.get_num_threads()
-        return Options(threads=threads, exact=self.exact, tune=self.tune, precision=self.precision)
+        return Options(
+            threads=threads,
+            exact=self.exact,
+            tune=self.tune,
+            precision=self.precision,
+            max_rounding=self.max_rounding,
+        )
+
+
+def checked_rounding(options: Options) -> Options:
+    """The options; modules are float32, so only those for bfloat16 have rounding to allow.
+
+    Raises:
+        UserError: ``max_rounding`` is given and decides nothing.
+    """
+    if options.max_rounding == MAX_ROUNDING:
+        return options
+    if options.precision != "bfloat16":
+        raise UserError(
+            "max_rounding is for layers that are stored in bfloat16",
+            got=f"precision {options.precision or 'float32'}",
+            fix='Give precision="bfloat16", too.',
+        )
+    if options.exact:
+        raise UserError(
+            "max_rounding and exact exclude each other: exact kernels add no rounding",
+            got=f"{options.max_rounding:g} and exact",
+        )
+    return options
 
 
 class Runner:
