@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from weft.codegen.composite import gelu_of
+from weft.codegen.composite import gate_of, gelu_of
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Const, Expr, Load, Unary, Var
 
@@ -44,3 +44,31 @@ def test_gelu_is_known_by_its_formula():
 )
 def test_other_formulas_are_not_gelu(other: Binary):
     assert gelu_of(other) is None
+
+
+Y = Load("y", (Var("i"),), DType.F32)
+TANH = Unary("tanh", X)
+
+
+def logistic(y: Expr, top: float = 1, bottom: float = 1) -> Binary:
+    power = Unary("exp", Unary("neg", y))
+    return Binary("div", Const(top, DType.F32), Binary("add", power, Const(bottom, DType.F32)))
+
+
+def test_gates_are_known_by_their_formula():
+    assert gate_of(Binary("mul", TANH, logistic(Y))) == (X, Y)
+    assert gate_of(Binary("mul", logistic(Y), TANH)) == (X, Y)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Binary("add", TANH, logistic(Y)),
+        Binary("mul", TANH, logistic(Y, top=2)),
+        Binary("mul", TANH, logistic(Y, bottom=2)),
+        Binary("mul", TANH, Unary("tanh", Y)),
+        Binary("mul", Unary("tanh", Load("x", (Var("i"),), DType.F64)), logistic(Y)),
+    ],
+)
+def test_other_formulas_are_no_gates(other: Binary):
+    assert gate_of(other) is None

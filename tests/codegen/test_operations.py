@@ -310,6 +310,30 @@ def test_gelu_is_accurate(lanes: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("gate", [-0.3, 2.0])
+def test_gates_are_accurate(gate: float, lanes: int, tmp_path: Path) -> None:
+    ranges = [np.linspace(-40, 40, 4096), np.linspace(-2, 2, 8192), np.geomspace(1e-38, 1, 1024)]
+    special = np.resize(np.array([-3e38, -0.0, 0.0, np.inf, -np.inf, np.nan, 3e-39], "f4"), 16)
+    x = np.concatenate([*ranges, special]).astype(np.float32)
+
+    def formula(x: Expr) -> Expr:
+        one = Const(1, DType.F32)
+        power = Unary("exp", Unary("neg", Binary("mul", x, Const(gate, DType.F32))))
+        return Binary("mul", Unary("tanh", x), Binary("div", one, Binary("add", power, one)))
+
+    y = lane_by_lane(formula, x, lanes, tmp_path)
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        exact = np.tanh(wide) / (1 + np.exp(-(x * np.float32(gate)).astype(np.float64)))
+    finite = np.isfinite(exact)
+    assert np.array_equal(np.isnan(y), np.isnan(exact))
+    units = np.abs(y - exact) / np.spacing(np.maximum(np.abs(exact), 2.0**-120).astype("f4"))
+    # Without fused products every step rounds.
+    assert units[finite].max() < 5.5
+    np.testing.assert_array_equal(np.signbit(y[finite]), np.signbit(x[finite]))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("op", ["min", "max"])
 def test_vector_extremes_pass_over_nan_on_the_right(op: str, lanes: int, tmp_path: Path) -> None:
     x = np.resize(np.array([np.nan, -1.0, 0.0, 7.0, np.inf, -np.inf, 2.0, -0.0], "f4"), 16)

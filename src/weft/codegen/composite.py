@@ -16,6 +16,41 @@ _MOST_ZERO = 255
 _ROOT_HALF = (float(np.float32(sqrt(0.5))), sqrt(0.5))
 
 
+def composite_of(expr: Binary) -> tuple[str, tuple[Expr, ...], tuple[Expr, ...]] | None:
+    """The helper on ``f32`` vectors that computes a formula as a whole.
+
+    Returns:
+        Its name, its operands, and the parts of the formula that nothing else may need.
+    """
+    x = gelu_of(expr)
+    if x is not None:
+        return "gelu", (x,), (expr.rhs,)
+    found = gate_of(expr)
+    return None if found is None else ("gate", found, (expr, *children(expr)))
+
+
+def gate_of(expr: Binary) -> tuple[Expr, Expr] | None:
+    """``x`` and ``y`` where an expression is ``tanh(x) * (1 / (exp(-y) + 1))`` in ``f32``."""
+    match expr:
+        case Binary("mul", Unary("tanh", x), curve) | Binary("mul", curve, Unary("tanh", x)):
+            y = _logistic_argument(curve)
+            fits = y is not None and dtype_of(x) is dtype_of(y) is DType.F32
+            return (x, y) if y is not None and fits else None
+        case _:
+            return None
+
+
+def _logistic_argument(curve: Expr) -> Expr | None:
+    """``y`` of a logistic function."""
+    match curve:
+        case Binary(
+            "div", Const(top), Binary("add", Unary("exp", Unary("neg", y)), Const(bottom))
+        ) if top == bottom == 1:
+            return y
+        case _:
+            return None
+
+
 def gelu_of(expr: Binary) -> Expr | None:
     """``x`` where an expression is ``x * 0.5 * erfc(x * -sqrt(0.5))`` in ``f32``.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weft.codegen import tree as c
-from weft.codegen.composite import gelu_of, quantized_of, requantized_of, saturated_of
+from weft.codegen.composite import composite_of, quantized_of, requantized_of, saturated_of
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import (
     Lanes,
@@ -288,9 +288,10 @@ class VectorExpression:
 
     def _float_binary(self, op: str, expr: Binary, dtype: DType) -> Lanes | None:
         held = held_as(dtype)
-        composite = gelu_of(expr)
-        if composite is not None and id(expr.rhs) not in self.temporaries:
-            return self._helper("gelu", DType.F32, self.vector(composite).node)
+        composite = composite_of(expr)
+        if composite is not None and not any(id(each) in self.temporaries for each in composite[2]):
+            operands = (self.vector(each).node for each in composite[1])
+            return self._helper(composite[0], DType.F32, *operands)
         if op in ARITHMETIC:
             lhs, rhs = self.value(expr.lhs), self._logistic(expr) or self.value(expr.rhs)
             sides = self.operand(lhs, dtype), self.operand(rhs, dtype)

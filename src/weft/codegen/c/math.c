@@ -111,6 +111,46 @@ static __attribute__((always_inline)) $V weft_tanh_$V($V x)
     return ($V)((($M)near & small) | (($M)t & ~small) | (($M)x & minus));
 }
 
+//@ gate_$V
+// tanh x is -t / (t + 2) of t = e^-2x - 1, which does not cancel: one division for both.  The two
+// polynomials take turns, so that their steps overlap.
+/* The hyperbolic tangent of each lane times the logistic function of another's, within 5 units in
+ * the last place. */
+static __attribute__((always_inline)) $V weft_gate_$V($V x, $V y)
+{
+    const $M minus = ($M)(-($V){0});
+    const $V size = ($V)(($M)x & ~minus);
+    const $V low = weft_max_$V(y, (-89.0f - ($V){0}));
+    const $V p = weft_min_$V(size, (9.1f - ($V){0})) * -2.0f;
+    const $V held = weft_min_$V(low, (88.0f - ($V){0}));
+    const $V shifted = p * 1.44269504f + 12583039.0f;
+    const $V raised = held * -1.44269504f + 12583039.0f;
+    const $V power = shifted - 12583039.0f;
+    const $V other = 12583039.0f - raised;
+    const $V r = (p - power * 0.693359375f) + power * 2.12194440e-4f;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    const $V q = other * 0.69314718f - held;
+#else
+    const $V q = (other * 0.693359375f - held) - other * 2.12194440e-4f;
+#endif
+    const $V scale = ($V)(($U)shifted << 23);
+    const $V factor = ($V)(($U)raised << 23);
+    $V t = r * 1.394644729e-3f + 8.366581984e-3f;
+    $V d = q * 1.394644729e-3f + 8.366581984e-3f;
+    t = t * r + 4.166628048e-2f;
+    d = d * q + 4.166628048e-2f;
+    t = t * r + 1.666654348e-1f;
+    d = d * q + 1.666654348e-1f;
+    t = t * r + 0.5f;
+    d = d * q + 0.5f;
+    t = t * (r * r) + r;
+    d = d * (q * q) + q + 1.0f;
+    t = t * scale + (scale - 1.0f);
+    d = d * factor + 1.0f;
+    d = (t + 2.0f) * d; /* above 0, so that overflow gives infinity */
+    return ($V)((($M)t & ~minus) | (($M)x & minus)) / d;
+}
+
 //@ erf_$V
 // 1 - e^p for a polynomial p: the logarithm of what is missing to 1.  The low bits of
 // shifted are the exponent of 2^n, biased; e^r - 1 keeps small results exact.
