@@ -1,4 +1,4 @@
-"""Weights are fetched ahead where they are read from afar, and only then."""
+"""What is read from afar is fetched ahead, and only that."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.tasks import assert_as_nest, tasks_of, tiled_kernel
+from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.targets.made import cached
-from weft.kernels.products.prefetch import following, prefetches
+from weft.kernels.contraction import contraction_of
+from weft.kernels.products.prefetch import following, last_lines, prefetches
+from weft.kernels.products.tiled import TileForm, form_blocks
 from weft.kernels.task import Task
 from weft.kernels.winograd.choice import generate_as
 from weft.loops.nodes import Const, Expr, For, Kernel, Local, Prefetch, Stmt, Var
@@ -116,6 +118,44 @@ def test_groups_as_the_tile_are_bound_in_what_is_fetched() -> None:
     assert made is not None
     assert hints(made.kernel)
     assert_as_nest(task, made)
+
+
+@pytest.mark.parametrize(("cache", "far"), [(4096, True), (8192, False)])
+@pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512"])
+def test_what_is_added_at_the_end_of_a_tile_is_fetched_at_its_start(
+    machine: str, cache: int, far: bool
+) -> None:
+    """Every line of the 3 KiB once."""
+    net = Net()
+    *_, task = tasks_of(net, net.op("Add", net.dense(net.input(12, 32), 64), net.input(12, 64)))
+    task = replace(task, target=cached(target(machine), (512, cache)))
+    (added,) = (each.name for each in task.inputs if each.shape == (12, 64))
+    made = tiled_kernel(task)
+    assert made is not None
+    found = [each for each in hints(made.kernel) if each.buffer == added]
+    assert bool(found) is far
+    assert_as_nest(task, made)
+
+
+@pytest.mark.parametrize(("columns", "terms", "wanted"), [(64, 32, 1), (64, 4, 0), (8, 32, 1)])
+def test_operands_of_the_end_must_leave_time_to_fetch_them(
+    columns: int, terms: int, wanted: int
+) -> None:
+    net = Net()
+    y = net.op("Add", net.dense(net.input(99, terms), columns), net.input(99, columns))
+    *_, task = tasks_of(net, y)
+    parts = found_by(contraction_of, replace(task, target=cached(target("x86-avx512"), (512, 512))))
+    assert parts is not None
+    block = form_blocks(parts, TileForm(4, 1))[0]
+    assert len(last_lines(parts, block)) == wanted
+
+
+def test_rows_that_are_added_everywhere_are_not_fetched() -> None:
+    net = Net()
+    *_, task = tasks_of(net, net.op("Add", net.dense(net.input(12, 32), 64), net.input(64)))
+    made = tiled_kernel(replace(task, target=cached(task.target, (64, 64))))
+    assert made is not None
+    assert {each.buffer for each in hints(made.kernel)} <= {"in1"}
 
 
 @pytest.mark.parametrize("tiles", [4, 8, 16])

@@ -8,6 +8,7 @@ from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.products.image_rows import next_rows
+from weft.kernels.products.prefetch import last_lines
 from weft.kernels.products.sum_blocks import BLOCK, block_size
 from weft.kernels.sliding import Slide
 from weft.kernels.tiling import LaneBlock
@@ -71,8 +72,17 @@ class Microkernel:
         if self.parts.reduce is None:
             return self.stores()
         hints = next_rows(self.parts, self.origin, self.size, len(self.block.widths))
-        body = (*self.starts(), *hints, *self.reduction(), *self.ends())
+        body = (*self.starts(), *hints, *self.last_hints(), *self.reduction(), *self.ends())
         return with_locals(self.accumulators(), body)
+
+    def last_hints(self) -> tuple[Stmt, ...]:
+        """Hints for what the end of this tile reads from far away."""
+        found: list[Stmt] = []
+        for load, lane in last_lines(self.parts, self.block):
+            at = self.bound(self.position, lane)
+            index = (substitute(substitute(part, at), {LANE: integer(0)}) for part in load.index)
+            found.append(Prefetch(load.buffer, tuple(index)))
+        return self.positions(tuple(found)) if found else ()
 
     def ends(self) -> tuple[Stmt, ...]:
         """What is done with finished sums."""
