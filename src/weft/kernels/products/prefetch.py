@@ -45,10 +45,9 @@ def _last_operands(parts: Contraction) -> tuple[Load, ...]:
         return ()
     done, nothing = parts.reduce, Const(0.0, dtype_of(parts.reduce.value))
     rest = map_expr(parts.task.compute.value, lambda node: nothing if node == done else node)
-    buffers = {each.name: each for each in parts.task.inputs}
-    return tuple(
-        dict.fromkeys(load for load in loads(rest) if _is_far(parts, load, buffers[load.buffer]))
-    )
+    inputs = {each.name: each for each in parts.task.inputs}
+    found = (load for load in loads(rest) if load.buffer in inputs)
+    return tuple(dict.fromkeys(load for load in found if _is_far(parts, load, inputs[load.buffer])))
 
 
 def _is_far(parts: Contraction, load: Load, buffer: Buffer) -> bool:
