@@ -199,7 +199,28 @@ EXAMPLES: tuple[Example, ...] = (
         "`data` stays in cache. Rows of `data` are a vector longer than need be, lest all of "
         "them fall onto the same cache sets. While the filters of one point are used, "
         "`__builtin_prefetch` fetches those of the next. "
-        "Dilated windows take tiles whose pixels and outputs are as far apart as the taps.",
+        "Dilated windows take tiles whose pixels and outputs are as far apart as the taps.\n\n"
+        "`winograd-f4-22` is F(4x4, 3x3) with 22 tiles at a time. In float32 the alternatives "
+        "are tiles of 4x4 outputs (2.25 multiplications an output, where the direct sum has 9) "
+        "and of 2x2 (4), for layers of few channels also strips of 4 or 2 rows "
+        "(`winograd-f4x1`: 4.5 and 6), which are transformed in one direction only. In bfloat16 "
+        "there are tiles of 3x3 (2.78), too: transforms are computed in float32, but what they "
+        "give is stored in bfloat16, filters everywhere and pixels where an instruction "
+        "multiplies pairs. The matrices are Toom-Cook's for a size of tile, of window and of "
+        "stride (`kernels/winograd/toom_cook.py`); the points of F(4x4, 3x3) are 0, ±11/16, "
+        "±3/2 and infinity, chosen for the least rounding among those that are exact in "
+        "float32.\n\n"
+        "Two things round more than in the direct sum. Transforms add and subtract numbers of "
+        "different sizes: in float32 the error of a layer of 64 channels is 1.1 to 1.5 times "
+        "that of the direct sum, which `--exact` keeps. And numbers that are stored in half "
+        "precision are rounded before they are multiplied: the inverse transform adds these "
+        "errors up, weighted by the squares of the matrices' elements, which makes them 1.67, "
+        "2.86 and 4.81 times as large for tiles of 2x2, 3x3 and 4x4 "
+        "(`Filtering.amplification`). That adds 0.39 %, 0.67 % and 1.13 % of the standard "
+        "deviation of a layer's outputs (divided by 1.41 where only filters are rounded). An "
+        "alternative is taken only if that is at most `--max-rounding` (0.005 by default: 2x2). "
+        "[precision.md](precision.md#tiles-that-round-more) has measurements of layers and "
+        "networks.",
         34,
         r"for \(int group = ",
     ),
