@@ -20,28 +20,29 @@ class Numbering:
 
     def __call__(self, expr: Expr) -> int:
         """The number of an expression."""
-        seen: dict[int, tuple[int, int]] = {}
+        return self._visit(expr, {})[0]
 
-        def visit(node: Expr) -> tuple[int, int]:
-            """The number of a node and how deep reductions are nested in it."""
-            found = seen.get(id(node))
-            if found is None:
-                inner = [visit(each) for each in children(node)]
-                height = max((each[1] for each in inner), default=0)
-                parts = [each[0] for each in inner]
-                if isinstance(node, Reduce):
-                    # Named after the height, which no reduction inside has.
-                    names = [f"%{height}.{place}" for place in range(len(node.axes))]
-                    bound = {a.var: Var(n) for a, n in zip(node.axes, names, strict=True)}
-                    parts = [visit(substitute(node.value, bound))[0]]
-                    height += 1
-                key = (type(node), *_label(node), *parts)
-                found = seen[id(node)] = (self._numbers.setdefault(key, len(self._numbers)), height)
-                alive.append(node)
-            return found
+    def _visit(self, node: Expr, seen: dict[int, tuple[tuple[int, int], Expr]]) -> tuple[int, int]:
+        """The number of a node and how deep reductions are nested in it.
 
-        alive: list[Expr] = []
-        return visit(expr)[0]
+        What was seen is kept with its node, whose identity no other one may get.
+        """
+        known = seen.get(id(node))
+        if known is not None:
+            return known[0]
+        inner = [self._visit(each, seen) for each in children(node)]
+        height = max((each[1] for each in inner), default=0)
+        parts = [each[0] for each in inner]
+        if isinstance(node, Reduce):
+            # Named after the height, which no reduction inside has.
+            names = [f"%{height}.{place}" for place in range(len(node.axes))]
+            bound = {a.var: Var(n) for a, n in zip(node.axes, names, strict=True)}
+            parts = [self._visit(substitute(node.value, bound), seen)[0]]
+            height += 1
+        key = (type(node), *_label(node), *parts)
+        found = self._numbers.setdefault(key, len(self._numbers)), height
+        seen[id(node)] = found, node
+        return found
 
 
 class ValueNumbers:
@@ -63,18 +64,17 @@ class ValueNumbers:
 
     def settled(self, value: Expr) -> Expr:
         """The expression with its largest known parts replaced."""
-        done: dict[int, Expr] = {}
+        return self._settle(value, {})
 
-        def visit(node: Expr) -> Expr:
-            found = done.get(id(node))
+    def _settle(self, node: Expr, done: dict[int, Expr]) -> Expr:
+        found = done.get(id(node))
+        if found is None:
+            found = self.find(node)
             if found is None:
-                found = self.find(node)
-                if found is None:
-                    found = with_children(node, tuple(map(visit, children(node))))
-                done[id(node)] = found
-            return found
-
-        return visit(value)
+                operands = [self._settle(each, done) for each in children(node)]
+                found = with_children(node, tuple(operands))
+            done[id(node)] = found
+        return found
 
 
 def _label(expr: Expr) -> tuple[object, ...]:

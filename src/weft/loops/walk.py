@@ -126,17 +126,24 @@ def mapper(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
 
     The expressions given must outlive it: it remembers by identity.
     """
-    seen: dict[int, Expr] = {}
+    return _Mapper(function)
 
-    def visit(node: Expr) -> Expr:
-        done = seen.get(id(node))
+
+class _Mapper:
+    # Here and below: a function that calls itself inside of another one would be a cycle of
+    # references, which holds all that it remembers until a collection.
+
+    def __init__(self, function: Callable[[Expr], Expr]) -> None:
+        self._function = function
+        self._seen: dict[int, Expr] = {}
+
+    def __call__(self, node: Expr) -> Expr:
+        done = self._seen.get(id(node))
         if done is None:
             operands = _OPERANDS[type(node)](node)
-            rebuilt = with_children(node, tuple(map(visit, operands))) if operands else node
-            done = seen[id(node)] = function(rebuilt)
+            rebuilt = with_children(node, tuple(map(self, operands))) if operands else node
+            done = self._seen[id(node)] = self._function(rebuilt)
         return done
-
-    return visit
 
 
 def walk(*exprs: Expr) -> Iterator[Expr]:
@@ -202,13 +209,18 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     The axes of a ``Reduce`` inside must not be free in the values: rename first
     (``rename_axes``).
     """
-    if not values:
-        return expr
-    seen: dict[int, Expr] = {}
+    return _Substitution(values)(expr) if values else expr
 
-    def visit(node: Expr) -> Expr:
-        done = seen.get(id(node))
+
+class _Substitution:
+    def __init__(self, values: Mapping[str, Expr]) -> None:
+        self._values = values
+        self._seen: dict[int, Expr] = {}
+
+    def __call__(self, node: Expr) -> Expr:
+        done = self._seen.get(id(node))
         if done is None:
+            values = self._values
             if isinstance(node, Var):
                 done = values.get(node.name, node)
             elif isinstance(node, Reduce) and any(axis.var in values for axis in node.axes):
@@ -216,12 +228,10 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
                 inner = {name: value for name, value in values.items() if name not in hidden}
                 done = Reduce(node.op, node.axes, substitute(node.value, inner))
             else:
-                operands = children(node)
-                done = with_children(node, tuple(map(visit, operands))) if operands else node
-            seen[id(node)] = done
+                operands = _OPERANDS[type(node)](node)
+                done = with_children(node, tuple(map(self, operands))) if operands else node
+            self._seen[id(node)] = done
         return done
-
-    return visit(expr)
 
 
 def rename_axes(expr: Expr, fresh: Callable[[str], str]) -> Expr:
@@ -267,28 +277,26 @@ class FreshNames:
 
 def map_stmts(stmts: Sequence[Stmt], function: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
     """Applies a function to every whole expression of the statements."""
+    return tuple([_map_stmt(stmt, function) for stmt in stmts])
 
-    def visit(stmt: Stmt) -> Stmt:
-        match stmt:
-            case For(var, start, stop, body, kind):
-                return For(var, function(start), function(stop), block(body), kind)
-            case Store(buffer, position, value):
-                return Store(buffer, tuple(map(function, position)), function(value))
-            case If(condition, then, otherwise):
-                return If(function(condition), block(then), block(otherwise))
-            case Local(buffer, body):
-                return Local(buffer, block(body))
-            case Prefetch(buffer, position):
-                return Prefetch(buffer, tuple(map(function, position)))
-            case Instruct(name, operands):
-                return Instruct(name, cast(tuple[Load, ...], tuple(map(function, operands))))
-            case _:
-                assert_never(stmt)
 
-    def block(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        return tuple(map(visit, body))
-
-    return block(stmts)
+def _map_stmt(stmt: Stmt, function: Callable[[Expr], Expr]) -> Stmt:
+    match stmt:
+        case For(var, start, stop, body, kind):
+            return For(var, function(start), function(stop), map_stmts(body, function), kind)
+        case Store(buffer, position, value):
+            return Store(buffer, tuple(map(function, position)), function(value))
+        case If(condition, then, otherwise):
+            inner = map_stmts(then, function), map_stmts(otherwise, function)
+            return If(function(condition), *inner)
+        case Local(buffer, body):
+            return Local(buffer, map_stmts(body, function))
+        case Prefetch(buffer, position):
+            return Prefetch(buffer, tuple(map(function, position)))
+        case Instruct(name, operands):
+            return Instruct(name, cast(tuple[Load, ...], tuple(map(function, operands))))
+        case _:
+            assert_never(stmt)
 
 
 def substitute_stmts(stmts: Sequence[Stmt], values: Mapping[str, Expr]) -> tuple[Stmt, ...]:
@@ -400,20 +408,22 @@ def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stm
     """Other names for buffers, wherever they are loaded, stored or declared."""
     if all(old == new for old, new in names.items()):
         return tuple(stmts)
+    renamed = tuple([_rename_stored(stmt, names) for stmt in stmts])
+    return map_stmts(renamed, _renaming(names))
 
-    def visit(stmt: Stmt) -> Stmt:
-        inner = with_blocks(stmt, [tuple(map(visit, block)) for block in blocks(stmt)])
-        match inner:
-            case Store(buffer, position, value):
-                return Store(names.get(buffer, buffer), position, value)
-            case Prefetch(buffer, position):
-                return Prefetch(names.get(buffer, buffer), position)
-            case Local(buffer, body):
-                return Local(replace(buffer, name=names.get(buffer.name, buffer.name)), body)
-            case _:
-                return inner
 
-    return map_stmts(tuple(map(visit, stmts)), _renaming(names))
+def _rename_stored(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
+    """Other names for the buffers that are stored, prefetched or declared."""
+    inner = [tuple([_rename_stored(each, names) for each in block]) for block in blocks(stmt)]
+    match with_blocks(stmt, inner):
+        case Store(buffer, position, value):
+            return Store(names.get(buffer, buffer), position, value)
+        case Prefetch(buffer, position):
+            return Prefetch(names.get(buffer, buffer), position)
+        case Local(buffer, body):
+            return Local(replace(buffer, name=names.get(buffer.name, buffer.name)), body)
+        case other:
+            return other
 
 
 def rename_loads(expr: Expr, names: Mapping[str, str]) -> Expr:
