@@ -15,6 +15,7 @@ from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.image_loop import image_loop, loop_values
+from weft.plan.to_program import lower
 from weft.surgery.batch_loop import batch_size, looped, members_in
 from weft.targets.find import target
 from weft.targets.target import Target
@@ -119,6 +120,50 @@ def test_there_is_no_loop_that_would_hand_out_what_its_layers_make():
     second = net.op("Relu", net.conv(first, 8))
     before, after = planned(net, first, second)
     assert after is before
+
+
+def image_to_image(deep: int) -> tuple[Net, str]:
+    """A layer of more weights than activations, and many behind it of fewer."""
+    net = Net()
+    first = net.op("Relu", net.conv(net.input(2, 3, 24, 24), 8))
+    y = net.conv(net.conv(first, deep, 6, stride=6, pad=0), deep, 4, pad=0)
+    y = net.op("Resize", net.conv(y, 8, 1), scales=(1.0, 1.0, 24.0, 24.0))
+    for _ in range(3):
+        y = net.op("Relu", net.op("Add", net.conv(y, 8), first))
+    return net, net.conv(y, 2)
+
+
+@pytest.mark.parametrize(("deep", "whole"), [(24, True), (600, False)])
+def test_layers_behind_one_of_many_weights_decide_with_it(deep: int, whole: bool):
+    net, made = image_to_image(deep)
+    graph = expand(net.graph(made), OPS)
+    values = loop_values(graph, small())
+    assert (values == (made,)) is whole
+    assert_alike(net, graph, image_loop(graph, values))
+
+
+def test_an_image_of_a_batch_runs_the_steps_of_one_alone():
+    """Sums ride on products, outputs are written in place, and loops run forwards."""
+    plans = [weft.Net(skips(batch)).plan(target("x86-avx512")) for batch in (1, 2)]
+    alone, (loop,) = plans[0].steps, plans[1].steps
+    assert loop.nested is not None
+    assert [each.scheme for each in loop.nested.steps] == [each.scheme for each in alone]
+    assert plans[1].arena_bytes == plans[0].arena_bytes
+    functions = [lower(plan).functions for plan in plans]
+    assert len(functions[0]) == len(functions[1])
+
+
+def skips(batch: int) -> Graph:
+    """Residual layers whose other products are added up, over memory that no cache holds."""
+    net = Net()
+    x = net.conv(net.input(batch, 64, 2000), 64, 1)
+    total = ""
+    for _ in range(3):
+        gate = net.op("Tanh", net.conv(x, 64, 3))
+        x = net.op("Add", net.conv(gate, 64, 1), x)
+        skip = net.conv(gate, 128, 1)
+        total = net.op("Add", total, skip) if total else skip
+    return net.graph(net.conv(total, 32, 1))
 
 
 def test_where_members_meet_the_loop_ends():

@@ -4,12 +4,13 @@ With one layer after the other for the whole batch, what one hands to the next i
 away and read from there; image by image it stays in a core's own caches, and all layers are cut
 as they are for one image.  What that costs is weights, which every image reads again.  They come
 in one stream that is fetched ahead, so a layer may have several times as many as it moves of
-activations.  Behind the first layers that have more, the batch runs as a whole.
+activations.  Behind the first layers that have more, the batch runs as a whole, unless layers
+that follow move more again, as in networks from image to image: what both sorts cost decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from weft.ir.graph import Graph, Node
 from weft.plan.images import images_of
@@ -36,24 +37,19 @@ def loop_values(graph: Graph, target: Target) -> tuple[str, ...]:
     """
     if not target.caches or batch_size(graph) < 2:
         return ()
-    places = dict(members_in(graph))
-    while True:
-        inside = _inside(graph, places)
-        values = _handed_out(graph, inside)
-        behind = [value for value in values if places[value] != FRONT]
-        if not behind:
-            break
-        for value in behind:  # a loop puts members in front
-            del places[value]
-    layers = [
-        _moved(graph, node)
-        for node in graph.nodes
-        if inside.issuperset(node.outputs) and _weights(graph, node)
+    places = members_in(graph)
+    layers = [node for node in graph.nodes if _weights(graph, node)]
+    ratios = {batch_size(graph) * _weights(graph, node) / _moved(graph, node) for node in layers}
+    parts = [
+        _part(graph, places, limit)
+        for limit in (STREAMED, *sorted(ratio for ratio in ratios if ratio > STREAMED))
     ]
-    if max(layers, default=0) <= target.caches[-1]:
+    inside, values = min(parts, key=lambda part: _cost(graph, layers, part[0]))
+    moved = [_moved(graph, node) for node in layers if inside.issuperset(node.outputs)]
+    if max(moved, default=0) <= target.caches[-1]:
         return ()
     handed = sum(graph.types[value].bytes for value in values)
-    return values if HANDED * handed <= sum(layers) else ()
+    return values if HANDED * handed <= sum(moved) else ()
 
 
 def image_loop(graph: Graph, values: tuple[str, ...]) -> Graph:
@@ -68,8 +64,29 @@ def image_loop(graph: Graph, values: tuple[str, ...]) -> Graph:
     return looped(graph, values, (wide & images) - {*graph.outputs})
 
 
-def _inside(graph: Graph, places: Mapping[str, MemberPlace]) -> set[str]:
-    """What is made of images alone by layers of few weights."""
+def _part(
+    graph: Graph, places: Mapping[str, MemberPlace], limit: float
+) -> tuple[set[str], tuple[str, ...]]:
+    """What a loop makes of layers of so many weights at the most, and what it hands out."""
+    places = dict(places)
+    while True:
+        inside = _inside(graph, places, limit)
+        values = _handed_out(graph, inside)
+        behind = [value for value in values if places[value] != FRONT]
+        if not behind:
+            return inside, values
+        for value in behind:  # a loop puts members in front
+            del places[value]
+
+
+def _inside(graph: Graph, places: Mapping[str, MemberPlace], limit: float) -> set[str]:
+    """What is made of images alone by layers of few weights.
+
+    Args:
+        graph: of a batch.
+        places: where values have their members.
+        limit: bytes of weights that all images read, for each byte that a layer moves.
+    """
     batch = batch_size(graph)
     found = set(graph.inputs)
     for node in graph.nodes:
@@ -78,9 +95,20 @@ def _inside(graph: Graph, places: Mapping[str, MemberPlace]) -> set[str]:
         read = [value for value in node.inputs if value in places]
         if not (made and read and kept and found.issuperset(read)):
             continue
-        if batch * _weights(graph, node) <= STREAMED * _moved(graph, node):
+        if batch * _weights(graph, node) <= limit * _moved(graph, node):
             found.update(made)
     return found
+
+
+def _cost(graph: Graph, layers: Sequence[Node], inside: set[str]) -> float:
+    """What is read from afar: weights by every image of a loop, activations behind it."""
+    batch = batch_size(graph)
+    return sum(
+        batch * _weights(graph, node) / STREAMED
+        if inside.issuperset(node.outputs)
+        else _moved(graph, node)
+        for node in layers
+    )
 
 
 def _handed_out(graph: Graph, inside: set[str]) -> tuple[str, ...]:

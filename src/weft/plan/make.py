@@ -173,7 +173,7 @@ def planned(
 ) -> Plan:
     """The plan of a graph by decisions that are searched for or given; see ``make``.
 
-    With ``repeated``, it is the body of a loop.
+    With ``repeated``, it is the body of a loop whose iterations are steps in time.
     """
     symbolic = [name for name in graph.inputs if not graph.types[name].is_static]
     if symbolic:
@@ -296,11 +296,20 @@ class _Planner:
         attributes: ScanAttributes = work.node.attributes
         body = expand(attributes.body, self.ops)
         inside = self.decide.inside(work)
-        nested = planned(body, self.ops, inside, self.threads, spread=self.spread, repeated=True)
         states = attributes.num_states
+        nested = planned(
+            body, self.ops, inside, self.threads, spread=self.spread, repeated=states > 0
+        )
+        inputs, outputs = nested.graph.inputs, nested.graph.outputs
+        asked = (*work.node.outputs, *[""] * len(outputs))
+        unasked = [
+            value
+            for value, outer in zip(outputs[states:], asked[states:], strict=False)
+            if not outer
+        ]
         carried = sum(
             memory.aligned(nested.types[value].bytes, ALIGNMENT)
-            for value in (*nested.graph.inputs[:states], *nested.graph.outputs)
+            for value in (*inputs[:states], *outputs[:states], *unasked)
         )
         return PlannedStep(work, nested=nested, scratch=nested.arena_bytes + carried)
 

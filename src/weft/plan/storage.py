@@ -115,6 +115,19 @@ class _Storage:
                 self.own_parts(item)
             for value in item.reads:
                 self.readers.setdefault(value, []).append(item)
+        self.handed = {
+            item.node.inputs[0]: item.value
+            for item in program.items
+            if isinstance(item, Defined) and self.only_hands_out(item)
+        }
+
+    def only_hands_out(self, item: Defined) -> bool:
+        """Whether a value is an output in whose memory what it reshapes may be written."""
+        if item.value not in self.outputs - {*self.states.values()} or item.node.op not in VIEWS:
+            return False
+        source = item.node.inputs[0]
+        free = source not in self.outputs and source not in self.owner
+        return free and len(self.readers[source]) == 1
 
     def own_parts(self, item: Assembled) -> None:
         if item.owner is not None:
@@ -145,6 +158,13 @@ class _Storage:
         if found is not None:
             return found
         owned = self.owner.get(value)
+        if value in self.handed:
+            whole = self.view_to_write(self.handed[value], None)
+            shape = self.types[self.handed[value]].dims
+            strides = reshaped(shape, whole.strides, self.types[value].dims)
+            assert strides is not None  # the output is packed
+            self.views[value] = view = StridedView(whole.root, whole.offset, strides)
+            return view
         if owned is None:
             region = Region.OUTPUT if value in self.outputs else Region.ARENA
             if region is Region.OUTPUT and value in self.states.values():
@@ -162,7 +182,7 @@ class _Storage:
 
     def lanes_of(self, value: str) -> int | None:
         """The dimension of a factor along which the contractions that read it are vectors."""
-        if value in self.outputs or value in self.owner:
+        if value in self.outputs or value in self.owner or value in self.handed:
             return None
         found = {
             axis
@@ -258,6 +278,9 @@ class _Storage:
             self.view_to_write(group.value, None)
             self.ready[group.value] = frozenset()
             return
+        if group.value in self.views:  # what it reshapes was written there
+            self.ready[group.value] = self.all_ready(group.reads)
+            return
         view = self.free_view(group, item)
         if view is not None and self.may_view(group, view):
             self.views[group.value] = view
@@ -265,7 +288,8 @@ class _Storage:
             return
         group = self.with_channels_last(group, item)
         order = self.order_for(group)
-        if group.value in self.outputs and is_spatial(group) and order != tuple(range(len(order))):
+        exposed = group.value in self.outputs or group.value in self.handed
+        if exposed and is_spatial(group) and order != tuple(range(len(order))):
             # The caller wants channels first; the kernel wants to write channels last.
             hidden = self.fresh(f"{group.value}_channels_last")
             self.types[hidden] = group.type

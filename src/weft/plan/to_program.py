@@ -261,7 +261,8 @@ class _Scope:
             if not each.outer
         }
         invariants = {inner: self.address(outer) for inner, outer in scan.invariants}
-        alternate = body.threads == 1 and alternates(body.weight_bytes, self.lowering.caches)
+        again = bool(scan.states) and body.threads == 1  # an image brings new activations
+        alternate = again and alternates(body.weight_bytes, self.lowering.caches)
 
         def iteration(number: int, first: int) -> tuple[ProgramStep, ...]:
             """The steps of an iteration: of the loop, whose first this is, or alone."""
