@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.kernels.task import Task
 from weft.plan.implementation import Implementation
 
 
@@ -43,6 +44,8 @@ class Alternative:
         known: whether they apply, where that can be known without writing the kernel.
         outside: whether it calls a library: it is taken where it is named, never by itself.
             ``weft.kernels.selection`` sets it for generators that have a library.
+        pooled: writes the kernel of the task and of another one that reads its values, by a
+            name, and computes the maxima of windows; ``None`` if it cannot.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Alternative:
     outside: bool = False
     error: float = 0.0
     allowed: bool = True
+    pooled: Callable[[Task, str], Implementation | None] | None = None
 
     def applies(self) -> bool:
         """Whether ``make`` gives a kernel."""

@@ -23,8 +23,8 @@ class ExplainedLayer(Shown):
         type: of that value.
         ops: of its nodes; nodes: their names; sources: those of the model.
         scheme: the alternative of the plan; ``extern`` for a C body, ``scan`` for a nested
-            plan, ``bands-...`` where the layer runs together with others; reason: for it, where
-            there was a choice.
+            plan, ``bands-...`` or ``pooled`` where the layer runs together with others; reason:
+            for it, where there was a choice.
         answers: of the generators, in their order; none where there are no loops to choose.
     """
 

@@ -25,6 +25,7 @@ from weft.kernels.depth_first.chains import (
     strip_bytes,
     strips_of,
 )
+from weft.kernels.depth_first.fusion_pool import POOLED, PooledPair, pooled_as, pooled_pair
 from weft.kernels.depth_first.links import ChainStage, Setting, Stages
 from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
@@ -112,6 +113,8 @@ def _fused_as(step: StepText, groups: Sequence[Group], setting: Setting) -> Impl
     if [(group.value,) for group in groups] != [each.writes for each in step.stages]:
         got = ", ".join(value for each in step.stages for value in each.writes)
         raise refused("the stages of a step must be groups in a row", got, step.line)
+    if step.kernel == POOLED:
+        return pooled_as(step, groups, setting)
     stages = Stages(setting).of(groups)
     if stages is None or len(stages) < 2:
         raise refused("a chain must go by rows", step.kernel, step.line, "Make them steps.")
@@ -145,9 +148,13 @@ class _Chooser:
         self.kernels: dict[int, _Made | None] = {}
 
     def best(self) -> tuple[Fused, ...]:
-        best: list[tuple[float, tuple[_Part, ...]]] = [(0.0, ())]
+        best: list[tuple[float, tuple[_Part | PooledPair, ...]]] = [(0.0, ())]
         for stop in range(1, len(self.groups) + 1):
             best.append(best[-1])
+            pair = pooled_pair(stop - 2, self.groups, self.setting) if stop > 1 else None
+            if pair and best[stop - 2][0] + pair.gain > best[stop][0]:
+                gain, before = best[stop - 2]
+                best[stop] = gain + pair.gain, (*before, pair)
             for start, stages in self.ending(stop):
                 gain, before = best[start]
                 found = self.fused(start, stages, best[stop][0] - gain)

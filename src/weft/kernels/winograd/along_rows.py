@@ -25,16 +25,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction
-from weft.kernels.products.microkernel import Microkernel, replaced
+from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.pairs import PAIR
 from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles, tile_shape, whole_vectors
 from weft.kernels.winograd.along_rows_image import LINE, RowsOfImage, RowTransform
 from weft.kernels.winograd.convolution import Convolution
 from weft.kernels.winograd.image import apply
+from weft.kernels.winograd.outputs import ended, pooled
+from weft.kernels.winograd.pooling import Pooling
 from weft.kernels.winograd.toom_cook import Filtering, Matrix
 from weft.kernels.writer import (
     LANE,
@@ -66,7 +67,6 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
@@ -80,9 +80,11 @@ class _Writer:
 
     image: RowsOfImage
     form: Filtering
+    pool: Pooling | None = None
 
     def __post_init__(self) -> None:
         self.conv = self.image.conv
+        self.sides = self.pool.sides if self.pool else (1, 1)
         self.parts = self.conv.parts
         task = self.parts.task
         self.lanes = task.target.lanes(_F32)
@@ -111,7 +113,8 @@ class _Writer:
             _STRIP, strips, (Local(self.transform.data, tuple(body)),), LoopKind.PARALLEL
         )
         found = nested(self.conv.outer, (loop,), LoopKind.PARALLEL)
-        params = (*self.params, self.parts.task.output)
+        task = self.pool.task if self.pool else self.parts.task
+        params = (*self.params, task.output)
         return simplify_kernel(Kernel(self.parts.task.name, params, found))
 
     def pack(self, group: LaneBlock, number: int) -> str:
@@ -140,8 +143,10 @@ class _Writer:
         columns = self.conv.columns.extent
         alone = self.product_parts(replace(group, depth=1), columns, integer(0))
         positions, _ = tile_shape(alone, self.lanes)
+        across = self.sides[1]
         body: list[Stmt] = []
-        for tile in even_tiles(columns, positions):
+        for tile in even_tiles(columns // across, max(1, positions // across)):
+            tile = replace(tile, start=tile.start * across, size=tile.size * across)
             begin: Expr = integer(tile.start)
             if tile.count > 1:
                 begin = plus(times(Var("tile"), tile.size), tile.start)
@@ -216,7 +221,7 @@ class _Writer:
     def synthesis(self, group: LaneBlock, at: tuple[Expr, Expr, Expr], size: int) -> Iterator[Stmt]:
         """``out = epilogue(A^T product)`` for a tile of columns."""
         if group.depth == 1:
-            yield for_range("spot", size, tuple(self.sums(group, at)))
+            yield for_range("spot", size // self.sides[1], tuple(self.sums(group, at)))
             return
         whole, rest = divmod(size, PAIR)
         for count, first, columns in ((whole, times(Var("spot"), PAIR), PAIR), (rest, size - 1, 1)):
@@ -239,43 +244,69 @@ class _Writer:
     def sums(self, group: LaneBlock, at: tuple[Expr, Expr, Expr]) -> Iterator[Stmt]:
         """The outputs of a column, all lanes of a group."""
         row, column, channel = at
+        spot = times(Var("spot"), self.sides[1])
         left = self.parts.lane_extent - group.start
         for _, offset, width in group.pieces():
             kept = min(width, left - offset) if group.count == 1 else width
             for block in blocks_of(kept, self.lanes, 1):
                 for _, inner, lanes in block.pieces():
                     first = block.start + inner + offset
-                    place = (plus(column, Var("spot")), plus(channel, first))
-                    yield from self.all_rows(row, partial(self.column, first, lanes, row, place))
+                    place = (row, plus(column, spot), plus(channel, first))
+                    write = partial(self.column, first, lanes, spot, place)
+                    yield from self.all_rows(row, write)
 
     def column(
-        self, first: int, width: int, row: Expr, place: tuple[Expr, Expr], count: int
+        self, first: int, width: int, spot: Expr, place: tuple[Expr, Expr, Expr], count: int
     ) -> tuple[Stmt, ...]:
-        """So many outputs of a column, a vector of their channels."""
+        """So many outputs of a column, or of those of a window, a vector of their channels."""
 
-        def read(point: int, held: int) -> tuple[Stmt, ...]:
+        def read(beside: int, point: int, held: int) -> tuple[Stmt, ...]:
             pair, odd = divmod(point, self.depth)
-            index = (integer(pair), integer(odd), Var("spot"), plus(Var(LANE), first))
+            index = (integer(pair), integer(odd), plus(spot, beside), plus(Var(LANE), first))
             value = Load("product", index, _F32)
             return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
 
-        put = partial(self.output, row, place)
-        return apply(self.inverse[:count], width, read, put)
+        def hold(beside: int, number: int, value: Expr) -> Stmt:
+            return Store("whole", (integer(number), integer(beside), Var(LANE)), value)
 
-    def output(self, row: Expr, place: tuple[Expr, Expr], number: int, value: Expr) -> Stmt:
+        def kept(number: int, beside: int) -> Expr:
+            return Load("whole", (integer(number), integer(beside), Var(LANE)), _F32)
+
+        matrix, across = self.inverse, self.sides[1]
+        if self.pool is None:
+            return apply(matrix, width, partial(read, 0), partial(self.output, place), count)
+        body = [
+            stmt
+            for each in range(across)
+            for stmt in apply(matrix, width, partial(read, each), partial(hold, each), count)
+        ]
+        whole = Buffer("whole", _F32, (count, across, width), Access.LOCAL)
+        return (Local(whole, (*body, *self.windows(width, place, count, kept))),)
+
+    def windows(
+        self,
+        width: int,
+        place: tuple[Expr, Expr, Expr],
+        count: int,
+        held: Callable[[int, int], Expr],
+    ) -> Iterator[Stmt]:
+        """Stores the maxima of windows one below the other, of so many rows of outputs."""
+        pool, down = self.pool, self.sides[0]
+        assert pool is not None
+        row, column, channel = place
+        for turn in range(count // down):
+
+            def value(row_of: int, column_of: int, first: int = turn * down) -> Expr:
+                inside = (plus(row, first + row_of), plus(column, column_of), channel)
+                return ended(self.conv, inside, held(first + row_of, column_of))[1]
+
+            window = (plus(pool.origin(row, 0), turn), pool.origin(column, 1), channel)
+            yield from pooled(self.conv, pool, window, width, value)
+
+    def output(self, place: tuple[Expr, Expr, Expr], number: int, value: Expr) -> Stmt:
         """Stores a sum of a row of the strip, with its epilogue."""
-        conv, compute, reduce = self.conv, self.parts.task.compute, self.parts.reduce
-        assert self.parts.lanes is not None
-        assert reduce is not None
-        done = Load("sum", (Var(LANE),), _F32)
-        axes = {
-            conv.rows.var: plus(row, number),
-            conv.columns.var: place[0],
-            self.parts.lanes.var: plus(place[1], Var(LANE)),
-        }
-        index = tuple(axes.get(axis.var, Var(axis.var)) for axis in compute.axes)
-        whole = substitute(replaced(compute.value, reduce, done), axes)
-        return Store("out", index, replaced(whole, done, value))
+        row, column, channel = place
+        return Store("out", *ended(self.conv, (plus(row, number), column, channel), value))
 
     def pair(
         self, group: LaneBlock, at: tuple[Expr, Expr, Expr], spot: Expr, columns: int, count: int
@@ -302,16 +333,33 @@ class _Writer:
         def keep(number: int, value: Expr) -> Stmt:
             return Store("whole", (integer(number), Var(LANE)), value)
 
-        body += apply(self.inverse[:count], lanes, read, keep)
+        body += apply(self.inverse, lanes, read, keep, count)
         whole = Buffer("whole", _F32, (count, lanes), Access.LOCAL)
+
+        def held_at(first: int, side: int, number: int, beside: int) -> Expr:
+            lane = plus(Var(LANE), (side + beside) * lanes // PAIR + first)
+            return Load("whole", (integer(number), lane), _F32)
+
         for block in blocks_of(self.parts.lane_extent - group.start, lanes, 1):
             for _, first, width in block.pieces():
-                for number, side in product(range(count), range(columns)):
-                    lane = plus(Var(LANE), side * lanes // PAIR + first)
-                    value = Load("whole", (integer(number), lane), _F32)
-                    place = (plus(plus(column, spot), side), plus(channel, first))
-                    body.append(for_lanes(width, self.output(row, place, number, value)))
+                for side in range(0, columns, self.sides[1]):
+                    place = (row, plus(plus(column, spot), side), plus(channel, first))
+                    body += self.kept(width, place, count, partial(held_at, first, side))
         return with_locals([*held, whole], tuple(body))
+
+    def kept(
+        self,
+        width: int,
+        place: tuple[Expr, Expr, Expr],
+        count: int,
+        value: Callable[[int, int], Expr],
+    ) -> Iterator[Stmt]:
+        """Stores the outputs of a column, or the maxima of the windows that begin there."""
+        if self.pool is not None:
+            yield from self.windows(width, place, count, value)
+            return
+        for number in range(count):
+            yield for_lanes(width, self.output(place, number, value(number, 0)))
 
 
 def groups_of(conv: Convolution, form: Filtering) -> list[LaneBlock]:
@@ -341,8 +389,10 @@ def sums_of(form: Filtering, depth: int) -> tuple[tuple[range, ...], Matrix]:
     return form.alike, form.gathered
 
 
-def write(image: RowsOfImage, form: Filtering) -> Implementation:
-    """The kernel of a convolution, so many rows of outputs at a time."""
-    writer = _Writer(image, form)
+def write(image: RowsOfImage, form: Filtering, pool: Pooling | None = None) -> Implementation:
+    """The kernel of a convolution, so many rows of outputs at a time, and of pooling after it."""
+    if pool:
+        image = replace(image, conv=pool.trimmed(image.conv))
+    writer = _Writer(image, form, pool)
     kernel = writer.kernel()
     return Implementation(kernel, tuple(writer.operands), f"winograd-f{form.outputs}x1")

@@ -9,6 +9,7 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.generator import Generator
 from weft.kernels.paired_factors import depth_of, positions_of
+from weft.kernels.products.pairs import PAIR
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, waiting
@@ -17,6 +18,7 @@ from weft.kernels.winograd import square as winograd
 from weft.kernels.winograd.along_rows import groups_of, sums_of
 from weft.kernels.winograd.along_rows_image import RowsOfImage, rows_of_image
 from weft.kernels.winograd.convolution import Convolution, square_convolution
+from weft.kernels.winograd.pooling import pooling_of
 from weft.kernels.winograd.toom_cook import (
     Filtering,
     Matrix,
@@ -38,6 +40,8 @@ UNROLLED = 0.3
 """Of a transform's cycles in loops: what it takes with the sums of its first half in registers."""
 MARGIN = 0.9
 """A kernel that rounds more must at least win so much."""
+_WASTE = 1 / 32
+"""Of the tiles, so many may be computed twice before blocks become smaller."""
 
 
 def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
@@ -152,15 +156,23 @@ def tiles_at_once(conv: Convolution, outputs: int) -> int:
 def even_tiles(conv: Convolution, outputs: int, most: int) -> int:
     """How many tiles, at the most so many, make blocks of one size, enough for all threads.
 
-    One block is enough, too, where every thread gets output channels of its own.
+    Somewhat fewer, where the last block then computes clearly fewer tiles twice.  One block is
+    enough, too, where every thread gets output channels of its own.
     """
     task = conv.parts.task
     count = _tiles(conv, outputs)
     blocks = -(-count // most)
     groups = _channels(conv) // (2 * task.target.lanes(DType.F32))
-    if blocks > 1 or groups < task.threads:
-        blocks = -(-blocks // task.threads) * task.threads
-    return -(-count // blocks)
+    if blocks == 1 and groups >= task.threads:
+        return count
+    least, most_blocks = (
+        -(-each // task.threads) for each in (blocks, -(-3 * count // (2 * most)))
+    )
+    sizes = [
+        -(-count // (task.threads * turn)) for turn in range(least, max(least, most_blocks) + 1)
+    ]
+    least = min(-(-count // size) * size for size in sizes)
+    return next(size for size in sizes if -(-count // size) * size <= least * (1 + _WASTE))
 
 
 def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
@@ -194,6 +206,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
             always,
             error=errors[outputs],
             allowed=errors[outputs] <= task.max_rounding,
+            pooled=partial(_pooled, conv, outputs, tiles),
         )
         for (outputs, tiles), cost in costs.items()
     )
@@ -226,6 +239,7 @@ def _by_rows(conv: Convolution, lanes: int) -> tuple[Alternative, ...]:
             always,
             error=added_error(conv, outputs, 1),
             allowed=added_error(conv, outputs, 1) <= conv.parts.task.max_rounding,
+            pooled=partial(_pooled_by_rows, image, outputs),
         )
         for outputs in OUTPUTS
         if outputs <= most_outputs(conv.size, conv.stride)
@@ -243,6 +257,25 @@ def _wanted(task: Task) -> Convolution | Refusal:
 
 def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
     return winograd.write(conv, _form(conv, outputs), tiles)
+
+
+def _pooled(
+    conv: Convolution, outputs: int, tiles: int, task: Task, link: str
+) -> Implementation | None:
+    pool = pooling_of(conv, task, link)
+    if pool is None or not pool.fits((outputs, outputs)):
+        return None
+    return winograd.write(conv, _form(conv, outputs), tiles, pool)
+
+
+def _pooled_by_rows(
+    image: RowsOfImage, outputs: int, task: Task, link: str
+) -> Implementation | None:
+    pool = pooling_of(image.conv, task, link)
+    # Two columns are in a vector where pairs of points share it.
+    if pool is None or not pool.fits((outputs, PAIR)):
+        return None
+    return winograd_rows.write(image, _form(image.conv, outputs), pool)
 
 
 def generate_as(task: Task, outputs: int, tiles: int) -> Implementation | None:

@@ -72,9 +72,9 @@ class Convolution:
     @property
     def outer(self) -> tuple[Axis, ...]:
         """Output axes that are neither pixels nor channels."""
-        inside = (self.rows, self.columns)
+        inside = (self.rows.var, self.columns.var)
         axes = (*self.parts.outer, *((self.parts.tile,) if self.parts.tile else ()))
-        return tuple(axis for axis in axes if axis not in inside)
+        return tuple(axis for axis in axes if axis.var not in inside)
 
     @property
     def steps(self) -> int:

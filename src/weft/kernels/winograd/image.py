@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import compress
 from math import prod
 
 from weft.dtypes import DType
@@ -190,10 +191,15 @@ class ImageTransform:
         zero = for_lanes(width, Store("line", index, Const(0.0, _F32)))
         return (If(conjunction(inside), (load,), (zero,)),)
 
+    @property
+    def written_out(self) -> bool:
+        """Whether transforms are written out, with all sums in registers."""
+        return self.conv.channel.extent < _WRITTEN_OUT
+
     def lines(self, name: str, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """What is done to all rows, or columns, of a tile: written out, or as a loop."""
         size = self.form.size
-        if self.conv.channel.extent >= _WRITTEN_OUT:
+        if not self.written_out:
             return (for_range(name, size, body(Var(name))),)
         return tuple(stmt for each in range(size) for stmt in body(integer(each)))
 
@@ -250,21 +256,26 @@ def apply(
     width: int,
     read: Callable[[int, int], tuple[Stmt, ...]],
     put: Callable[[int, Expr], Stmt],
+    count: int | None = None,
 ) -> tuple[Stmt, ...]:
-    """``put(row, sum of matrix[row] * line)`` for all rows.
+    """``put(row, sum of matrix[row] * line)`` for all rows, or the first ``count``.
 
     ``read(column, place)`` fills an element of ``line`` with what a column of the matrix takes;
-    columns of zeros, as tiles on a border may have, take nothing.
+    columns that these rows do not need are not read.  The sums of the first rows are what they
+    are among all of them.
     """
-    taken = [column for column in range(len(matrix[0])) if any(row[column] for row in matrix)]
-    program = straight_line(tuple(tuple(row[column] for column in taken) for row in matrix))
-    line = Buffer("line", _F32, (program.inputs, width), Access.LOCAL)
-    body = [stmt for place, column in enumerate(taken) for stmt in read(column, place)]
+    program = straight_line(matrix)
+    used = program.used(count)
+    columns = [column for column in range(program.inputs) if column in used]
+    taken = {column: place for place, column in enumerate(columns)}
+    line = Buffer("line", _F32, (len(taken), width), Access.LOCAL)
+    body = [stmt for column, place in taken.items() for stmt in read(column, place)]
     shared = [f"pair{number}" for number in range(len(program.shared))]
+    needed = [number + program.inputs in used for number in range(len(program.shared))]
 
     def value(number: int) -> Expr:
         if number < program.inputs:
-            return Load("line", (integer(number), Var(LANE)), _F32)
+            return Load("line", (integer(taken[number]), Var(LANE)), _F32)
         return Load(shared[number - program.inputs], (Var(LANE),), _F32)
 
     def total(terms: Sequence[tuple[int, Fraction]]) -> Expr:
@@ -274,12 +285,12 @@ def apply(
             found = Binary(operator, found, scaled(value(number), abs(coefficient)))
         return found
 
-    for name, each in zip(shared, program.shared, strict=True):
+    for name, each in compress(zip(shared, program.shared, strict=True), needed):
         body.append(for_lanes(width, Store(name, (Var(LANE),), total(each.terms))))
-    for row, each in enumerate(program.outputs):
+    for row, each in enumerate(program.outputs[:count]):
         store = put(row, total(each.terms))
         body.append(for_lanes(width, store))
-    pairs = [Buffer(name, _F32, (width,), Access.LOCAL) for name in shared]
+    pairs = [Buffer(name, _F32, (width,), Access.LOCAL) for name in compress(shared, needed)]
     return with_locals([line, *pairs], tuple(body))
 
 

@@ -30,17 +30,17 @@ from functools import partial
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction
 from weft.kernels.paired_factors import PairedFactors, depth_of
-from weft.kernels.products.microkernel import Microkernel, replaced
+from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.pair_cells import PairCell
 from weft.kernels.products.pairs import rows_of
 from weft.kernels.products.prefetch import following, prefetches
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
 from weft.kernels.winograd.convolution import Convolution
-from weft.kernels.winograd.image import ImageTransform, apply, as_f32
+from weft.kernels.winograd.image import ImageTransform, as_f32
+from weft.kernels.winograd.outputs import TileOutputs
+from weft.kernels.winograd.pooling import Pooling
 from weft.kernels.winograd.toom_cook import Filtering
 from weft.kernels.writer import (
-    LANE,
-    for_lanes,
     for_range,
     integer,
     nested,
@@ -56,18 +56,15 @@ from weft.loops.nodes import (
     Buffer,
     Expr,
     For,
-    If,
     Kernel,
     Load,
     Local,
     LoopKind,
     Reduce,
     Stmt,
-    Store,
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import substitute
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
 
 _F32 = DType.F32
@@ -87,6 +84,7 @@ class _Writer:
     conv: Convolution
     form: Filtering
     tiles: int
+    pool: Pooling | None = None
 
     def __post_init__(self) -> None:
         task = self.conv.parts.task
@@ -95,6 +93,7 @@ class _Writer:
         self.held, _ = stored_types(self.conv)
         self.image = ImageTransform(self.conv, self.form, self.held)
         self.points = self.form.size**self.conv.sides
+        self.outputs = TileOutputs(self.conv, self.form, self.image, self.pool)
         self.across = self.conv.tiles_along(self.conv.columns, self.form.outputs)
         self.down = self.conv.tiles_along(self.conv.rows, self.form.outputs)
         self.params = [b for b in task.inputs if b.name != self.conv.parts.weight]
@@ -119,7 +118,7 @@ class _Writer:
             *self.blocks(count * self.tiles, 1, rest, groups, names),
         ]
         found = nested(conv.outer, tuple(body), LoopKind.PARALLEL)
-        params = (*self.params, task.output)
+        params = (*self.params, (self.pool.task if self.pool else task).output)
         return simplify_kernel(Kernel(task.name, params, found))
 
     def pack(self, group: LaneBlock, number: int) -> str:
@@ -173,8 +172,10 @@ class _Writer:
 
     def data(self, tiles: int) -> Buffer:
         """The transformed image of a block."""
-        # A little more than the channels: rows must not fall onto the same cache sets.
-        row = self.conv.steps + self.lanes * _F32.bytes // self.held.bytes
+        row, line = self.conv.steps, self.conv.parts.task.target.line
+        if row * self.held.bytes > line:
+            # A little more than the channels: rows must not fall onto the same cache sets.
+            row += self.lanes * _F32.bytes // self.held.bytes
         return Buffer("data", self.held, (self.points, tiles, row), Access.LOCAL)
 
     def each_tile(
@@ -199,7 +200,7 @@ class _Writer:
         channel = plus(times(counter, group.width), group.start)
         product = Buffer("product", _F32, (self.points, tiles, group.width), Access.LOCAL)
         multiply = for_range("point", self.points, self.multiply(group, name, counter, tiles))
-        synthesis = partial(self.synthesis, group, channel)
+        synthesis = partial(self.outputs.synthesis, group, channel)
         left = plus(integer(self.down * self.across), times(first, -1))
         stop = Binary("min", integer(tiles), left)
         body: tuple[Stmt, ...] = (
@@ -274,115 +275,6 @@ class _Writer:
             found += cell(integer(full), integer(full * positions), rest)
         return tuple(found)
 
-    def synthesis(
-        self, group: LaneBlock, channel: Expr, row: Expr, column: Expr
-    ) -> tuple[Stmt, ...]:
-        """``out = epilogue(A^T product A)`` for one tile, all lanes of a group."""
-        assert self.conv.parts.lanes is not None
-        kept = self.conv.parts.lanes.extent - group.start
-        found: list[Stmt] = []
-        for _, offset, width in group.pieces():
-            # A power of two of lanes is a vector of its own.
-            rest = kept - offset
-            width = rest if rest < width and rest & (rest - 1) == 0 else width
-            found += self.piece(offset, (width, rest), plus(channel, offset), row, column)
-        return tuple(found)
-
-    def piece(
-        self, offset: int, widths: tuple[int, int], channel: Expr, row: Expr, column: Expr
-    ) -> tuple[Stmt, ...]:
-        """A vector of channels, the first ``widths[1]`` of its lanes kept, or all."""
-        width, kept = widths
-        size, outputs, matrix = self.form.size, self.form.outputs, self.form.inverse
-        half = Buffer("half", _F32, (size, outputs, width), Access.LOCAL)
-        finish = partial(self.finished, (row, column, channel), offset, width, kept)
-        if self.conv.sides == 1:
-            return self.clipped(finish, column)
-
-        def read(column: Expr, place: int, held: int) -> tuple[Stmt, ...]:
-            lane = plus(integer(offset), Var(LANE))
-            value = Load("product", (plus(column, place * size), Var("patch"), lane), _F32)
-            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
-
-        def keep(column: Expr, place: int, value: Expr) -> Stmt:
-            return Store("half", (column, integer(place), Var(LANE)), value)
-
-        columns = self.image.lines(
-            "column", lambda each: apply(matrix, width, partial(read, each), partial(keep, each))
-        )
-        rows, dilation = self.conv.rows, self.conv.dilation
-        stop: Expr = integer(outputs)
-        if rows.extent % (outputs * dilation):
-            left = plus(integer(rows.extent + dilation - 1), times(row, -1))
-            stop = Binary("min", stop, Binary("floordiv", left, integer(dilation)))
-        last = For("row", integer(0), stop, self.clipped(finish, column))
-        return (Local(half, (*columns, last)),)
-
-    def finished(
-        self, at: tuple[Expr, Expr, Expr], offset: int, width: int, kept: int, count: int
-    ) -> tuple[Stmt, ...]:
-        """So many outputs of a row; of a vector with idle lanes, by narrower ones."""
-        matrix = self.form.inverse[:count]
-
-        def again(place: int, held: int) -> tuple[Stmt, ...]:
-            value = Load("half", (integer(place), Var("row"), Var(LANE)), _F32)
-            if self.conv.sides == 1:
-                index = (integer(place), Var("patch"), plus(integer(offset), Var(LANE)))
-                value = Load("product", index, _F32)
-            return (for_lanes(width, Store("line", (integer(held), Var(LANE)), value)),)
-
-        def hold(place: int, value: Expr) -> Stmt:
-            return Store("whole", (integer(place), Var(LANE)), value)
-
-        if kept >= width:
-            return apply(matrix, width, again, partial(self.output, at, 0))
-        body = list(apply(matrix, width, again, hold))
-        narrow = [each for block in blocks_of(kept, self.lanes, 1) for each in block.pieces()]
-        for place in range(count):
-            for _, first, lanes in narrow:
-                value = Load("whole", (integer(place), plus(Var(LANE), first)), _F32)
-                body.append(for_lanes(lanes, self.output(at, first, place, value)))
-        whole = Buffer("whole", _F32, (count, width), Access.LOCAL)
-        return (Local(whole, tuple(body)),)
-
-    def output(self, at: tuple[Expr, Expr, Expr], first: int, place: int, value: Expr) -> Stmt:
-        """Stores a sum, with its epilogue, from a lane on; ``place`` is its column in the tile."""
-        conv, compute = self.conv, self.conv.parts.task.compute
-        row, column, channel = at
-        assert conv.parts.lanes is not None
-        assert conv.parts.reduce is not None
-        axes = {
-            conv.columns.var: plus(column, place * conv.dilation),
-            conv.parts.lanes.var: plus(plus(channel, first), Var(LANE)),
-        }
-        if conv.sides > 1:
-            axes[conv.rows.var] = plus(row, times(Var("row"), conv.dilation))
-        index = tuple(axes.get(axis.var, Var(axis.var)) for axis in compute.axes)
-        done = Load("sum", (Var(LANE),), _F32)
-        whole = substitute(replaced(compute.value, conv.parts.reduce, done), axes)
-        return Store("out", index, replaced(whole, done, value))
-
-    def clipped(self, write: Callable[[int], tuple[Stmt, ...]], column: Expr) -> tuple[Stmt, ...]:
-        """The last transform; tiles at the right edge store fewer columns."""
-        extent, dilation = self.conv.columns.extent, self.conv.dilation
-        *more, fewest = self.stored(extent)
-        body = write(fewest) if fewest else ()
-        for count in reversed(more):
-            last = plus(column, (count - 1) * dilation + 1)
-            body = (If(Binary("le", last, integer(extent)), write(count), body),)
-        return body
-
-    def stored(self, extent: int) -> list[int]:
-        """How many outputs of a tile may lie inside a side, most first."""
-        outputs, dilation = self.form.outputs, self.conv.dilation
-        whole, rest = divmod(extent, outputs * dilation)
-        found = {outputs} if whole else set[int]()
-        if rest:
-            found.add(-(-rest // dilation))
-        if rest % dilation and rest % dilation < min(dilation, extent):
-            found.add(rest // dilation)
-        return sorted(found, reverse=True)
-
 
 def pair_rows(conv: Convolution) -> Mapping[int, Instruction]:
     """The instructions that multiply pairs of its input channels; none if that cannot be."""
@@ -398,8 +290,10 @@ def stored_types(conv: Convolution) -> tuple[DType, DType]:
     return (DType.BF16 if pair_rows(conv) else _F32), conv.filter.dtype
 
 
-def write(conv: Convolution, form: Filtering, tiles: int) -> Implementation:
-    """The kernel of a convolution, ``tiles`` tiles at a time."""
-    writer = _Writer(conv, form, tiles)
+def write(
+    conv: Convolution, form: Filtering, tiles: int, pool: Pooling | None = None
+) -> Implementation:
+    """The kernel of a convolution, ``tiles`` tiles at a time, and of pooling after it."""
+    writer = _Writer(pool.trimmed(conv) if pool else conv, form, tiles, pool)
     kernel = writer.kernel()
     return Implementation(kernel, tuple(writer.operands), f"winograd-f{form.outputs}-{tiles}")

@@ -240,6 +240,14 @@ class TransformProgram:
         """Additions, multiply-additions and multiplications."""
         return sum(max(1, each.operations) for each in (*self.shared, *self.outputs))
 
+    def used(self, count: int | None = None) -> frozenset[int]:
+        """The values that the first ``count`` outputs need, or all of them."""
+        found = {number for each in self.outputs[:count] for number, _ in each.terms}
+        for number, each in reversed(list(enumerate(self.shared, self.inputs))):
+            if number in found:
+                found |= {term for term, _ in each.terms}
+        return frozenset(found)
+
 
 @cache
 def straight_line(matrix: Matrix) -> TransformProgram:
