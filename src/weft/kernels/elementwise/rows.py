@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.kernels.alternatives import Alternative, Sums, always
-from weft.kernels.elementwise import lane_rows, vector_rows
+from weft.kernels.elementwise import lane_rows, long_row, vector_rows
 from weft.kernels.elementwise.passes import Rows, rows_of
 from weft.kernels.generator import Generator
 from weft.kernels.refusal import Refusal
@@ -49,6 +49,8 @@ def _gains(rows: Rows) -> bool:
 
 def _loops(rows: Rows) -> Callable[[Rows], tuple[Stmt, ...]] | None:
     """What writes the loops, if anything can."""
+    if long_row.applies(rows):
+        return long_row.body
     if lane_rows.applies(rows):
         return lane_rows.body
     if vector_rows.applies(rows):
