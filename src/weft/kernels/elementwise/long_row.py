@@ -48,7 +48,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import dtype_of, free_vars, loads, substitute
+from weft.loops.walk import dtype_of, free_vars, substitute
 
 _FLOAT = DType.F32
 
@@ -130,7 +130,7 @@ class _LongRow:
     def follows(self, first: Pass, second: Pass) -> bool:
         """Whether squares around a mean can be summed along with another sum."""
         squared = _squared(second)
-        return squared is not None and set(_read(squared[0])) <= set(_read(first.value))
+        return squared is not None and _times(first.value, squared[0]) is not None
 
     @property
     def count(self) -> int:
@@ -149,7 +149,10 @@ class _LongRow:
             x, mean = squared
             means = f"{other.name}_mean"
             kept += [self.buffer(means), self.buffer(other.name)]
-            inside += self.added(means, x, Const(1 / self.count, _FLOAT))
+            times = _times(each.value, x)
+            assert times is not None
+            mean_of = Binary("mul", self.kept(each.name), Const(1 / (times * self.count), _FLOAT))
+            inside += (vector(self.lanes, Store(_kept(means), self.kept(means).index, mean_of)),)
             inside += self.added(other.name, _square(x, self.kept(means)))
             moved = Binary("mul", Const(self.count, _FLOAT), _square(self.kept(means), mean))
             totals.append((other.name, Binary("add", self.kept(other.name), moved)))
@@ -181,7 +184,7 @@ class _LongRow:
         """What is kept of a line for a lane."""
         return Load(_kept(name), (Var(self.line.var), Var(LANE)), _FLOAT)
 
-    def added(self, name: str, value: Expr, factor: Expr | None = None) -> tuple[Stmt, ...]:
+    def added(self, name: str, value: Expr) -> tuple[Stmt, ...]:
         """Sums a value along a line, and keeps it."""
         blocks = blocks_of(self.along.extent, self.lanes, CHEAP)
         pieces = len(blocks[0].widths)
@@ -196,7 +199,6 @@ class _LongRow:
         total: Expr = _lane(sums[0])
         for each in sums[1:]:
             total = _plus(total, _lane(each))
-        total = Binary("mul", total, factor) if factor else total
         cleared = [
             vector(self.lanes, Store(each, (Var(LANE),), Const(0.0, _FLOAT))) for each in sums
         ]
@@ -238,8 +240,13 @@ class _LongRow:
         return nested(self.inner, tuple(spans(blocks, write)))
 
 
-def _read(value: Expr) -> list[Load]:
-    return [load for load in loads(value) if load.index]
+def _times(value: Expr, x: Expr) -> float | None:
+    """The constant that multiplies ``x`` in a value, ``None`` where it is something else."""
+    match value:
+        case Binary("mul", lhs, Const(factor)) if lhs == x and factor:
+            return float(factor)
+        case _:
+            return 1.0 if value == x else None
 
 
 def _square(x: Expr, mean: Expr) -> Expr:
