@@ -54,9 +54,12 @@ def _is_far(parts: Contraction, load: Load, buffer: Buffer) -> bool:
     assert parts.tile
     assert parts.lanes
     extents = {axis.var: axis.extent for axis in parts.task.compute.axes}
-    # A load that a condition guards may read beyond its buffer elsewhere.
+    # A load that a condition guards may read beyond its buffer elsewhere; variables of loops
+    # around the task are not looked at.
     inside = all(
-        extents[part.name] <= size if isinstance(part, Var) else isinstance(part, Const)
+        extents.get(part.name, size + 1) <= size
+        if isinstance(part, Var)
+        else isinstance(part, Const)
         for part, size in zip(load.index, buffer.shape, strict=True)
     )
     along = {parts.tile.var, parts.lanes.var} <= free_vars(load)
