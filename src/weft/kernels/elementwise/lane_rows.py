@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from weft.kernels.elementwise.maps import lanes_of
+from weft.kernels.elementwise.lanes import lanes_of
 from weft.kernels.elementwise.passes import HELD, MOST_HELD, Held, Pass, Rows
 from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (

@@ -6,7 +6,7 @@ the matrices become literals, and what several points share is computed once.  W
 across the vectors, as filters do, are first turned into a panel, some of them at a time::
 
     for outer axes, tile of windows:
-      panel[window][r, c][lane] = x, turned (``weft.kernels.elementwise.maps``)
+      panel[window][r, c][lane] = x, turned (``weft.kernels.elementwise.turned``)
       for window of the tile, lanes:
         inner[p][c] = G[p][0] * panel[0, c] + G[p][1] * panel[1, c] + ...
         out[p][q]   = G[q][0] * inner[p][0] + ...
@@ -27,6 +27,7 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.elementwise import maps as elementwise
 from weft.kernels.elementwise.passes import step_of
+from weft.kernels.elementwise.turned import NARROWEST, TURNED, Run, run_of
 from weft.kernels.generator import Generator
 from weft.kernels.products.microkernel import replaced
 from weft.kernels.refusal import Refusal
@@ -112,7 +113,7 @@ class _Transform:
 
     task: Task
     points: tuple[Axis, ...]
-    across: tuple[Load, elementwise.Run] | None
+    across: tuple[Load, Run] | None
 
     @property
     def lanes(self) -> Axis:
@@ -162,18 +163,18 @@ def _terms(node: Reduce) -> int:
 
 def _across(
     transform: _Transform, sums: list[Reduce], others: list[Load]
-) -> tuple[Load, elementwise.Run] | None:
+) -> tuple[Load, Run] | None:
     """The only operand, if vectors lie across it and windows follow each other in it."""
     task, (load, *more) = transform.task, others
     target = task.target
-    if more or target.flavour != "gnu" or target.lanes(load.dtype) < elementwise.NARROWEST:
+    if more or target.flavour != "gnu" or target.lanes(load.dtype) < NARROWEST:
         return None
     lanes = transform.lanes.var
     taps = [axis for node in sums for axis in node.axes if axis.var in free_vars(load)]
     source = next(each for each in task.inputs if each.name == load.buffer)
-    if load.dtype not in elementwise.TURNED or step_of(load, lanes, source.steps) in (None, 0, 1):
+    if load.dtype not in TURNED or step_of(load, lanes, source.steps) in (None, 0, 1):
         return None
-    run = elementwise.run_of(source, load, [*taps, *transform.outer])
+    run = run_of(source, load, [*taps, *transform.outer])
     if set(run.axes[:-1]) != set(taps):
         return None
     return load, run
@@ -211,7 +212,7 @@ def _generate(transform: _Transform) -> Implementation:
 
 
 def _tile(
-    transform: _Transform, load: Load, run: elementwise.Run, start: int, windows: int
+    transform: _Transform, load: Load, run: Run, start: int, windows: int
 ) -> tuple[Stmt, ...]:
     """Some windows: turned into the panel, then transformed."""
     task, lanes, along = transform.task, transform.lanes, run.axes[-1]
