@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.dtypes import DType
-from weft.kernels.elementwise.maps import lanes_of
+from weft.kernels.elementwise.lanes import lanes_of
 from weft.kernels.elementwise.passes import Pass, Rows
 from weft.kernels.tiling import blocks_of
 from weft.kernels.writer import (
