@@ -18,6 +18,7 @@ Each network is saved as ``.keras`` and read without Keras; then
 - the C in C89 must compile with ``-std=c89 -pedantic-errors -Werror``.
 
 Images have the size of the architecture's default or less (``SIZES``).  Exit code 1 if one fails.
+`KERAS_BACKEND` chooses what Keras runs on (`tensorflow`, `jax`, `torch`).
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ def check(name: str, folder: Path) -> dict[str, object]:
         "name": name,
         "side": sizes_of(name),
         "parameters": int(model.count_params()),
+        "backend": import_keras().backend.backend(),
         "nodes": len(kinds),
         "transposes": kinds.count("Transpose"),
         "values": len(differences),
@@ -247,7 +249,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "",
         "Written by `python -m bench.check_keras --folder FOLDER --table FILE`. Random weights",
         "with the statistics of trained networks, read from `.keras` without Keras; every layer",
-        f"against Keras 3 on PyTorch. {good} of {len(rows)} architectures pass.",
+        f"against Keras 3 on the backend named. {good} of {len(rows)} architectures pass.",
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes.",
         "- *Weft, Keras from double*: the largest difference of each from Keras in double",
@@ -255,9 +257,9 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "- *C89*: all C compiles with `-std=c89 -pedantic-errors -Werror`.",
         "- *calls*: all later calls give the bits of the first, whatever scratch memory held.",
         "",
-        "| architecture | image | parameters | difference | at | Weft from double "
+        "| architecture | image | parameters | backend | difference | at | Weft from double "
         "| Keras from double | C89 | calls |",
-        "|---|---|---:|---:|---|---:|---:|---|---|",
+        "|---|---|---:|---|---:|---|---:|---:|---|---|",
     ]
     for line in rows:
         failed = line["failed"]
@@ -265,6 +267,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
             line["name"],
             f"{line['side']} x {line['side']}",
             f"{line['parameters'] / 1e6:.1f} M",
+            line["backend"],
             f"{line['worst']:.1e}" + (" **fails**" if "differs" in failed else ""),
             f"`{line['where']}`",
             *(f"{line[key]:.1e}" for key in ("weft", "keras")),
@@ -286,6 +289,8 @@ def main() -> None:
     if given.table:
         given.table.write_text(table(known.values()))
         return
+    # For Keras on JAX, which has no double precision otherwise.
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
     keras = import_keras()
     every = [name for name in dir(keras.applications) if name[0].isupper()]
     names = given.names or every

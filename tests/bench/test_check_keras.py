@@ -8,6 +8,7 @@ LINE = {
     "name": "Small",
     "side": 96,
     "parameters": 2_540_000,
+    "backend": "jax",
     "worst": 2e-5,
     "where": "conv",
     "weft": 1e-5,
@@ -23,8 +24,8 @@ def rows(*lines):
 def test_rows_are_sorted_and_count_as_passed():
     other = {**LINE, "name": "Alpha"}
     assert rows(LINE, other) == [
-        "| Alpha | 96 x 96 | 2.5 M | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
-        "| Small | 96 x 96 | 2.5 M | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
+        "| Alpha | 96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
+        "| Small | 96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
     ]
     assert "2 of 2 architectures pass" in table([LINE, other])
 
