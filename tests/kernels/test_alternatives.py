@@ -16,8 +16,8 @@ from weft.kernels.key import layer_key
 from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task
 from weft.loops.nodes import For, Kernel, Prefetch
+from weft.loops.statements import walk_stmts
 from weft.loops.text import show
-from weft.loops.walk import walk_stmts
 from weft.plugins import Kind, Table
 
 

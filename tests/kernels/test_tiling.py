@@ -24,7 +24,7 @@ from weft.kernels.tiling import (
 )
 from weft.loops.affine import AffineForm
 from weft.loops.nodes import For, LoopKind, Var
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.targets.find import target
 
 

@@ -27,7 +27,8 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import index, substitute_stmts
+from weft.loops.statements import substitute_stmts
+from weft.loops.walk import index
 
 SHAPE = (5, 7)
 EXTENTS = st.integers(1, 5)

@@ -9,8 +9,9 @@ import pytest
 from weft.loops.alike import Shared, shared_kernels
 from weft.loops.nodes import Kernel
 from weft.loops.simplify import simplify_kernel
+from weft.loops.statements import substitute_stmts
 from weft.loops.text import parse, show
-from weft.loops.walk import index, substitute_stmts
+from weft.loops.walk import index
 
 ROWS = """
 kernel {name}(x: f32[{rows}, {columns}] strides({pitch}, 1) read, out: f32[{rows}, {columns}] strides({pitch}, 1) write) {{

@@ -26,9 +26,10 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.loops.statements import walk_stmts
 from weft.loops.text import parse
 from weft.loops.verify import verify
-from weft.loops.walk import index, walk_stmts
+from weft.loops.walk import index
 
 LARGE = LEAST_BYTES // 4
 SMALL = LARGE - 1

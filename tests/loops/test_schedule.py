@@ -24,9 +24,9 @@ from weft.loops.schedule import (
     vectorize,
 )
 from weft.loops.simplify import simplify_kernel
+from weft.loops.statements import walk_stmts
 from weft.loops.text import parse, show
 from weft.loops.verify import verify
-from weft.loops.walk import walk_stmts
 
 VARS = st.sampled_from(["a", "b", "c"])
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.loops.kernels import affine_nests, nests, results
 from tests.turns import examples
 from weft.loops.nodes import For, Kernel
+from weft.loops.statements import walk_stmts
 from weft.loops.straight import TooLong, stores, straight
 from weft.loops.text import parse
 from weft.loops.verify import verify
-from weft.loops.walk import walk_stmts
 
 WINDOW = """
 kernel window(x: f32[6] read, w: f32[3] read, out: f32[6] write) {

@@ -10,10 +10,11 @@ from weft.loops.interpret import run
 from weft.loops.nodes import Binary, Instruct, Kernel
 from weft.loops.schedule import ScheduleError, reorder, split
 from weft.loops.simplify import simplify_kernel
+from weft.loops.statements import walk_stmts
 from weft.loops.tensorize import relayout, tensorize, widen
 from weft.loops.text import parse, show
 from weft.loops.verify import verify
-from weft.loops.walk import index, walk_stmts
+from weft.loops.walk import index
 
 DOTS = """
 kernel dots(x: i16[6] read, w: i16[4, 6] read, y: i32[4] write) {

@@ -34,9 +34,10 @@ from weft.loops.nodes import (
 from weft.loops.ranges import Facts
 from weft.loops.schedule import at_loop
 from weft.loops.simplify import simplify_kernel
+from weft.loops.statements import substitute_stmts, walk_stmts
 from weft.loops.text import parse
 from weft.loops.verify import BoundsError, verify
-from weft.loops.walk import index, substitute_stmts, walk_stmts
+from weft.loops.walk import index
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -26,6 +26,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
+from weft.loops.statements import loaded, names_in, rename_buffers, stored, substitute_stmts
 from weft.loops.text import parse, show, show_expr
 from weft.loops.value_numbering import Numbering
 from weft.loops.walk import (
@@ -34,13 +35,8 @@ from weft.loops.walk import (
     dtype_of,
     free_vars,
     index,
-    loaded,
-    names_in,
     rename_axes,
-    rename_buffers,
-    stored,
     substitute,
-    substitute_stmts,
     walk,
 )
 

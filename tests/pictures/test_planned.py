@@ -12,8 +12,8 @@ import pytest
 from weft.api import load
 from weft.errors import UserError
 from weft.loops.nodes import For
+from weft.loops.statements import walk_stmts
 from weft.loops.text import show_expr
-from weft.loops.walk import walk_stmts
 from weft.pictures import draw_plan
 from weft.pictures.families import ROLES
 from weft.pictures.planned import planned_scene

@@ -17,8 +17,9 @@ from weft.ir.graph import Graph
 from weft.kernels.depth_first.fusion_depth import fuser
 from weft.kernels.selection import implementer
 from weft.loops.nodes import Kernel, Store
+from weft.loops.statements import walk_stmts
 from weft.loops.verify import verify
-from weft.loops.walk import loads, walk_stmts
+from weft.loops.walk import loads
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
 from weft.ops.table import OPS

@@ -9,7 +9,7 @@ import pytest
 from tests.rewrite.checks import graph_of
 from weft.api import Net
 from weft.loops.nodes import Buffer, Local
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.plan.parse import parse
 from weft.plan.plan import Plan
 from weft.targets.find import target

@@ -22,7 +22,7 @@ from tests.runtime.standalone import standalone
 from weft.api import Net as Compiled
 from weft.dtypes import DType
 from weft.loops.nodes import Instruct
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.targets.find import target
 
 MACHINE, BRAIN = "aarch64-neon", "neoverse-v1"

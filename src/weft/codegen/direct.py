@@ -23,7 +23,7 @@ from weft.codegen.instruct import PREFIX
 from weft.loops.affine import affine
 from weft.loops.nodes import Instruct, Kernel, Load
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.plan.lazy_weights import weights_bytes
 from weft.plan.program import CallStep, Program, ProgramStep, Region
 

@@ -22,7 +22,8 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import blocks, free_vars, loads, own_exprs, walk
+from weft.loops.statements import blocks, own_exprs
+from weft.loops.walk import free_vars, loads, walk
 
 Known = frozenset[str]
 # More names than this are no registers any more.

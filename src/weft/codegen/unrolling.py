@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from weft.codegen.flavours import LANES, SUMS
 from weft.loops.nodes import For, LoopKind, Store
-from weft.loops.walk import loads, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import loads
 
 # gcc unrolls loops of so many steps before it makes vectors; and afterwards, by its hint.
 _UNROLLED_EARLY, _UNROLLED_LAST = 16, 4

@@ -38,7 +38,8 @@ from weft.loops.nodes import (
     Stmt,
     Store,
 )
-from weft.loops.walk import children, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import children
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8

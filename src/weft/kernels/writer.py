@@ -19,7 +19,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import substitute_stmts
+from weft.loops.statements import substitute_stmts
 
 LANE = "lane"
 CHUNK = "chunk"

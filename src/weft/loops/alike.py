@@ -33,15 +33,8 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import (
-    all_exprs,
-    children,
-    declared_in,
-    free_vars,
-    loads,
-    walk_stmts,
-    with_children,
-)
+from weft.loops.statements import all_exprs, declared_in, walk_stmts
+from weft.loops.walk import children, free_vars, loads, with_children
 
 Step: TypeAlias = "int | str"
 """A stride in elements, or the name of the number that it is."""

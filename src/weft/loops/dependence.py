@@ -24,7 +24,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.walk import dtype_of, free_vars, loads, own_exprs, walk_stmts
+from weft.loops.statements import own_exprs, walk_stmts
+from weft.loops.walk import dtype_of, free_vars, loads
 
 _COMMUTING = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops.nodes import Access, Buffer, For, If, Instruct, Kernel, Local, Stmt
-from weft.loops.walk import FreshNames, declared_in, rename_buffers, walk_stmts
+from weft.loops.statements import declared_in, rename_buffers, walk_stmts
+from weft.loops.walk import FreshNames
 
 LEAST_BYTES = 8192
 """Locals of fewer bytes stay on the stack, if a target does not say otherwise."""

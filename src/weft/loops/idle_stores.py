@@ -23,7 +23,8 @@ from weft.loops.nodes import (
     Store,
 )
 from weft.loops.simplify import negated
-from weft.loops.walk import free_vars, loads, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import free_vars, loads
 
 
 def without_idle_stores(kernel: Kernel) -> Kernel:

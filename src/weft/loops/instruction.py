@@ -32,16 +32,16 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.text import parse
-from weft.loops.walk import (
+from weft.loops.statements import (
     blocks,
-    map_expr,
     map_stmts,
     names_in,
     rename_buffers,
     substitute_stmts,
     with_blocks,
 )
+from weft.loops.text import parse
+from weft.loops.walk import map_expr
 
 _ROWS = files("weft.loops").joinpath("instructions")
 

@@ -13,7 +13,8 @@ from weft.loops.affine import AffineForm
 from weft.loops.intervals import Interval
 from weft.loops.nodes import COMPARISONS, Binary, Const, Expr, For, Stmt, Unary, Var
 from weft.loops.range_analysis import Knowledge, LinearForm
-from weft.loops.walk import dtype_of, loads, stored
+from weft.loops.statements import stored
+from weft.loops.walk import dtype_of, loads
 
 FLIPPED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 # How often facts are put to one another: real guards settle in two rounds.

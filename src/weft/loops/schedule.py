@@ -27,12 +27,8 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
-from weft.loops.walk import (
-    FreshNames,
+from weft.loops.statements import (
     blocks,
-    free_vars,
-    index,
-    loads,
     names_in,
     rename_buffers,
     stored,
@@ -40,6 +36,7 @@ from weft.loops.walk import (
     walk_stmts,
     with_blocks,
 )
+from weft.loops.walk import FreshNames, free_vars, index, loads
 
 _Rewrite = Callable[[For, Facts], Sequence[Stmt]]
 

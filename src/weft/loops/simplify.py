@@ -39,16 +39,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.ranges import Facts
-from weft.loops.walk import (
-    children,
-    dtype_of,
-    free_vars,
-    index,
-    map_stmts,
-    substitute,
-    substitute_stmts,
-    with_children,
-)
+from weft.loops.statements import map_stmts, substitute_stmts
+from weft.loops.walk import children, dtype_of, free_vars, index, substitute, with_children
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
 _I64 = DType.I64.limits

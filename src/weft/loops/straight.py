@@ -13,7 +13,8 @@ from weft.loops.nodes import Const, For, If, Kernel, LoopKind, Stmt, Store
 from weft.loops.ranges import Facts
 from weft.loops.schedule import copied, names_of
 from weft.loops.simplify import simplify_stmts
-from weft.loops.walk import FreshNames, blocks, index, substitute_stmts, with_blocks
+from weft.loops.statements import blocks, substitute_stmts, with_blocks
+from weft.loops.walk import FreshNames, index
 
 
 class TooLong(Exception):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from weft.loops.affine import AffineForm, affine
 from weft.loops.nodes import Buffer, Const, For, Kernel, Load, Stmt, Var
-from weft.loops.walk import blocks, loads, own_exprs
+from weft.loops.statements import blocks, own_exprs
+from weft.loops.walk import loads
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,9 @@ from weft.loops.nodes import (
 from weft.loops.ranges import Facts
 from weft.loops.schedule import ScheduleError, at_loop, names_of, perfect_nest
 from weft.loops.simplify import simplify
+from weft.loops.statements import blocks, map_stmts, substitute_stmts, with_blocks
 from weft.loops.text import show_expr
-from weft.loops.walk import (
-    blocks,
-    free_vars,
-    index,
-    map_expr,
-    map_stmts,
-    substitute_stmts,
-    with_blocks,
-)
+from weft.loops.walk import free_vars, index, map_expr
 
 
 def widen(kernel: Kernel, local: str, loops: Sequence[str]) -> Kernel:

@@ -44,8 +44,9 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.simplify import assuming
+from weft.loops.statements import own_exprs
 from weft.loops.text import show, show_expr
-from weft.loops.walk import RESERVED, children, dtype_of, own_exprs
+from weft.loops.walk import RESERVED, children, dtype_of
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 _LOGICAL = frozenset({"and", "or", "xor"})

@@ -22,7 +22,8 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import blocks, map_stmts, mapper, rename_buffers, with_blocks
+from weft.loops.statements import blocks, map_stmts, rename_buffers, with_blocks
+from weft.loops.walk import mapper
 
 
 def renamed(kernel: Kernel, names: Mapping[str, str]) -> Kernel:

@@ -25,18 +25,9 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
-from weft.loops.walk import (
-    blocks as blocks_in,
-)
-from weft.loops.walk import (
-    index,
-    loads,
-    names_in,
-    own_exprs,
-    rename_buffers,
-    substitute_stmts,
-    walk_stmts,
-)
+from weft.loops.statements import blocks as blocks_in
+from weft.loops.statements import names_in, own_exprs, rename_buffers, substitute_stmts, walk_stmts
+from weft.loops.walk import index, loads
 from weft.plan.plan import Plan
 from weft.plan.program import Region
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from weft.loops.nodes import Binary, Const, For, Kernel, LoopKind, Prefetch, Stmt, Var
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import blocks, index, loaded, substitute_stmts, with_blocks
+from weft.loops.statements import blocks, loaded, substitute_stmts, with_blocks
+from weft.loops.walk import index
 
 FARTHEST = 4
 """Of weights that are so many times larger than the last own cache too little is left in it."""

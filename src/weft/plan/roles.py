@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 
 from weft.ir.graph import Node
 from weft.loops.nodes import Kernel
-from weft.loops.walk import declared_in, loads
+from weft.loops.statements import declared_in
+from weft.loops.walk import loads
 from weft.ops.table import OPS
 from weft.plan.attention import attention_of
 from weft.plan.fusion import Group

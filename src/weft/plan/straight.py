@@ -22,16 +22,9 @@ from weft.loops.nodes import (
     Prefetch,
     Stmt,
 )
+from weft.loops.statements import all_exprs, blocks, map_stmts, walk_stmts, with_blocks
 from weft.loops.straight import TooLong, straight
-from weft.loops.walk import (
-    all_exprs,
-    blocks,
-    loads,
-    map_expr,
-    map_stmts,
-    walk_stmts,
-    with_blocks,
-)
+from weft.loops.walk import loads, map_expr
 from weft.plan.program import Address, CallStep, Function, Program, ProgramStep, Region, Repeat
 
 MOST_STORES = 20_000

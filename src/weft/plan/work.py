@@ -39,7 +39,8 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import all_exprs, children, free_vars, loaded, loads, stored, walk_stmts
+from weft.loops.statements import all_exprs, loaded, stored, walk_stmts
+from weft.loops.walk import children, free_vars, loads
 from weft.targets.target import DESKTOP, Costs
 
 MOST_STAGES = 16

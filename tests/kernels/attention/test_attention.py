@@ -31,7 +31,7 @@ from weft.kernels.attention import choice as attention_choice
 from weft.kernels.selection import alternatives
 from weft.kernels.task import Task
 from weft.loops.nodes import For, Local, LoopKind
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.plan.plan import Plan
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")

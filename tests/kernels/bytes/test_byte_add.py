@@ -17,7 +17,7 @@ from weft.kernels.bytes.dual import choice as byte_dual_choice
 from weft.kernels.bytes.dual import winograd as byte_winograd
 from weft.kernels.generator import Propose
 from weft.loops.nodes import Instruct
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 
 EQUAL, HALF, THIRD = (1 << 30, 0), (1 << 30, -1), (1431655765, -1)
 """Factors of one half, a quarter and a third."""

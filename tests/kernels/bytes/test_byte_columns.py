@@ -14,7 +14,8 @@ from weft.kernels.bytes.vectors.columns import propose
 from weft.kernels.selection import usual
 from weft.kernels.task import Task
 from weft.loops.nodes import Instruct
-from weft.loops.walk import reduces, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import reduces
 
 MACHINES = {"x86-sse2": 1, "x86-avx2": 1, "ice-lake": 3}
 """Alternatives of 16 channels, by machine."""

@@ -25,7 +25,7 @@ from weft.kernels import nest
 from weft.kernels.bytes.dual.choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 
 
 def rounded(

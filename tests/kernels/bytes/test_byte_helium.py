@@ -26,7 +26,7 @@ from weft.kernels import nest
 from weft.kernels.bytes.helium.choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 
 ALL = "dsp vfp mve"
 DILATED = "integers, dilated"

@@ -12,7 +12,8 @@ from weft.kernels import nest
 from weft.kernels.bytes.vectors.points_choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
-from weft.loops.walk import reduces, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import reduces
 
 WINDOWS = "it has no windows of 3x3 neighbours"
 TYPES = "no instruction of the target takes its types and channels"

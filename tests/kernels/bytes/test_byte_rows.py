@@ -24,8 +24,9 @@ from weft.kernels import nest
 from weft.kernels.bytes.vectors.row_tiles_choice import propose
 from weft.kernels.selection import usual
 from weft.loops.nodes import Instruct
+from weft.loops.statements import walk_stmts
 from weft.loops.text import show
-from weft.loops.walk import reduces, walk_stmts
+from weft.loops.walk import reduces
 
 FEATURES = ("sse2", "avx2", "dotprod", "avx512_vnni")
 

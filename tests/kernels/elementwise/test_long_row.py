@@ -16,7 +16,7 @@ from weft.kernels.task import Task
 from weft.loops.hoist import LEAST_BYTES, hoist
 from weft.loops.nodes import Kernel, Local
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.plan.work import stages_of
 from weft.targets.find import target
 

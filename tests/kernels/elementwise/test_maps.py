@@ -17,7 +17,8 @@ from tests.turns import examples, in_turn
 from weft.dtypes import DType
 from weft.kernels.elementwise import maps as elementwise
 from weft.loops.nodes import Const, For, Kernel, LoopKind, Select
-from weft.loops.walk import own_exprs, walk, walk_stmts
+from weft.loops.statements import own_exprs, walk_stmts
+from weft.loops.walk import walk
 from weft.plan.implementation import Implementation
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")

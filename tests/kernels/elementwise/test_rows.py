@@ -19,7 +19,8 @@ from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.task import Task
 from weft.loops.nodes import Const, For, Kernel, Local, LoopKind, Unary
-from weft.loops.walk import own_exprs, walk, walk_stmts
+from weft.loops.statements import own_exprs, walk_stmts
+from weft.loops.walk import walk
 from weft.targets.find import target
 
 MACHINES = ("generic", "x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon")

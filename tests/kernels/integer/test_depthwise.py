@@ -19,7 +19,7 @@ from weft.kernels.integer.depthwise import propose
 from weft.kernels.selection import usual
 from weft.kernels.task import Task
 from weft.loops.nodes import Instruct
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.targets.find import target
 
 

@@ -16,7 +16,8 @@ from weft.kernels.integer.tensorized_choice import propose
 from weft.kernels.selection import usual
 from weft.kernels.task import Task
 from weft.loops.nodes import Instruct
-from weft.loops.walk import reduces, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import reduces
 from weft.targets.find import target
 
 Made = tuple[Net, str]

@@ -20,7 +20,8 @@ from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.loops.nodes import Axis, Binary, Const, Expr, For, Kernel, Load, LoopKind, Reduce
-from weft.loops.walk import free_vars, walk, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import free_vars, walk
 
 
 def task_of(

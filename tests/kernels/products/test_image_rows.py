@@ -16,7 +16,8 @@ from weft.kernels.task import Task
 from weft.loops.nodes import Const, For, Kernel, Prefetch, Stmt
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
-from weft.loops.walk import index, substitute, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import index, substitute
 
 
 def stem(

@@ -21,7 +21,8 @@ from weft.kernels.selection import alternatives, generate, usual
 from weft.kernels.task import Task
 from weft.kernels.winograd import choice as winograd_choice
 from weft.loops.nodes import Instruct
-from weft.loops.walk import reduces, walk_stmts
+from weft.loops.statements import walk_stmts
+from weft.loops.walk import reduces
 from weft.plan.choice import MAX_ROUNDING
 
 _TYPE = DType.BF16

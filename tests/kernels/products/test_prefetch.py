@@ -21,8 +21,9 @@ from weft.kernels.winograd.choice import generate_as
 from weft.loops.nodes import Const, Expr, For, Kernel, Local, Prefetch, Stmt, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
+from weft.loops.statements import walk_stmts
 from weft.loops.verify import verify
-from weft.loops.walk import index, substitute, walk_stmts
+from weft.loops.walk import index, substitute
 from weft.targets.find import target
 
 SMALL = cached(target("x86-avx2"), (1024, 4096))

@@ -11,7 +11,8 @@ from weft.dtypes import DType
 from weft.kernels.products import separable
 from weft.kernels.task import Task
 from weft.loops.nodes import Load, Local
-from weft.loops.walk import all_exprs, walk, walk_stmts
+from weft.loops.statements import all_exprs, walk_stmts
+from weft.loops.walk import walk
 
 MATRIX = np.array([[2, 0, 0], [1, 1, 1], [-1 / 3, 1 / 3, -1 / 3], [0, 0, 1]])
 

@@ -15,8 +15,9 @@ from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.products.tiled import Order, usual_form
 from weft.loops.nodes import For, Kernel, Local, LoopKind
+from weft.loops.statements import walk_stmts
 from weft.loops.text import show
-from weft.loops.walk import index, walk_stmts
+from weft.loops.walk import index
 from weft.plan.implementation import Implementation
 from weft.plan.work import stages_of
 

@@ -6,7 +6,8 @@ from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
 from weft.kernels.elementwise import maps as elementwise
 from weft.loops.nodes import Select
-from weft.loops.walk import all_exprs, walk
+from weft.loops.statements import all_exprs
+from weft.loops.walk import walk
 
 
 @pytest.mark.parametrize("shape", [(32, 24, 3, 3), (16, 5, 3, 3), (20, 7, 2, 2)])

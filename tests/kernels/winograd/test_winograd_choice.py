@@ -22,8 +22,8 @@ from weft.kernels.winograd import choice as winograd_choice
 from weft.kernels.winograd.choice import cycles, propose, tiles_at_once
 from weft.kernels.winograd.convolution import Convolution, square_convolution
 from weft.loops.nodes import Local
+from weft.loops.statements import walk_stmts
 from weft.loops.verify import verify
-from weft.loops.walk import walk_stmts
 from weft.plan.implementation import FilterTransform
 from weft.targets.find import target
 

@@ -16,7 +16,7 @@ from weft.kernels.task import Task
 from weft.kernels.winograd import choice as winograd_choice
 from weft.kernels.winograd.convolution import square_convolution
 from weft.loops.nodes import Local
-from weft.loops.walk import walk_stmts
+from weft.loops.statements import walk_stmts
 from weft.plan.implementation import FilterTransform
 
 

@@ -12,7 +12,8 @@ from weft.kernels.tiling import LaneBlock
 from weft.kernels.writer import LANE, for_range, integer, nested, plus, times, vector
 from weft.loops.definition import Compute
 from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Stmt, Store, Var
-from weft.loops.walk import rename_buffers, substitute
+from weft.loops.statements import rename_buffers
+from weft.loops.walk import substitute
 
 _F32 = DType.F32
 _OUT = "out"

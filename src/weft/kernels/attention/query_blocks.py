@@ -49,7 +49,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import free_vars, loads, map_expr, rename_buffers, rename_loads, substitute
+from weft.loops.statements import rename_buffers
+from weft.loops.walk import free_vars, loads, map_expr, rename_loads, substitute
 from weft.plan.attention import TOP, TOTAL, Attention
 
 _F32 = DType.F32

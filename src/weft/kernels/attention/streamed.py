@@ -53,7 +53,8 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import rename_buffers, substitute
+from weft.loops.statements import rename_buffers
+from weft.loops.walk import substitute
 from weft.plan.attention import TOTAL
 
 _F32 = DType.F32

@@ -8,7 +8,8 @@ from weft.dtypes import DType
 from weft.kernels.bytes.windows import ByteWindow
 from weft.kernels.writer import integer, plus, times
 from weft.loops.nodes import Binary, Buffer, Expr, Load, Stmt
-from weft.loops.walk import map_expr, map_stmts
+from weft.loops.statements import map_stmts
+from weft.loops.walk import map_expr
 
 
 def has_lines(window: ByteWindow) -> bool:

@@ -37,7 +37,8 @@ from weft.loops.nodes import (
     Unary,
     Var,
 )
-from weft.loops.walk import loads, map_expr, map_stmts, substitute_stmts, walk
+from weft.loops.statements import map_stmts, substitute_stmts
+from weft.loops.walk import loads, map_expr, walk
 
 _I8, _I32, _I64 = DType.I8, DType.I32, DType.I64
 _SUM = Load(ACCUMULATOR, (), _I32)

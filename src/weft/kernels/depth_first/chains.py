@@ -52,7 +52,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import FreshNames, map_expr, names_in, substitute_stmts
+from weft.loops.statements import names_in, substitute_stmts
+from weft.loops.walk import FreshNames, map_expr
 from weft.plan.implementation import Implementation, Operand
 from weft.targets.target import Target
 

@@ -37,7 +37,8 @@ from weft.kernels.writer import (
 )
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Load, LoopKind, Stmt, Store, Var
-from weft.loops.walk import dtype_of, rename_buffers, substitute, substitute_stmts
+from weft.loops.statements import rename_buffers, substitute_stmts
+from weft.loops.walk import dtype_of, substitute
 
 SHORT = 256
 """Elements of rows that run several at once."""

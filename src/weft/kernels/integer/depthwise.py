@@ -54,7 +54,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, substitute, substitute_stmts
+from weft.loops.statements import substitute_stmts
+from weft.loops.walk import loads, substitute
 from weft.ops.expr import const
 from weft.plan.implementation import Implementation
 

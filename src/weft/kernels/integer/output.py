@@ -16,16 +16,8 @@ from weft.kernels.integer.sums import IntegerContraction, constants_of
 from weft.kernels.writer import for_lanes
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
-from weft.loops.walk import (
-    children,
-    dtype_of,
-    free_vars,
-    loads,
-    map_expr,
-    rename_buffers,
-    substitute_stmts,
-    with_children,
-)
+from weft.loops.statements import rename_buffers, substitute_stmts
+from weft.loops.walk import children, dtype_of, free_vars, loads, map_expr, with_children
 from weft.plan.implementation import Folded, Operand
 
 ACCUMULATOR = "acc"

@@ -46,11 +46,8 @@ from weft.loops.nodes import (
 )
 from weft.loops.schedule import reorder, split, unroll, vectorize
 from weft.loops.simplify import simplify_kernel
+from weft.loops.statements import substitute_stmts, walk_stmts
 from weft.loops.tensorize import relayout, tensorize, widen
-from weft.loops.walk import (
-    substitute_stmts,
-    walk_stmts,
-)
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32

@@ -53,7 +53,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import blocks, map_expr, substitute_stmts, with_blocks
+from weft.loops.statements import blocks, substitute_stmts, with_blocks
+from weft.loops.walk import map_expr
 from weft.plan.implementation import Implementation, Operand, Packing
 
 _HELD, _F32 = DType.BF16, DType.F32

@@ -63,17 +63,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import (
-    children,
-    dtype_of,
-    free_vars,
-    loads,
-    rename_buffers,
-    substitute,
-    substitute_stmts,
-    walk,
-    with_children,
-)
+from weft.loops.statements import rename_buffers, substitute_stmts
+from weft.loops.walk import children, dtype_of, free_vars, loads, substitute, walk, with_children
 from weft.plan.contractions import FEW_TERMS, separable
 from weft.plan.implementation import Implementation, Operand
 

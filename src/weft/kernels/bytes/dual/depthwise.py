@@ -47,7 +47,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, map_stmts, substitute_stmts
+from weft.loops.statements import map_stmts, substitute_stmts
+from weft.loops.walk import loads
 from weft.plan.implementation import Implementation
 
 _I32, _I8 = DType.I32, DType.I8

@@ -48,7 +48,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import substitute_stmts
+from weft.loops.statements import substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I32, _I8 = DType.I32, DType.I8

@@ -48,7 +48,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_stmts, substitute_stmts
+from weft.loops.statements import map_stmts, substitute_stmts
 from weft.plan.implementation import Implementation
 
 _I8, _I32 = DType.I8, DType.I32

@@ -42,7 +42,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import map_expr, map_stmts, substitute_stmts, walk
+from weft.loops.statements import map_stmts, substitute_stmts
+from weft.loops.walk import map_expr, walk
 from weft.plan.implementation import Implementation, Operand
 
 _I8, _I32 = DType.I8, DType.I32

@@ -42,7 +42,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import blocks, map_expr, map_stmts, substitute_stmts, with_blocks
+from weft.loops.statements import blocks, map_stmts, substitute_stmts, with_blocks
+from weft.loops.walk import map_expr
 from weft.plan.implementation import Implementation
 
 _I32, _I8 = DType.I32, DType.I8

@@ -60,7 +60,8 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import loads, substitute, substitute_stmts
+from weft.loops.statements import substitute_stmts
+from weft.loops.walk import loads, substitute
 from weft.plan.implementation import Implementation
 
 _I32 = DType.I32
