@@ -20,8 +20,10 @@ from weft.garbage import rare_collection
 from weft.ir.graph import Graph
 from weft.kernels.depth_first.fusion_depth import fuser, named_fuser
 from weft.kernels.explain import ExplainedLayer, layers_of
+from weft.kernels.generators import checked_libraries
 from weft.kernels.nest import Everywhere
 from weft.kernels.selection import implementer, named_implementer
+from weft.kernels.task import Asked
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.options import (
@@ -86,18 +88,17 @@ def made_plan(net: Network, options: Options, target: str = "host") -> Plan:
     threads, exact, plain = options.threads or 1, options.exact, options.plain
     choices = choices_of(options, machine)
     tuned = isinstance(choices, Measured) and bool(choices) and not plain
-    implement = implementer(
-        machine,
+    asked = Asked(
         threads=threads,
         exact=exact,
-        choices=Everywhere() if plain else choices,
-        libraries=options.libraries,
+        libraries=checked_libraries(options.libraries),
         encoding=options.encoding,
         optimize=options.goal(machine),
         max_rounding=options.max_rounding,
     )
-    fuse = fuser(machine, threads=threads, exact=exact, max_rounding=options.max_rounding)
-    fuse = None if plain else fuse
+    implement = implementer(machine, choices=Everywhere() if plain else choices, **asked)
+    # What was measured of a layer by itself does not say that it should stay by itself.
+    fuse = None if plain else fuser(machine, choices=None if tuned else choices, **asked)
     regions = machine.regions(options.regions)
     announce("simplifying")
     without = without_values(net, options.parameters)
@@ -167,18 +168,18 @@ def plan_from(net: Network, source: PlanSource, target: Target | None = None) ->
     graph = image_loop(inner.graph, asked.images)
     states = places(net)
     fits(text, graph, states)
+    wanted = Asked(
+        threads=threads,
+        exact=asked.exact,
+        libraries=checked_libraries(asked.libraries),
+        encoding=asked.encoding,
+        optimize=Options(optimize=asked.optimize).goal(machine),
+        max_rounding=asked.max_rounding,
+    )
     decisions = GivenDecisions(
         text.body,
-        named_implementer(
-            machine,
-            threads=threads,
-            exact=asked.exact,
-            libraries=asked.libraries,
-            encoding=asked.encoding,
-            optimize=Options(optimize=asked.optimize).goal(machine),
-            max_rounding=asked.max_rounding,
-        ),
-        named_fuser(machine, threads=threads, exact=asked.exact, max_rounding=asked.max_rounding),
+        named_implementer(machine, **wanted),
+        named_fuser(machine, **wanted),
         machine.regions(sizes(asked.regions)),
         machine.stack_limit,
     )

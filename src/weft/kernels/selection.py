@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from math import isfinite
 from types import MappingProxyType
-from typing import TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from weft.kernels.key import definition_key, layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.products import packed
 from weft.kernels.refusal import Refusal
-from weft.kernels.task import Task
+from weft.kernels.task import Asked, Task
 from weft.plan.choice import Answer, Measured, Reason
 from weft.plan.fusion import Group
 from weft.plan.given import Kernels
@@ -269,17 +269,6 @@ def _in_turn(task: Task, offered: Sequence[Alternative], known: Known) -> Iterat
         return
     alone = usual(replace(task, threads=1), known)
     yield from (each for each in offered if each.sums == alone.sums)
-
-
-class Asked(TypedDict, total=False):
-    """What is asked of all tasks of a network; ``Task`` documents it."""
-
-    threads: int
-    exact: bool
-    libraries: Sequence[str]
-    encoding: str
-    optimize: str
-    max_rounding: float
 
 
 def implementer(

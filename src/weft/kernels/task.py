@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -74,3 +74,14 @@ class Task:
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""
         return self.values[[buffer.name for buffer in self.inputs].index(input)]
+
+
+class Asked(TypedDict, total=False):
+    """What is asked of all tasks of a network; ``Task`` documents it."""
+
+    threads: int
+    exact: bool
+    libraries: Sequence[str]
+    encoding: str
+    optimize: str
+    max_rounding: float

@@ -16,6 +16,7 @@ from tests.turns import in_turn
 from weft import Net as Network
 from weft.errors import UserError
 from weft.kernels import nest
+from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternatives
 from weft.kernels.task import Task
@@ -160,3 +161,29 @@ def test_exact_plans_sum_as_they_did() -> None:
     net, value = pooled_net((1, 16, 12, 12), 24, (2, 2), last=False)
     plan = Network(net.graph(value)).plan("x86-avx512", exact=True)
     assert "pooled" not in [step.scheme for step in plan.steps]
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_layers_that_choices_name_are_steps_of_their_own(stage: int) -> None:
+    net, value = pooled_net((1, 16, 12, 12), 24, (2, 2), last=False)
+    network = Network(net.graph(value))
+    (pooled,) = [s for s in network.plan("x86-avx512").steps if s.scheme == "pooled"]
+    choice = pooled.stages[stage][1].choice
+    assert isinstance(choice, TaskChoice)
+    name = [each.name for each in alternatives(choice.task)][1]
+    plan = network.plan("x86-avx512", choices={layer_key(choice.task): name})
+    assert "pooled" not in [step.scheme for step in plan.steps]
+    assert name in [step.scheme for step in plan.steps]
+
+
+def test_small_code_is_asked_of_pooled_layers_too() -> None:
+    net, value = pooled_net((1, 16, 12, 12), 24, (2, 2), last=False)
+    plan = Network(net.graph(value)).plan("x86-avx512", optimize="size")
+    tasks = [
+        made.choice.task
+        for step in plan.steps
+        for made in [step.implementation, *(each for _, each in step.stages)]
+        if made is not None and isinstance(made.choice, TaskChoice)
+    ]
+    assert tasks
+    assert {each.optimize for each in tasks} == {"size"}

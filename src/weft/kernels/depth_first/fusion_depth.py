@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Unpack
 
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative, Sums
@@ -27,10 +28,12 @@ from weft.kernels.depth_first.chains import (
 )
 from weft.kernels.depth_first.fusion_pool import POOLED, PooledPair, pooled_as, pooled_pair
 from weft.kernels.depth_first.links import ChainStage, Setting, Stages
+from weft.kernels.key import layer_key
 from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
+from weft.kernels.task import Asked
 from weft.plan.chain import Fuse, Fused
-from weft.plan.choice import MAX_ROUNDING, Reason, Settled
+from weft.plan.choice import Reason, Settled
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.make import function_name
@@ -54,15 +57,14 @@ than that it is too much, by up to 0.2 at 0.75 times.
 
 
 def fuser(
-    target: Target, *, threads: int = 1, exact: bool = False, max_rounding: float = MAX_ROUNDING
+    target: Target, *, choices: Mapping[str, str] | None = None, **asked: Unpack[Asked]
 ) -> Fuse:
     """What fuses chains for a target.
 
     Args:
         target: the machine; without caches nothing is fused.
-        threads: that may run parts of a kernel at once.
-        exact: see ``Task``.
-        max_rounding: see ``Task``.
+        choices: names of alternatives by ``layer_key``: these layers are steps of their own.
+        asked: what is asked of all tasks.
     """
 
     def fuse(
@@ -73,15 +75,31 @@ def fuser(
     ) -> tuple[Fused, ...]:
         if not target.caches:
             return ()
-        setting = Setting(views, types, constants, target, threads, exact, max_rounding)
-        return _Chooser(groups, setting).best()
+        setting = Setting(views, types, constants, target, asked)
+        found: list[Fused] = []
+        for start, part in _between(groups, setting, choices or {}):
+            inside = _Chooser(part, setting).best()
+            found += (replace(e, start=e.start + start, stop=e.stop + start) for e in inside)
+        return tuple(found)
 
     return fuse
 
 
-def named_fuser(
-    target: Target, *, threads: int = 1, exact: bool = False, max_rounding: float = MAX_ROUNDING
-) -> Callable[[BodyText], Fuse]:
+def _between(
+    groups: Sequence[Group], setting: Setting, choices: Mapping[str, str]
+) -> Iterator[tuple[int, Sequence[Group]]]:
+    """The parts of a chain around the groups that choices name, and where each begins."""
+    start = 0
+    for place, group in enumerate(groups if choices else ()):
+        views, types, constants = setting.views, setting.types, setting.constants
+        task = prepare(function_name(group), group, views, types, constants, setting.target)
+        if layer_key(setting.as_asked(task, threads=setting.threads)) in choices:
+            yield start, groups[start:place]
+            start = place + 1
+    yield start, groups[start:]
+
+
+def named_fuser(target: Target, **asked: Unpack[Asked]) -> Callable[[BodyText], Fuse]:
     """What fuses the chains that a plan's text has as one step; see ``fuser``."""
 
     def of(body: BodyText) -> Fuse:
@@ -93,7 +111,7 @@ def named_fuser(
             types: Mapping[str, TensorType],
             constants: Constants,
         ) -> tuple[Fused, ...]:
-            setting = Setting(views, types, constants, target, threads, exact, max_rounding)
+            setting = Setting(views, types, constants, target, asked)
             found: list[Fused] = []
             for start, group in enumerate(groups):
                 step = chains.get((group.value,))
@@ -242,7 +260,7 @@ class _Chooser:
             setting.target,
         )
         # It is the same for any number of threads.
-        return usual(setting.asked(task)).sums
+        return usual(setting.as_asked(task)).sums
 
 
 @dataclass(frozen=True, slots=True)

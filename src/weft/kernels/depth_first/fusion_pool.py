@@ -58,13 +58,13 @@ def pooled_pair(start: int, groups: Sequence[Group], setting: Setting) -> Pooled
     ):
         return None
     task, after = _task(first, setting), _task(second, setting, merge=False)
-    wanted, offered = usual(task).sums, alternatives(task)
-    for each in offered:
+    apart = usual(task)
+    for each in alternatives(task):
         # Sums in another order would make results depend on what reads them.
-        made = _both(each, after, first.value) if each.sums == wanted else None
+        made = _both(each, after, first.value) if each.sums == apart.sums else None
         if made is not None:
             alone = usual(after)
-            gain = alone.cost - each.cost + offered[0].cost
+            gain = apart.cost + alone.cost - each.cost
             kernels = (
                 replace(
                     made, scheme=each.name, choice=TaskChoice(task, each.name, Reason.CHEAPEST)
@@ -109,7 +109,7 @@ def _task(group: Group, setting: Setting, *, merge: bool = True) -> Task:
         setting.target,
         merge=merge,
     )
-    return replace(setting.asked(task), threads=setting.threads)
+    return setting.as_asked(task, threads=setting.threads)
 
 
 def _both(each: Alternative, after: Task, link: str) -> Implementation | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weft.ir.types import TensorType
 from weft.kernels.prepare import prepare
-from weft.kernels.task import Task
+from weft.kernels.task import Asked, Task
 from weft.loops.affine import affine
 from weft.loops.nodes import Expr, Load, Reduce, Var
 from weft.loops.ranges import Facts
 from weft.loops.simplify import simplify
 from weft.loops.walk import children, free_vars, walk
-from weft.plan.choice import MAX_ROUNDING
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
 from weft.plan.make import function_name
@@ -66,13 +65,16 @@ class Setting:
     types: Mapping[str, TensorType]
     constants: Constants
     target: Target
-    threads: int = 1
-    exact: bool = False
-    max_rounding: float = MAX_ROUNDING
+    asked: Asked = field(default_factory=Asked)
 
-    def asked(self, task: Task) -> Task:
-        """A task with what is asked of rounding."""
-        return replace(task, exact=self.exact, max_rounding=self.max_rounding)
+    @property
+    def threads(self) -> int:
+        """That may run parts of a kernel at once."""
+        return self.asked.get("threads", 1)
+
+    def as_asked(self, task: Task, *, threads: int = 1) -> Task:
+        """A task with what is asked of all tasks, for so many threads."""
+        return replace(task, **{**self.asked, "threads": threads})
 
 
 class Stages:
@@ -126,7 +128,7 @@ def _stage(group: Group, place: int, setting: Setting) -> ChainStage | None:
     reductions = [node for node in walk(task.compute.value) if isinstance(node, Reduce)]
     if not all(row.var in free_vars(each) for each in reductions):
         return None  # statistics of a whole image, which a band does not have
-    return ChainStage(group, setting.asked(task), row.var, row.extent)
+    return ChainStage(group, setting.as_asked(task), row.var, row.extent)
 
 
 def _rows(
