@@ -92,7 +92,7 @@ class Options:
             bits as they have, and loops that layers share; ``size``, the least code.  By default
             ``balanced`` for targets with a memory of kind ``rom`` (chips), else ``speed``.
         choices: alternatives by layer, as ``tune`` finds them, in place of those that the
-            estimates prefer.
+            estimates prefer.  A layer that they name is a step of its own.
         tune: ``True`` measures the best few alternatives of every layer that the user's database
             of choices does not know yet, adds them to it, and uses it; ``"cached"``, and where
             nothing is built, uses it and measures nothing.  By default the database plays no
