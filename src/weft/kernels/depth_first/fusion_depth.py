@@ -29,14 +29,12 @@ from weft.kernels.depth_first.chains import (
 from weft.kernels.depth_first.fusion_pool import POOLED, PooledPair, pooled_as, pooled_pair
 from weft.kernels.depth_first.links import ChainStage, Setting, Stages
 from weft.kernels.key import layer_key
-from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
 from weft.kernels.task import Asked
 from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
 from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
-from weft.plan.make import function_name
 from weft.plan.strides import StridedView
 from weft.plan.text import BodyText, StepText, refused
 from weft.targets.target import Target
@@ -91,9 +89,7 @@ def _between(
     """The parts of a chain around the groups that choices name, and where each begins."""
     start = 0
     for place, group in enumerate(groups if choices else ()):
-        views, types, constants = setting.views, setting.types, setting.constants
-        task = prepare(function_name(group), group, views, types, constants, setting.target)
-        if layer_key(setting.as_asked(task, threads=setting.threads)) in choices:
+        if layer_key(setting.task(group, threads=setting.threads)) in choices:
             yield start, groups[start:place]
             start = place + 1
     yield start, groups[start:]
@@ -250,17 +246,8 @@ class _Chooser:
 
     def usual(self, group: Group) -> Sums:
         """In which order the kernel that a group alone would have adds up."""
-        setting = self.setting
-        task = prepare(
-            function_name(group),
-            group,
-            setting.views,
-            setting.types,
-            setting.constants,
-            setting.target,
-        )
         # It is the same for any number of threads.
-        return usual(setting.as_asked(task)).sums
+        return usual(self.setting.task(group)).sums
 
 
 @dataclass(frozen=True, slots=True)

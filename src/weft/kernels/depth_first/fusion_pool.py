@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from weft.kernels.alternatives import Alternative
 from weft.kernels.depth_first.links import Setting
-from weft.kernels.prepare import prepare
 from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
 from weft.kernels.task import Task
 from weft.loops.nodes import Reduce
@@ -22,7 +21,6 @@ from weft.plan.chain import Fused
 from weft.plan.choice import Reason, Settled
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
-from weft.plan.make import function_name
 from weft.plan.text import StepText, refused
 from weft.targets.target import Target
 
@@ -100,16 +98,7 @@ def pooled_as(step: StepText, groups: Sequence[Group], setting: Setting) -> Impl
 
 
 def _task(group: Group, setting: Setting, *, merge: bool = True) -> Task:
-    task = prepare(
-        function_name(group),
-        group,
-        setting.views,
-        setting.types,
-        setting.constants,
-        setting.target,
-        merge=merge,
-    )
-    return setting.as_asked(task, threads=setting.threads)
+    return setting.task(group, threads=setting.threads, merge=merge)
 
 
 def _both(each: Alternative, after: Task, link: str) -> Implementation | None:

@@ -72,6 +72,12 @@ class Setting:
         """That may run parts of a kernel at once."""
         return self.asked.get("threads", 1)
 
+    def task(self, group: Group, *, threads: int = 1, merge: bool = True) -> Task:
+        """What a group alone computes; ``merge`` makes one axis of several where that is right."""
+        name, views, types = function_name(group), self.views, self.types
+        task = prepare(name, group, views, types, self.constants, self.target, merge=merge)
+        return self.as_asked(task, threads=threads)
+
     def as_asked(self, task: Task, *, threads: int = 1) -> Task:
         """A task with what is asked of all tasks, for so many threads."""
         return replace(task, **{**self.asked, "threads": threads})
