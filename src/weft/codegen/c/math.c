@@ -114,7 +114,7 @@ static __attribute__((always_inline)) $V weft_tanh_$V($V x)
 //@ gate_$V
 // tanh x is -t / (t + 2) of t = e^-2x - 1, which does not cancel: one division for both.  The two
 // polynomials take turns, so that their steps overlap.
-/* The hyperbolic tangent of each lane times the logistic function of another's, within 5 units in
+/* The hyperbolic tangent of each lane times the logistic function of another's, within 8 units in
  * the last place. */
 static __attribute__((always_inline)) $V weft_gate_$V($V x, $V y)
 {
