@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.runtime.limits import processor_name
 from weft.targets import system
 from weft.targets.find import host, runs_here, target
 
@@ -66,6 +67,16 @@ def x86(vendor: str, family: int, model: int, flags: str = AVX512) -> dict[str, 
 def test_cores(fake: Fake, machine: str, cpuinfo: dict[str, str], core: str) -> None:
     fake(machine, cpuinfo)
     assert system.core() == host().core == core
+
+
+def test_processors_are_named_with_their_core(fake: Fake) -> None:
+    hidden = {**x86("AuthenticAMD", 25, 0x11), "model name": "AMD EPYC"}
+    fake("x86_64", hidden)
+    assert processor_name() == "AMD EPYC (zen4)"
+    fake("x86_64", {**hidden, "cpu family": "26"})
+    assert processor_name() == "AMD EPYC (zen5)"
+    fake("x86_64", {**hidden, "model": "?"})
+    assert processor_name() == "AMD EPYC"
 
 
 def test_caches_are_those_of_the_machine(fake: Fake) -> None:
