@@ -54,6 +54,8 @@ DirectCalls: TypeAlias = tuple[DirectCall, ...]
 
 def direct_calls(kernel: Kernel) -> DirectCalls | None:
     """The calls of instructions that a kernel consists of; nothing where there is more to it."""
+    if not _instructions(kernel):  # most kernels; simplifying them costs as much as all the rest
+        return None
     found: list[DirectCall] = []
     for stmt in simplify_kernel(kernel).body:
         if not isinstance(stmt, Instruct):
@@ -64,6 +66,10 @@ def direct_calls(kernel: Kernel) -> DirectCalls | None:
             return None
         found.append(DirectCall(_helper(stmt), known))
     return tuple(found) or None
+
+
+def _instructions(kernel: Kernel) -> list[Instruct]:
+    return [each for each in walk_stmts(kernel.body) if isinstance(each, Instruct)]
 
 
 def _helper(stmt: Instruct) -> str:
@@ -135,7 +141,7 @@ def _pays(
 
 def _depth(kernel: Kernel, flavour: Dialect) -> int:
     """Bytes of the stack that a kernel takes with what it calls."""
-    helpers = {_helper(each) for each in walk_stmts(kernel.body) if isinstance(each, Instruct)}
+    helpers = set(map(_helper, _instructions(kernel)))
     deepest = max((_stack(each, flavour) for each in helpers), default=0)
     return _FRAME + stack_of(kernel.body) + deepest
 
