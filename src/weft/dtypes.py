@@ -13,6 +13,8 @@ import numpy as np
 class DType(Enum):
     """An element type; the value is its printed name."""
 
+    __hash__ = object.__hash__  # at once, where an enumeration's is a call that hashes the name
+
     F64 = "f64"
     F32 = "f32"
     F16 = "f16"

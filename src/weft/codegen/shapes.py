@@ -259,9 +259,13 @@ class _Varying:
 
 def is_known(expr: Expr, known: Known) -> bool:
     """Whether an expression is constant once the known variables are."""
-    if isinstance(expr, Const):
-        return True
-    return free_vars(expr) <= known and not any(loads(expr))
+    match expr:
+        case Const():
+            return True
+        case Var(name):
+            return name in known
+        case _:
+            return free_vars(expr) <= known and not any(loads(expr))
 
 
 def _extent(loop: For) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.loops.nodes import Binary, Const, Expr, Unary
+from weft.loops.nodes import Binary, Const, Expr, Unary, Var
 
 
 class AffineForm(NamedTuple):
@@ -75,4 +75,10 @@ class Forms:
 
 def affine(expr: Expr) -> AffineForm:
     """The affine form of an integer expression (equal modulo the width of its type)."""
-    return Forms()(expr)
+    match expr:
+        case Const(value=value):
+            return AffineForm({}, int(value))
+        case Var():
+            return AffineForm({expr: 1}, 0)
+        case _:
+            return Forms()(expr)

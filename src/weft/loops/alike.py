@@ -34,7 +34,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.statements import all_exprs, declared_in, walk_stmts
-from weft.loops.walk import children, free_vars, loads, with_children
+from weft.loops.walk import FreeVars, children, loads, with_children
 
 Step: TypeAlias = "int | str"
 """A stride in elements, or the name of the number that it is."""
@@ -147,6 +147,7 @@ class _Reading:
     def __post_init__(self) -> None:
         self._params = {each.name for each in self.source.params}
         self._seen: dict[tuple[int, bool], tuple[int, Expr]] = {}
+        self._free_vars = FreeVars()
         self._lanes = frozenset(
             stmt.var
             for stmt in walk_stmts(self.source.body)
@@ -180,7 +181,7 @@ class _Reading:
     ) -> None:
         if buffer in found:
             for place, each in enumerate(index):
-                if not self._lanes.isdisjoint(free_vars(each)):
+                if not self._lanes.isdisjoint(self._free_vars(each)):
                     found[buffer].add(place)
 
     def _buffer(self, buffer: Buffer, fixed: set[int]) -> None:
@@ -216,7 +217,7 @@ class _Reading:
                 self.tokens.append(buffer)
                 return Store(buffer, self._index(buffer, index), self._expr(value, False))
             case If(condition, then, otherwise):
-                decided = free_vars(condition) <= place.loops and not any(loads(condition))
+                decided = self._free_vars(condition) <= place.loops and not any(loads(condition))
                 condition = self._expr(condition, decided)
                 blocks = (self._block(each, place, times) for each in (then, otherwise))
                 return If(condition, *blocks)
@@ -302,8 +303,8 @@ class _Reading:
             return free, False
         if op == "mul":
             return (
-                free and self._lanes.isdisjoint(free_vars(rhs)),
-                free and self._lanes.isdisjoint(free_vars(lhs)),
+                free and self._lanes.isdisjoint(self._free_vars(rhs)),
+                free and self._lanes.isdisjoint(self._free_vars(lhs)),
             )
         if op in ("add", "sub", "min", "max") or op in COMPARISONS:
             return free, free

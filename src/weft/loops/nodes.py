@@ -37,12 +37,13 @@ Meaning, which the interpreter defines and everything else must agree with:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from math import prod
 from typing import TypeAlias
 
 from weft.dtypes import DType
+from weft.loops.values import value
 
 FUNCTIONS = frozenset(
     "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh "
@@ -57,7 +58,7 @@ BINARY_OPS = (
 REDUCTIONS = frozenset("sum prod min max and or".split())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Const:
     """A literal of a given type."""
 
@@ -65,14 +66,14 @@ class Const:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Var:
     """A loop variable (``i64``)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Load:
     """An element of a buffer; ``dtype`` is the buffer's."""
 
@@ -87,7 +88,7 @@ class Operation:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unary(Operation):
     """One of ``UNARY_OPS``."""
 
@@ -95,7 +96,7 @@ class Unary(Operation):
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Binary(Operation):
     """One of ``BINARY_OPS``; both sides have the same type (``shl``/``shr`` included)."""
 
@@ -104,7 +105,7 @@ class Binary(Operation):
     rhs: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Select:
     """``then if condition else otherwise``; only the chosen side is evaluated."""
 
@@ -121,7 +122,7 @@ class Conversion(Operation):
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cast(Conversion):
     """Conversion with C's rules (float to integer truncates; to bool is ``!= 0``)."""
 
@@ -129,7 +130,7 @@ class Cast(Conversion):
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Bits(Conversion):
     """The bits of a number taken for one of another type of the same size, 4 or 8 bytes."""
 
@@ -137,7 +138,7 @@ class Bits(Conversion):
     x: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Axis:
     """An index variable and its range ``0 <= var < extent``."""
 
@@ -145,7 +146,7 @@ class Axis:
     extent: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reduce:
     """``op`` over all points of ``axes``, in row-major order; definitions only.
 
@@ -164,6 +165,8 @@ Expr: TypeAlias = Const | Var | Load | Unary | Binary | Select | Cast | Bits | R
 class LoopKind(Enum):
     """How the iterations of a loop are run."""
 
+    __hash__ = object.__hash__  # at once, where an enumeration's is a call that hashes the name
+
     SERIAL = "serial"
     UNROLL = "unroll"
     VECTOR = "vector"
@@ -174,13 +177,15 @@ class LoopKind(Enum):
 class Access(Enum):
     """What a kernel does with a parameter."""
 
+    __hash__ = object.__hash__
+
     READ = "read"
     WRITE = "write"
     SCRATCH = "scratch"
     LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Buffer:
     """A multi-dimensional window on memory.
 
@@ -207,7 +212,7 @@ class Buffer:
         return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class For:
     """``for var in range(start, stop)``; empty when ``stop <= start``."""
 
@@ -218,7 +223,7 @@ class For:
     kind: LoopKind = LoopKind.SERIAL
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Store:
     """``buffer[index] = value``."""
 
@@ -227,7 +232,7 @@ class Store:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class If:
     """Runs one of two blocks."""
 
@@ -236,7 +241,7 @@ class If:
     otherwise: tuple[Stmt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Local:
     """Storage that lives while ``body`` runs."""
 
@@ -244,7 +249,7 @@ class Local:
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prefetch:
     """Says that the memory around an element will be loaded soon.
 
@@ -255,7 +260,7 @@ class Prefetch:
     index: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Instruct:
     """One use of an instruction on windows of buffers.
 
@@ -273,7 +278,7 @@ Leaf: TypeAlias = Prefetch | Instruct
 Stmt: TypeAlias = For | Store | If | Local | Prefetch | Instruct
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Kernel:
     """A function over buffers.
 

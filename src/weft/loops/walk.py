@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, is_
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 from weft.dtypes import DType
 from weft.loops.nodes import (
@@ -150,8 +150,19 @@ def walk(*exprs: Expr) -> Iterator[Expr]:
 
 
 def loads(*exprs: Expr) -> Iterator[Load]:
-    """Every distinct load of expressions."""
-    return (node for node in walk(*exprs) if type(node) is Load)
+    """Every distinct load of expressions, in the order of ``walk``."""
+    # Not with it: most expressions are asked this several times.
+    seen: set[int] = set()
+    stack = [*exprs[::-1]]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind is Const or kind is Var or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if kind is Load:
+            yield cast(Load, node)
+        stack += _OPERANDS[kind](node)[::-1]
 
 
 def reduces(expr: Expr) -> bool:
@@ -161,7 +172,13 @@ def reduces(expr: Expr) -> bool:
 
 def free_vars(expr: Expr) -> frozenset[str]:
     """Names of the variables that are not bound by a ``Reduce`` inside."""
-    return FreeVars()(expr)
+    match expr:
+        case Const():
+            return NOTHING
+        case Var(name):
+            return frozenset((name,))
+        case _:
+            return FreeVars()(expr)
 
 
 class FreeVars:
