@@ -14,6 +14,7 @@ Each network is saved as ``.keras`` and read without Keras; then
 
 - every layer is compared with Keras's, over its range, in code that gives all of them, and both
   with Keras in double precision, which says what of the difference is rounding;
+- every step is compared with the reference given the values that the step read: its own error;
 - all calls must give the bits of the first, whatever scratch memory held;
 - the C in C89 must compile with ``-std=c89 -pedantic-errors -Werror``.
 
@@ -31,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -147,12 +148,15 @@ def check(name: str, folder: Path) -> dict[str, object]:
     net = weft.load(path)
     kinds = [node.op for node in net.graph.nodes]
     expected = Session(model)({net.graph.inputs[0]: image})
-    made = _layers(net, image, expected)
+    run = _run(net, image, expected)
+    made = {key: run.found[key] for key in expected if key in run.found}
+    own = max(run.own(), key=lambda each: each.relative)
     differences = {key: _away(value, expected[key]) for key, value in made.items()}
     worst = max(differences, key=lambda name: differences[name])
     exact = _in_double(name, model, image)
     failed = [
         *["differs"] * (not differences[worst] <= ERROR),
+        *["is wrong"] * (not own.relative <= ERROR),
         *["changes"] * (not _is_steady(net.compile(), image)),
         *["is not C89"] * (not _is_c89(net, folder / "c89")),
     ]
@@ -166,17 +170,19 @@ def check(name: str, folder: Path) -> dict[str, object]:
         "values": len(differences),
         "worst": differences[worst],
         "where": worst,
+        "own": own.relative,
+        "introduced": own.value,
         "weft": max(_away(value, exact[key]) for key, value in made.items()),
         "keras": max(_away(expected[key], exact[key]) for key in made),
         "failed": failed,
     }
 
 
-def _layers(net: Any, image: np.ndarray, known: Collection[str]) -> dict[str, np.ndarray]:
-    """What Weft gives for every layer, all of them outputs."""
+def _run(net: Any, image: np.ndarray, known: Mapping[str, np.ndarray]) -> Any:
+    """A run that gives every layer, all of them outputs."""
     names = [*net.graph.outputs, *(each for each in known if each in net.graph.producers)]
-    names = list(dict.fromkeys(names))
-    return dict(zip(names, net.with_outputs(names).compile()(image), strict=True))
+    net = net.with_outputs(list(dict.fromkeys(names)))
+    return net.run_steps(image, oracle=lambda inputs, values: known)
 
 
 def _in_double(name: str, model: Any, image: np.ndarray) -> dict[str, np.ndarray]:
@@ -252,14 +258,16 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         f"against Keras 3 on the backend named. {good} of {len(rows)} architectures pass.",
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes.",
+        "- *own*: the largest error of any step given its own inputs, over its range, from the",
+        "  reference: what steps introduce themselves; the rest is inherited.",
         "- *Weft, Keras from double*: the largest difference of each from Keras in double",
         "  precision: what rounding costs, which networks of random weights amplify.",
         "- *C89*: all C compiles with `-std=c89 -pedantic-errors -Werror`.",
         "- *calls*: all later calls give the bits of the first, whatever scratch memory held.",
         "",
-        "| architecture | image | parameters | backend | difference | at | Weft from double "
+        "| architecture | image | parameters | backend | difference | at | own | Weft from double "
         "| Keras from double | C89 | calls |",
-        "|---|---|---:|---|---:|---|---:|---:|---|---|",
+        "|---|---|---:|---|---:|---|---:|---:|---:|---|---|",
     ]
     for line in rows:
         failed = line["failed"]
@@ -270,6 +278,9 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
             line["backend"],
             f"{line['worst']:.1e}" + (" **fails**" if "differs" in failed else ""),
             f"`{line['where']}`",
+            f"{line['own']:.1e}" + (" **fails**" if "is wrong" in failed else "")
+            if "own" in line
+            else "",
             *(f"{line[key]:.1e}" for key in ("weft", "keras")),
             "no" if "is not C89" in failed else "yes",
             "differ" if "changes" in failed else "equal",

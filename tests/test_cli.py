@@ -231,10 +231,16 @@ def test_verify_recorded_outputs(digits, tmp_path):
         np.savez(tmp_path / "y.npz", scores=(scores + offset).astype(np.float32)[None])
         result = weft("verify", digits, tmp_path / "x.npy", "--expect", tmp_path / "y.npz")
         assert result.exit_code == code
-        assert result.stdout.splitlines()[-2].startswith(f"{verdict} y.npz: 1 values")
-        assert result.stdout.splitlines()[-1] == (
+        lines = result.stdout.split("\n\n")[1].splitlines()
+        assert lines[0].startswith(f"{verdict} y.npz: 1 values")
+        assert lines[1].startswith("5 steps, none wrong by itself: own error over range at most ")
+        assert lines[-1] == (
             "20 more runs, half of them from 4 threads at once: the bits of the first in all"
         )
+        if offset:
+            assert lines[3] == "so y.npz computes something else: was the model read as it means?"
+    arguments = ("verify", digits, tmp_path / "x.npy", "--expect", tmp_path / "y.npz")
+    assert record(*arguments, "--error", "own")["worst"] > 1e-2
 
 
 # --- export ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ LINE = {
     "backend": "jax",
     "worst": 2e-5,
     "where": "conv",
+    "own": 4e-7,
     "weft": 1e-5,
     "keras": 3e-5,
     "failed": [],
@@ -23,15 +24,15 @@ def rows(*lines):
 
 def test_rows_are_sorted_and_count_as_passed():
     other = {**LINE, "name": "Alpha"}
-    assert rows(LINE, other) == [
-        "| Alpha | 96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
-        "| Small | 96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 1.0e-05 | 3.0e-05 | yes | equal |",
-    ]
+    figures = "96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 4.0e-07 | 1.0e-05 | 3.0e-05 | yes | equal"
+    assert rows(LINE, other) == [f"| Alpha | {figures} |", f"| Small | {figures} |"]
     assert "2 of 2 architectures pass" in table([LINE, other])
 
 
 def test_every_failure_shows():
-    line = {**LINE, "worst": 3e-4, "failed": ["differs", "changes", "is not C89"]}
+    failed = ["differs", "is wrong", "changes", "is not C89"]
+    line = {**LINE, "worst": 3e-4, "own": 2e-4, "failed": failed}
     assert "| 3.0e-04 **fails** |" in rows(line)[0]
+    assert "| 2.0e-04 **fails** |" in rows(line)[0]
     assert rows(line)[0].endswith("| no | differ |")
     assert "0 of 1 architectures pass" in table([line])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from tests.ops import compute
 from tests.ops.samples import Bad, Sample, Typed
 from weft.dtypes import DType
 from weft.errors import UserError
-from weft.ir.graph import Attributes
+from weft.ir.graph import Attributes, Graph, Node
 from weft.ir.types import TensorType
+from weft.ops.evaluate import evaluate_in_double
 from weft.ops.record import Control, Expand
 from weft.ops.table import OPS
 
@@ -93,6 +95,22 @@ def test_expansion_agrees_with_reference(sample: Sample) -> None:
     results = compute.run_expansion(OPS[sample.op], sample.call, sample.arrays)
     for got, want in zip(results, reference(sample)[: sample.outputs], strict=True):
         assert_close(sample, got, want)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_reference_computes_in_double_precision(sample: Sample) -> None:
+    given = {f"in{place}": each for place, each in enumerate(sample.arrays)}
+    arrays = {name: each for name, each in given.items() if each is not None}
+    inputs = tuple(name if name in arrays else "" for name in given)
+    outputs = tuple(f"out{place}" for place in range(sample.outputs))
+    node = Node("node", sample.op, inputs, outputs, sample.attributes)
+    types = {name: TensorType(DType.of(each.dtype), each.shape) for name, each in arrays.items()}
+    types |= dict(zip(outputs, OPS[sample.op].infer(sample.call), strict=False))
+    found = evaluate_in_double(Graph("one", tuple(arrays), outputs, (node,), types), arrays, OPS)
+    for output, want in zip(outputs, reference(sample), strict=False):
+        assert found[output].dtype == (np.float64 if want.dtype == np.float32 else want.dtype)
+        with np.errstate(all="ignore"):
+            assert_close(replace(sample, tolerance=1e-5), found[output].astype(want.dtype), want)
 
 
 @pytest.mark.parametrize("sample", BAD, ids=str)

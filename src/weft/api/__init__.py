@@ -17,7 +17,8 @@ from weft.api.streams import Stream
 from weft.deferred import deferred
 
 if TYPE_CHECKING:
-    from weft.api.looked import MOST_SHOWN, Oracle
+    from weft.api.looked import MOST_SHOWN
+    from weft.api.step_run import Oracle
 
 __all__ = [
     "MOST_SHOWN",
@@ -32,4 +33,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__ = deferred(__name__, {"MOST_SHOWN": "weft.api.looked", "Oracle": "weft.api.looked"})
+__getattr__ = deferred(__name__, {"MOST_SHOWN": "weft.api.looked", "Oracle": "weft.api.step_run"})

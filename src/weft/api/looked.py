@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Literal, TypeAlias, Unpack, cast
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Literal, Unpack
 
 from weft import pictures
 from weft.api.matched import highlighted, replace_matches
-from weft.api.named import arranged
-from weft.api.network import N, Network, bound, free_inputs
+from weft.api.network import N, Network, bound
 from weft.api.planned import made_plan
-from weft.api.streams import arrays_of
 from weft.errors import UserError
-from weft.ir.graph import Graph
-from weft.loops.python_arithmetic import HALVES
 from weft.match.conditions import Predicate
 from weft.match.query import SECONDS, Matches, Overlaps, Weight
 from weft.match.query import query as ask
-from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 from weft.options import Options, PlanKeywords, chosen
-from weft.plan.instrument import tap
-from weft.plan.plan import Plan
 from weft.plan.stats import GraphStats
 from weft.plan.stats import stats as stats_of
-from weft.plan.to_program import lower
-from weft.reporting import announce
 from weft.rewrite.float_layers import FloatLayer
 from weft.rewrite.float_layers import float_layers as layers_in_float
-from weft.rewrite.layout import first_of
-from weft.runtime.build import build
-from weft.runtime.compare import Difference, compare_all
 from weft.surgery.chosen import Nodes
 from weft.surgery.part import Part
 from weft.targets.target import Target
-
-Oracle: TypeAlias = Callable[[Mapping[str, np.ndarray], Collection[str]], Mapping[str, np.ndarray]]
-"""``oracle(inputs, values)``: what those of the values that it knows should be."""
 
 MOST_SHOWN = 300
 """A notebook shows the picture of a net of at most so many nodes by itself."""
@@ -174,75 +155,3 @@ def notebook_picture(net: Network) -> str | None:
 def stats(net: Network) -> GraphStats:
     """What every node computes, reads, writes and keeps live."""
     return stats_of(bound(net).graph, OPS)
-
-
-def verify(
-    net: Network,
-    *inputs: np.ndarray | Mapping[str, np.ndarray],
-    oracle: Oracle | None = None,
-    options: Options | None = None,
-    **keywords: Unpack[PlanKeywords],
-) -> list[Difference]:
-    """Runs the net on this machine and compares what every step makes.
-
-    The steps are those of ``compile``, with copies of their results in between.
-
-    Args:
-        inputs: in order, or one mapping by the inputs' names.
-        oracle: what to compare with; by default the ops' references.
-        options: see ``weft.Options``, as for the keywords.
-        keywords: options.
-
-    Returns:
-        The outputs, then what steps make in order of execution, as far as the
-        oracle knows it.
-    """
-    asked = replace(chosen(PlanKeywords, options, keywords), parameters=())
-    net = bound(net)
-    arrays = arranged(net.graph.name, "input", net.graph.inputs, inputs, {})
-    plan = made_plan(net, asked)
-    exact = _rounded(plan)
-    values = dict.fromkeys(exact.get(value, value) for step in plan.steps for value in step.writes)
-    named = dict(zip(net.graph.inputs, arrays, strict=True))
-    announce("computing what is expected")
-    images = first_of(net.graph, values)
-    known = [images.get(value, value) for value in values]
-    expected = (oracle or partial(_reference, net.graph))(named, [*net.graph.outputs, *known])
-    wanted = {*expected, *(value for value, last in images.items() if last in expected)}
-    wanted |= {value for value, each in exact.items() if each in wanted}
-    tapped = tap(plan, lower(plan, net.graph.name), wanted)
-    dialect = asked.flavour or plan.constraints.flavour or cast(Target, plan.target).flavour
-    library = build(tapped.program, dialect)
-    announce("running and comparing")
-    state = library.new_state() if net.states else None
-    held = arrays_of(tapped.program.states, state) if state else {}
-    for name, array in held.items():
-        array[...] = named[name]
-    made = library(*(named[each] for each in free_inputs(net)), state=state)
-    handed = {each.output: held[each.port.name] for each in tapped.program.states}
-    found: dict[str, np.ndarray] = {}
-    for value, array in tapped.named(made).items():
-        name = exact.get(value, value)
-        array = array.astype(np.float32) if value in exact else array
-        found[images.get(name, name)] = np.moveaxis(array, 1, -1) if name in images else array
-    return compare_all({**found, **handed}, expected)
-
-
-def _rounded(plan: Plan) -> dict[str, str]:
-    """By value that is stored in another precision what it is rounded from."""
-    if not plan.constraints.precision:
-        return {}
-    makers = {value: node for node in plan.graph.nodes for value in node.outputs}
-    written = {value for step in plan.steps for value in step.writes if value in makers}
-    return {
-        value: makers[value].inputs[0]
-        for value in written
-        if makers[value].op == "Cast" and plan.types[value].dtype in HALVES
-    }
-
-
-def _reference(
-    graph: Graph, inputs: Mapping[str, np.ndarray], values: Collection[str]
-) -> Mapping[str, np.ndarray]:
-    found = evaluate(graph, inputs, OPS, keep=True)
-    return {name: found[name] for name in values if name in found}

@@ -42,7 +42,7 @@ from weft.runtime.record import MadeFor, remember
 from weft.screen import Screen, Shown, several, some
 
 if TYPE_CHECKING:
-    from weft.api import exported, looked, network, packaged, planned, quantized
+    from weft.api import exported, looked, network, packaged, planned, quantized, step_run
     from weft.runtime.choices import Choices
     from weft.runtime.tune import Tuning
     from weft.surgery import edits
@@ -52,6 +52,7 @@ else:
     packaged, planned = later("weft.api.packaged"), later("weft.api.planned")
     exported = later("weft.api.exported")
     quantized = later("weft.api.quantized")
+    step_run = later("weft.api.step_run")
     edits = later("weft.surgery.edits")
     Choices = later("weft.runtime.choices").Choices
 
@@ -110,7 +111,8 @@ class Net(NetValue):
     replace_all = looked.replace_all
     draw = looked.draw
     stats = looked.stats
-    verify = looked.verify
+    verify = step_run.verify
+    run_steps = step_run.run_steps
 
     # --- for a machine ------------------------------------------------------------------------
 

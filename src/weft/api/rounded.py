@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.api.looked import Oracle
 from weft.api.net import Net
+from weft.api.step_run import Oracle
 from weft.ops.rounding import roundings
 from weft.options import Options
 from weft.runtime.compare import Difference

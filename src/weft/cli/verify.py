@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import click
 import numpy as np
 
 from weft.api import Net, Oracle
-from weft.api.repeated import Repeated, repeated, sanitized
-from weft.api.rounded import Rounded, compare_rounded, in_steps, rounds
+from weft.api.repeated import repeated, sanitized
+from weft.api.rounded import Rounded, compare_rounded, rounds
 from weft.cli.boards import serial_options, verify_board
 from weft.cli.emulated import verify_emulated
 from weft.cli.files import gather_inputs, random_inputs
@@ -26,40 +25,16 @@ from weft.cli.options import (
     seed_option,
     wide_option,
 )
-from weft.cli.output import CommandState, Exit, say, table, working, write_json
+from weft.cli.output import Exit, working
+from weft.cli.verified import ACCUMULATED, OWN, Allowed, Compared, report
 from weft.errors import UserError
 from weft.frontends.source import Framework, frontend_of
-from weft.ir.short_names import short_names
 from weft.options import Options
-from weft.runtime.compare import Difference
 
 FRAMEWORK, REFERENCE = "framework", "reference"
 TOLERANCE = 1e-4
 BY_PRECISION = {"bfloat16": 5e-2, "float16": 1e-2}
 """The tolerance where values are stored in less: some units in the last place, grown by layers."""
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """The largest allowed differences.
-
-    Attributes:
-        relative: to a value's range.
-        steps: of integers that stand for numbers, where operators are compared one by one.
-    """
-
-    relative: float
-    steps: int | None = None
-
-    def __call__(self, difference: Difference) -> bool:
-        """Whether a difference is allowed."""
-        # Comparisons with NaN are false, so this is not written with `>`.
-        if self.steps is not None and in_steps(difference):
-            return difference.largest <= self.steps
-        return difference.relative <= self.relative
-
-    def __str__(self) -> str:
-        return f"{self.relative:g}"
 
 
 def _framework(model: Model, against: str) -> Framework | None:
@@ -114,93 +89,6 @@ def _one_by_one(
     return compare_rounded(model.net, inputs, expected, options)
 
 
-def _cells(difference: Difference, name: str, allowed: Allowed) -> tuple[str, ...]:
-    return (
-        "ok" if allowed(difference) else "DIFFERS",
-        name,
-        difference.type,
-        f"{difference.largest:.3g}",
-        f"{difference.relative:.3g}",
-        f"{difference.elements:,} of {difference.size:,}",
-    )
-
-
-def _report(
-    state: CommandState,
-    against: str,
-    allowed: Allowed,
-    found: list[Difference],
-    rounded: Rounded | None,
-    again: Repeated | None,
-    faults: str | None,
-) -> None:
-    worst = max((each.relative for each in found), default=0.0)
-    if state.json:
-        more: dict[str, object] = {} if again is None else {"repeated": asdict(again)}
-        if rounded is not None:
-            more["steps"] = allowed.steps
-            more["outputs"] = [each.record() for each in rounded.outputs]
-            more["code"] = [each.record() for each in rounded.code]
-        sanitized = {} if faults is None else {"sanitizers": faults or "clean"}
-        write_json(
-            {
-                "against": against,
-                "tolerance": allowed.relative,
-                "passed": _passed(found, allowed, rounded, again, faults),
-                "worst": worst,
-                "layers": [each.record() for each in found],
-                **more,
-                **sanitized,
-            }
-        )
-        return
-    headings = ("", "value", "type", "largest", "relative", "elements")
-    names = short_names(each.value for each in found)
-    rows = [_cells(each, names[each.value], allowed) for each in found]
-    table(headings, rows, (3, 4, 5), ("elements", "type"))
-    verdict = "agrees with" if all(map(allowed, found)) else "differs from"
-    if rounded is None:
-        say(
-            f"\n{verdict} {against}: {len(found)} values, largest difference over range "
-            f"{worst:.3g}, allowed {allowed}"
-        )
-    else:
-        say(f"\n{verdict} {against} operator by operator, each given {against}'s values:")
-        say(f"  {_worst(found)} (allowed: {_steps(allowed.steps)}, {allowed} of the range)")
-        say(f"the whole network, where steps add up, from {against}: {_worst(rounded.outputs)}")
-        say(f"the whole network from the reference: {_worst(rounded.code)} (allowed: the same)")
-    if again is not None:
-        bits = f"{again.differing:,} differ" if again.differing else "the bits of the first in all"
-        say(f"{again.runs:,} more runs, half of them from {again.callers} threads at once: {bits}")
-    if faults is not None:
-        say(faults or "address and undefined-behaviour sanitizers: clean")
-
-
-def _steps(count: float | None) -> str:
-    count = count or 0
-    return f"{count:g} step{'' if count == 1 else 's'}"
-
-
-def _worst(found: list[Difference]) -> str:
-    """The largest differences of integers and of the rest."""
-    steps = [each.largest for each in found if in_steps(each)]
-    others = [each.relative for each in found if not in_steps(each)]
-    texts = [f"{len(steps)} in integers by at most {_steps(max(steps))}"] if steps else []
-    texts += [f"{len(others)} in float by at most {max(others):.3g} of the range"] if others else []
-    return ", ".join(texts) or "no values"
-
-
-def _passed(
-    found: list[Difference],
-    allowed: Allowed,
-    rounded: Rounded | None,
-    again: Repeated | None,
-    faults: str | None,
-) -> bool:
-    code = rounded.code if rounded is not None else []
-    return all(map(allowed, [*found, *code])) and not (again and again.differing) and not faults
-
-
 @click.command(short_help="Compare every step with the model's framework or the reference.")
 @model_options
 @data_argument
@@ -219,6 +107,14 @@ def _passed(
     help=f"Largest allowed difference, relative to the value's range; {TOLERANCE:g} if not given, "
     + ", ".join(f"{each:g} with --precision {name}" for name, each in BY_PRECISION.items())
     + ".",
+)
+@click.option(
+    "--error",
+    type=click.Choice([ACCUMULATED, OWN]),
+    default=ACCUMULATED,
+    show_default=True,
+    help="Which error --tolerance holds for: the difference that has accumulated from the inputs "
+    "on, or each step's own, from the reference given the values that the step read.",
 )
 @click.option(
     "--steps",
@@ -278,6 +174,7 @@ def verify(
     seed: int,
     against: str,
     tolerance: float | None,
+    error: str,
     steps: int,
     expect: Path | None,
     runs: int,
@@ -291,7 +188,9 @@ def verify(
 
     The steps are those of the compiled network; their results are copied after each step. Layers
     of Keras are outputs instead, each of them, and so are the operators of LiteRT files that round
-    values to integers, where each is given what LiteRT makes of the one before. Then the
+    values to integers, where each is given what LiteRT makes of the one before. Each step's own
+    error is the difference from what the NumPy reference makes of the values that the step read:
+    a step that introduces an error has a large one, a step that inherits it has not. Then the
     network as `weft run` compiles it runs again and again, also from several threads at once. Exits
     with 3 if a difference exceeds the tolerance, if a run gives other bits than the first one, or
     if a sanitizer finds a fault.
@@ -301,40 +200,63 @@ def verify(
     allowed = Allowed(usual if tolerance is None else tolerance)
     elsewhere = _elsewhere(options, serial, baud)
     if elsewhere is not None:
+        if error == OWN:
+            raise UserError(
+                "errors of single steps are measured on this machine",
+                got=f"--error {OWN}",
+                fix="Leave out --target and --serial, or --error.",
+            )
         if not elsewhere(ctx.obj, model.net, inputs, expect, allowed.relative):
             ctx.exit(Exit.CHECK)
         return
     framework = _framework(model, against) if expect is None else None
     chosen = expect.name if expect is not None else framework.name if framework else REFERENCE
-    rounded = None
-    if framework is not None and framework.rounds and tolerance is None and rounds(model.net):
-        allowed = Allowed(allowed.relative, steps)
+    compared = Compared(chosen, allowed, error)
+    rounding = framework is not None and framework.rounds and rounds(model.net)
+    if framework is not None and rounding and tolerance is None and error == ACCUMULATED:
+        compared.allowed = Allowed(allowed.relative, steps)
         with working(f"compiling, and running {chosen}"):
-            rounded = _one_by_one(model, framework, inputs, options)
-        found = rounded.operators
+            compared.rounded = _one_by_one(model, framework, inputs, options)
+        compared.layers = compared.rounded.operators
     else:
-        net, oracle = model.net, None
-        if expect is not None:
-            oracle = _recorded(model, expect)
-        elif framework is not None and framework.layers and options.plan is None:
-            with working(f"running {chosen}"):
-                net, oracle = _every_layer(model, framework, inputs)
-        elif framework is not None:
-            oracle = _run_by(framework, model)
-        with working(f"compiling, and running {chosen}"):
-            found = net.verify(*inputs.values(), oracle=oracle, options=options)
-    again = None
+        _compare_steps(compared, model, framework, expect, inputs, options)
     if runs:
         with working("running it again"):
             library = model.net.compile(options=options).library
-            again = repeated(library, model.net, inputs, runs=runs, callers=callers)
-    faults = None
+            compared.again = repeated(library, model.net, inputs, runs=runs, callers=callers)
     if sanitize:
         with working("running it under sanitizers"):
-            faults = sanitized(model.net, inputs, options)
-    _report(ctx.obj, chosen, allowed, found, rounded, again, faults)
-    if not _passed(found, allowed, rounded, again, faults):
+            compared.faults = sanitized(model.net, inputs, options)
+    report(ctx.obj, compared)
+    if not compared.passed:
         ctx.exit(Exit.CHECK)
+
+
+def _compare_steps(
+    compared: Compared,
+    model: Model,
+    framework: Framework | None,
+    expect: Path | None,
+    inputs: Mapping[str, np.ndarray],
+    options: Options,
+) -> None:
+    """Compares the steps of the whole network, and each by itself."""
+    net, oracle = model.net, None
+    if expect is not None:
+        oracle = _recorded(model, expect)
+    elif framework is not None and framework.layers and options.plan is None:
+        with working(f"running {compared.against}"):
+            net, oracle = _every_layer(model, framework, inputs)
+    elif framework is not None:
+        oracle = _run_by(framework, model)
+    with working(f"compiling, and running {compared.against}"):
+        run = net.run_steps(*inputs.values(), oracle=oracle, options=options)
+    compared.layers = run.accumulated()
+    with working("computing each step by itself"):
+        compared.own = run.own()
+    if compared.only_accumulates:
+        with working("computing in double precision"):
+            compared.double = run.from_double()
 
 
 def _given(net: Net, data: tuple[str, ...], seed: int) -> dict[str, np.ndarray]:

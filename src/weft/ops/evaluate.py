@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
 from weft.ir.graph import Graph, Node
@@ -78,3 +79,43 @@ def evaluate(
     for node in graph.nodes:
         values.update(evaluate_node(node, ops[node.op], graph.types, values))
     return values if keep else {name: values[name] for name in graph.outputs}
+
+
+def evaluate_in_double(
+    graph: Graph, inputs: Mapping[str, np.ndarray], ops: Mapping[str, Op]
+) -> dict[str, np.ndarray]:
+    """Every value of a graph by the references, in double precision where values are ``f32``.
+
+    Nodes whose types allow no double, or whose results are not floating-point, such as those that
+    round to integers, compute in single precision what they read.
+
+    Args:
+        graph: any graph whose ops are in the table.
+        inputs: an array for every graph input.
+        ops: the op table.
+    """
+    values = {name: _doubled(array) for name, array in {**graph.constants, **inputs}.items()}
+    for node in graph.nodes:
+        values.update(_node_in_double(node, ops[node.op], graph.types, values))
+    return values
+
+
+def _node_in_double(
+    node: Node, op: Op, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    made = [value for value in node.outputs if value]
+    if all(types[value].dtype is DType.F32 for value in made):
+        wide = {name: type_of(values[name], name) for name in node.inputs if name}
+        try:
+            found = op.infer(call_of(node, wide))
+        except UserError:
+            found = ()
+        wide |= dict(zip(node.outputs, found, strict=False))
+        if found and all(wide[value].dtype is DType.F64 for value in made):
+            return evaluate_node(node, op, wide, values)
+    narrow = {name: values[name].astype(types[name].dtype.numpy) for name in node.inputs if name}
+    return {name: _doubled(array) for name, array in evaluate_node(node, op, types, narrow).items()}
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
