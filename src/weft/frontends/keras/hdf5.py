@@ -7,8 +7,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,6 +60,8 @@ class Hdf5:
     allowed: int
     content: Callable[[int, int], np.ndarray] | None = field(default=None, repr=False)
     _known: dict[str, Any] = field(default_factory=dict[str, Any])
+    # The group that was asked for last, with its path: arrays of a layer lie in one.
+    _around: tuple[Sequence[str] | None, Any] = (None, None)
 
     @classmethod
     def open(cls, source: Path | BytesIO | Section) -> Hdf5:
@@ -83,15 +86,20 @@ class Hdf5:
 
     def _entry(self, parts: Sequence[str]) -> Any:
         """A group or array by its path, by hard links only; nothing if there is none."""
-        package = h5py()
-        at: Any = self.file
-        for part in parts:
-            if not isinstance(at, package.Group) or part not in at:
-                return None
-            if not isinstance(at.get(part, getlink=True), package.HardLink):
-                raise broken(f"a link out of its place at {'/'.join(parts)}")
-            at = at[part]
-        return at
+        if not parts:
+            return self.file
+        around = tuple(parts[:-1])
+        if self._around[0] != around:
+            self._around = around, self._entry(around)
+        package, at = h5py(), self._around[1]
+        if not isinstance(at, package.Group):
+            return None
+        link = at.get(parts[-1], getlink=True)
+        if link is None:
+            return None
+        if not isinstance(link, package.HardLink):
+            raise broken(f"a link out of its place at {'/'.join(parts)}")
+        return at[parts[-1]]
 
     def names(self, path: str = "") -> tuple[str, ...]:
         """The names in a group; none where there is none."""
@@ -145,11 +153,10 @@ class Hdf5:
         where = f"array {path}"
         if found.is_virtual or found.external:
             raise UserError("keras: arrays must lie in the model's file", where=where)
-        if found.dtype.kind not in _KINDS or found.ndim > _MAX_RANK:
-            raise UserError(
-                "keras: weights must be arrays of numbers", got=str(found.dtype), where=where
-            )
-        size = int(np.prod(found.shape, dtype=object)) * found.dtype.itemsize
+        dtype: np.dtype = found.dtype
+        if dtype.kind not in _KINDS or found.ndim > _MAX_RANK:
+            raise UserError("keras: weights must be arrays of numbers", got=str(dtype), where=where)
+        size = prod(found.shape) * dtype.itemsize
         plain = found.chunks is None
         if size > self.allowed or (plain and size and found.id.get_storage_size() < size):
             raise UserError(
@@ -158,23 +165,27 @@ class Hdf5:
                 where=where,
             )
         self.allowed -= size
-        array = self._shared(found)
+        array = self._shared(found, dtype)
         if array is None:
             array = np.asarray(found[()])
         if str(found.attrs.get("dtype", "")) == "bfloat16" and array.dtype == np.uint16:
             array = array.view(ml_dtypes.bfloat16)
         return array
 
-    def _shared(self, found: Any) -> np.ndarray | None:
+    @cached_property
+    def _shifted(self) -> bool:
+        return bool(self.file.userblock_size)
+
+    def _shared(self, found: Any, dtype: np.dtype) -> np.ndarray | None:
         """An array from the file's bytes, if it is stored in one piece as NumPy has it."""
         start = found.id.get_offset()
         # A block of the user's in front of the file shifts what is counted from its start.
-        if start is None or not found.dtype.isnative or self.file.userblock_size:
+        if self.content is None or start is None or not dtype.isnative or self._shifted:
             return None
-        if self.content is None or not found.size:
+        if not found.size:
             return None
-        part = self.content(found.size * found.dtype.itemsize, start)
-        array = part.view(found.dtype).reshape(found.shape)
+        part = self.content(found.size * dtype.itemsize, start)
+        array = part.view(dtype).reshape(found.shape)
         return array if array.flags.aligned else None
 
 
