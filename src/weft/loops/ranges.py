@@ -27,7 +27,11 @@ class Facts(Knowledge):
     Facts are values: ``bind``, ``enter`` and ``assume`` return new ones.
     """
 
-    __slots__ = ()
+    __slots__ = ("inside",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside: dict[tuple[str, int, int], Facts] = {}
 
     def _copy(self) -> Facts:
         child = Facts()
@@ -45,6 +49,13 @@ class Facts(Knowledge):
             child._atoms[Var(name)] = (low, high)
             child.impossible |= low > high
         return child
+
+    def counted(self, name: str, low: int, high: int) -> Facts:
+        """Where a variable lies between constants, the same for all loops that are alike."""
+        found = self.inside.get((name, low, high))
+        if found is None:
+            found = self.inside[name, low, high] = self.bind({name: (low, high)})
+        return found
 
     def enter(self, loop: For) -> Facts:
         """Inside a loop: its variable lies between its bounds."""

@@ -116,6 +116,8 @@ def _stmt(stmt: Stmt, facts: Facts) -> tuple[Stmt, ...]:
 
 def _for(loop: For, facts: Facts) -> tuple[Stmt, ...]:
     start, stop = _expr(loop.start, facts), _expr(loop.stop, facts)
+    if isinstance(start, Const) and isinstance(stop, Const):
+        return _counted(loop, start, stop, facts)
     left, right = affine(start), affine(stop)
     if facts.compare("ge", left, right, _I64) is True:
         return ()
@@ -124,6 +126,18 @@ def _for(loop: For, facts: Facts) -> tuple[Stmt, ...]:
         return simplify_stmts(substitute_stmts(loop.body, {loop.var: start}), facts)
     simple = For(loop.var, start, stop, loop.body, loop.kind)
     inside = facts.enter(simple)
+    body = () if inside.impossible else simplify_stmts(loop.body, inside)
+    return (For(loop.var, start, stop, body, loop.kind),) if body else ()
+
+
+def _counted(loop: For, start: Const, stop: Const, facts: Facts) -> tuple[Stmt, ...]:
+    """A loop of constant bounds."""
+    first, last = int(start.value), int(stop.value) - 1
+    if last < first:
+        return ()
+    if last == first:
+        return simplify_stmts(substitute_stmts(loop.body, {loop.var: start}), facts)
+    inside = facts.counted(loop.var, first, last)
     body = () if inside.impossible else simplify_stmts(loop.body, inside)
     return (For(loop.var, start, stop, body, loop.kind),) if body else ()
 
