@@ -221,6 +221,13 @@ class _Shared:
         return made
 
 
+def offers_of(task: Task) -> tuple[tuple[Alternative, ...], bool]:
+    """``alternatives`` of a task, and whether equal tasks of other weights have the same costs."""
+    arrays = _Watched(task.arrays)
+    offers = alternatives(replace(task, arrays=arrays))
+    return offers, not arrays.read and not _plugins_propose(task)
+
+
 def _plugins_propose(task: Task) -> bool:
     return any(
         each.part.library is None or each.part.name in task.libraries for each in GENERATORS.loaded

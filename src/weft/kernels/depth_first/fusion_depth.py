@@ -28,8 +28,8 @@ from weft.kernels.depth_first.chains import (
 )
 from weft.kernels.depth_first.fusion_pool import POOLED, PooledPair, pooled_as, pooled_pair
 from weft.kernels.depth_first.links import ChainStage, Setting, Stages
-from weft.kernels.key import layer_key
-from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
+from weft.kernels.key import definition_key, layer_key
+from weft.kernels.selection import TaskChoice, alternative_named, alternatives, offers_of, usual
 from weft.kernels.task import Asked
 from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
@@ -64,6 +64,7 @@ def fuser(
         choices: names of alternatives by ``layer_key``: these layers are steps of their own.
         asked: what is asked of all tasks.
     """
+    costs: dict[str, float] = {}
 
     def fuse(
         groups: tuple[Group, ...],
@@ -76,7 +77,7 @@ def fuser(
         setting = Setting(views, types, constants, target, asked)
         found: list[Fused] = []
         for start, part in _between(groups, setting, choices or {}):
-            inside = _Chooser(part, setting).best()
+            inside = _Chooser(part, setting, costs).best()
             found += (replace(e, start=e.start + start, stop=e.stop + start) for e in inside)
         return tuple(found)
 
@@ -151,14 +152,22 @@ def _fused_as(step: StepText, groups: Sequence[Group], setting: Setting) -> Impl
 
 @dataclass
 class _Chooser:
-    """Finds the parts of a chain whose fusion gains the most."""
+    """Finds the parts of a chain whose fusion gains the most.
+
+    Attributes:
+        groups: of the chain.
+        setting: what they stand in.
+        known: cycles of stages by ``definition_key``, of all chains of a network.
+    """
 
     groups: Sequence[Group]
     setting: Setting
+    known: dict[str, float]
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.setting)
         self.offers: dict[int, tuple[ChainStage, tuple[Alternative, ...]]] = {}
+        self.costs: dict[int, float] = {}
         self.kernels: dict[int, _Made | None] = {}
 
     def best(self) -> tuple[Fused, ...]:
@@ -215,12 +224,18 @@ class _Chooser:
     def offered(self, stage: ChainStage) -> tuple[Alternative, ...]:
         """The alternatives of a stage."""
         if id(stage) not in self.offers:
-            self.offers[id(stage)] = stage, alternatives(stage.task)
+            offers, shared = offers_of(stage.task)
+            self.offers[id(stage)] = stage, offers
+            if shared:
+                self.known.setdefault(definition_key(stage.task), offers[0].cost)
         return self.offers[id(stage)][1]
 
     def cost(self, stage: ChainStage) -> float:
         """Cycles that a stage takes by itself; 0 where nobody knows."""
-        cost = self.offered(stage)[0].cost
+        if id(stage) not in self.costs:
+            cost = self.known.get(definition_key(stage.task))
+            self.costs[id(stage)] = self.offered(stage)[0].cost if cost is None else cost
+        cost = self.costs[id(stage)]
         return cost if math.isfinite(cost) else 0.0
 
     def kernel(self, stage: ChainStage, before: ChainStage | None) -> _Made | None:
