@@ -13,10 +13,12 @@ from weft.match.program import (
     ANYWHERE,
     DONE,
     LinkStep,
+    NodeStep,
     NumberStep,
     RefStep,
     RestartStep,
     SplitStep,
+    Step,
     ValueStep,
 )
 from weft.match.search_state import Bindings, Config, SearchEntry
@@ -143,7 +145,22 @@ def _leaves_by(site: Site, port: str | int | None, value: str) -> bool:
 
 def at_split(site: Site, step: SplitStep, config: Config) -> list[Config]:
     """Any one of several steps."""
-    return [config._replace(step=option) for option in step.options]
+    value, node = config.place
+    if value is None and node is not None:
+        # Where a match begins, most options of most rules are for other ops.
+        options = [each for each in step.options if _may_be(each, node.op)]
+    else:
+        options = step.options
+    return [config._replace(step=option) for option in options]
+
+
+def _may_be(step: Step, op: str) -> bool:
+    """Whether a step may be for a node of an op."""
+    return (
+        not isinstance(step, NodeStep)
+        or step.negated
+        or any(test.op in ("*", op) for test in step.tests)
+    )
 
 
 def at_restart(site: Site, step: RestartStep, config: Config) -> list[Config]:

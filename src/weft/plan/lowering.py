@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from weft.ir.unknown import Array, digest, is_known, unshaped
-from weft.loops.nodes import Kernel
+from weft.loops.nodes import Buffer, Kernel
 from weft.loops.simplify import simplify_kernel
-from weft.plan.called import renamed
+from weft.plan.called import in_place, renamed
 from weft.plan.comments import use_text
 from weft.plan.implementation import Packed
 from weft.plan.lazy_weights import LazyArray
@@ -41,9 +41,16 @@ class Lowering:
     costs: Costs
     caches: tuple[int, ...] = ()
     functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
+    # Layers share the loops of their kernels, which then need not be compared with all others.
+    bodies: dict[tuple[int, tuple[Buffer, ...]], tuple[Function, Function]] = field(
+        default_factory=dict[tuple[int, tuple[Buffer, ...]], tuple[Function, Function]]
+    )
     names: set[str] = field(default_factory=set[str])
     comments: dict[str, dict[str, list[str]]] = field(
         default_factory=dict[str, dict[str, list[str]]]
+    )
+    merged: dict[tuple[int, tuple[Buffer, ...], str], tuple[Kernel, Kernel]] = field(
+        default_factory=dict[tuple[int, tuple[Buffer, ...], str], tuple[Kernel, Kernel]]
     )
     weights: dict[str, LazyArray] = field(default_factory=dict[str, LazyArray])
     weight_names: dict[tuple[int, Packed | None], str] = field(
@@ -74,6 +81,13 @@ class Lowering:
             simple = simplify_kernel(kernel) if threads > 1 else kernel
             found = self.cuts[name, threads] = simple, parts_of(simple, threads, self.costs)
         return found
+
+    def in_place(self, kernel: Kernel, parameter: str) -> Kernel:
+        """``called.in_place``, once for layers that share the loops."""
+        key = (id(kernel.body), kernel.params, parameter)
+        if key not in self.merged:
+            self.merged[key] = kernel, in_place(kernel, parameter)
+        return replace(self.merged[key][1], name=kernel.name)
 
     def shared(self, kernel: Kernel, name: str, threads: int) -> frozenset[str]:
         """Scratch buffers that the parts of a function share; looked for once a function."""
@@ -106,6 +120,17 @@ class Lowering:
             layer: that calls it, for the same comment.
             parameters: names for those of a kernel; the first caller's stay.
         """
+        body = (id(function.body), function.params) if isinstance(function, Kernel) else None
+        found = self.bodies[body][1] if body in self.bodies else self._found(function, parameters)
+        if body is not None:
+            self.bodies[body] = function, found
+        layers = self.comments[found.name].setdefault(what, [])
+        if layer and layer not in layers:
+            layers.append(layer)
+        return found.name
+
+    def _found(self, function: Function, parameters: Mapping[str, str]) -> Function:
+        """The function that is equal but for its name."""
         key = replace(function, name="")
         found = self.functions.get(key)
         if found is None:
@@ -113,10 +138,7 @@ class Lowering:
             found = replace(named, name=self.unique(function.name))
             self.functions[key] = found
             self.comments[found.name] = {}
-        layers = self.comments[found.name].setdefault(what, [])
-        if layer and layer not in layers:
-            layers.append(layer)
-        return found.name
+        return found
 
     def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """For every function what it computes, and the layers that it computes it for."""

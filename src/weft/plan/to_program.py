@@ -19,7 +19,7 @@ from weft.loops.nodes import (
 from weft.ops.record import ExternBody
 from weft.ops.recorded import graph_of
 from weft.ops.rounding import SENTENCES, roundings
-from weft.plan.called import copy_kernel, in_place
+from weft.plan.called import copy_kernel
 from weft.plan.comments import describe, layer_of, op_text, provenance
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation, Operand, Outside
@@ -156,7 +156,7 @@ class _Scope:
         if taken:
             roots = [self.plan.views[operand.value].root for operand in operands]
             merged = roots.index(taken)
-            kernel = in_place(kernel, kernel.params[merged].name)
+            kernel = self.lowering.in_place(kernel, kernel.params[merged].name)
             del operands[merged]
         pairs = list(zip(operands, kernel.params, strict=False))
         return KernelCall(

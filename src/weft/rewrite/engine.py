@@ -161,14 +161,11 @@ def _ours(rule: Rule) -> bool:
 
 def _by_op(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
     """The rules to try at each op, in their order; ``*`` for ops not named by any."""
-    found: dict[str, list[Rule]] = {"*": []}
-    for rule in rules:
-        for op in rule.ops:
-            found.setdefault(op, [])
-    for rule in rules:
-        for op, listed in found.items():
-            if op in rule.ops or "*" in rule.ops:
-                listed.append(rule)
+    ops = [rule.ops for rule in rules]
+    found: dict[str, list[Rule]] = {"*": [], **{op: [] for each in ops for op in each}}
+    for rule, own in zip(rules, ops, strict=True):
+        for op in found if "*" in own else dict.fromkeys(own):
+            found[op].append(rule)
     return found
 
 
