@@ -75,7 +75,7 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
     assert chosen.cycles == min(costs)
     assert {each.generator: bool(each.refusal) for each in layer.answers} == {
         "winograd": False, "attention": True, "interleaved": True, "map": True, "separable": True,
-        "packed": True, "gates": True,
+        "packed": True, "gates": True, "strassen": True,
         "tensorized": True, "byte-rows": True, "byte-dual": True,
         "byte-depth": True, "byte-planes": True, "byte-winograd": True, "byte-helium": True,
         "byte-depth-helium": True, "byte-pool": True, "depthwise": True, "byte-columns": True,

@@ -14,7 +14,7 @@ from weft.ir.unknown import Unknown, as_array
 from weft.ops.evaluate import evaluate
 from weft.ops.recorded import graph_of
 from weft.ops.table import OPS
-from weft.plan.implementation import Blocking, FilterTransform, Packing
+from weft.plan.implementation import Blocking, FilterTransform, Packing, QuarterSums
 
 SIZES = st.integers(1, 5)
 
@@ -62,7 +62,17 @@ def blockings(draw: st.DrawFn) -> Blocking:
     return Blocking(shape, axes, moved, order, tuple(draw(st.lists(cut, max_size=3))))
 
 
-@given(st.one_of(packings(), transforms(), blockings()))
+@st.composite
+def quarter_sums(draw: st.DrawFn) -> QuarterSums:
+    width, axis = draw(st.integers(1, 3)), draw(st.integers(0, 1))
+    shape = [2 * draw(SIZES), 2 * draw(SIZES)]
+    shape[axis] = 2 * width * draw(SIZES)
+    rows = st.tuples(*(st.sampled_from([0.0, 1.0, -1.0]) for _ in range(4)))
+    sums = tuple(draw(st.lists(rows, min_size=1, max_size=7)))
+    return QuarterSums((shape[0], shape[1]), axis, width, sums)
+
+
+@given(st.one_of(packings(), transforms(), blockings(), quarter_sums()))
 def test_a_recorded_packing_makes_the_same_bits(packing: Any) -> None:
     inner = packing.packing if isinstance(packing, FilterTransform) else packing
     shape = inner.seen if isinstance(inner, Blocking) else inner.shape

@@ -193,7 +193,9 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
             type=click.IntRange(1),
         ),
         "exact": Flag(
-            "Use only kernels that round as the definitions do: no Winograd convolution.", on=True
+            "Use only kernels that round as the definitions do: neither Winograd convolution nor "
+            "Strassen's algorithm.",
+            on=True,
         ),
         "plain": Flag(
             "Write plain loops in the order of the definitions, for auditing; slow.", on=True

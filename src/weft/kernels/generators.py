@@ -21,7 +21,14 @@ from weft.kernels.elementwise import interleaved, rows
 from weft.kernels.elementwise import maps as elementwise
 from weft.kernels.generator import Generator
 from weft.kernels.integer import depthwise, tensorized_choice
-from weft.kernels.products import gates, packed, pairs_choice, separable, tiled_choice
+from weft.kernels.products import (
+    gates,
+    packed,
+    pairs_choice,
+    separable,
+    strassen_choice,
+    tiled_choice,
+)
 from weft.kernels.winograd import choice as winograd_choice
 from weft.plugins import Kind, Table, Unusable
 
@@ -61,6 +68,7 @@ GENERATORS: Table[Generator] = Table(
             byte_rows_choice.GENERATOR,
             tensorized_choice.GENERATOR,
             pairs_choice.GENERATOR,
+            strassen_choice.GENERATOR,
             tiled_choice.GENERATOR,
             rows.GENERATOR,
             nest.GENERATOR,

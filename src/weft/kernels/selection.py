@@ -45,7 +45,7 @@ def alternatives(task: Task, known: Known | None = None) -> tuple[Alternative, .
     Every name stands once.  ``make`` of an alternative returns ``None`` where the loops turn
     out not to apply; that of the last one never does.  All kernels compute the task's
     definition, sums in another order; only with ``task.exact`` unset may some round more
-    (``winograd-*``).
+    (``winograd-*``, ``strassen-*``).
 
     Args:
         task: from ``prepare``.

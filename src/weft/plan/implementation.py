@@ -175,6 +175,35 @@ class FilterTransform:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarterSums:
+    """A matrix cut into quarters, of which sums are packed for Strassen's algorithm.
+
+    ``[blocks, sums, terms / 2, width]``: blocks of lanes of half of the matrix.
+
+    Attributes:
+        shape: the constant's dimensions as the kernel sees them.
+        axis: the dimension of the lanes.
+        width: lanes of a block.
+        sums: factors of the four quarters, lanes fastest, for each sum.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    width: int
+    sums: tuple[tuple[float, ...], ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """The packed array."""
+        matrix = array.reshape(self.shape)
+        matrix = matrix.transpose(1, 0) if self.axis == 0 else matrix
+        terms, lanes = (extent // 2 for extent in matrix.shape)
+        quarters = matrix.reshape(2, terms, 2, lanes).transpose(0, 2, 1, 3).reshape(4, -1)
+        sums = np.array(self.sums) @ quarters.astype(np.float64)
+        cut = sums.astype(matrix.dtype).reshape(len(self.sums), terms, -1, self.width)
+        return contiguous(cut.transpose(2, 0, 1, 3))
+
+
+@dataclass(frozen=True, slots=True)
 class Blocking:
     """A constant in blocks along some of its dimensions, as libraries lay out filters.
 
@@ -346,7 +375,7 @@ def _error(array: np.ndarray, encoded: Encoded) -> float:
     return (wrong / whole) ** 0.5 if whole else 0.0
 
 
-Packed: TypeAlias = Packing | FilterTransform | Blocking | Encoded | Folded
+Packed: TypeAlias = Packing | FilterTransform | QuarterSums | Blocking | Encoded | Folded
 """How a constant is rearranged."""
 
 
