@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft
+from tests.kernels.winograd.test_pooling import pooled_net
 from tests.models import networks
 from tests.plan import nets
 from tests.plan.test_chain import SMALL, inverted
@@ -256,6 +258,44 @@ def test_refusals(net: Net, text: str, old: str, new: str, message: str) -> None
     with pytest.raises(UserError) as error:
         net.plan_from(edited)
     assert message in str(error.value)
+
+
+def bands() -> Plan:
+    return chain().plan(SMALL)
+
+
+def pooled() -> Plan:
+    net, value = pooled_net((1, 16, 12, 12), 24, (2, 2), last=False)
+    return Net(net.graph(value)).plan("x86-avx512")
+
+
+@pytest.mark.parametrize("change", ["op", "inputs"])
+@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("made", [bands, pooled])
+def test_a_stage_must_do_what_it_does(made: Callable[[], Plan], stage: int, change: str) -> None:
+    plan = made()
+    text = parse(str(plan))
+    (number,) = [place for place, step in enumerate(text.body.steps) if step.stages]
+    step = text.body.steps[number]
+    old = step.stages[stage]
+    does = f"{' + '.join(old.ops)} of {', '.join(old.reads)}"
+    if change == "op":
+        new = replace(old, ops=("Tanh", *old.ops[1:]))
+    else:
+        new = replace(old, reads=(text.body.steps[-1].writes[0], *old.reads[1:]))
+    stages = tuple(new if each is old else each for each in step.stages)
+    steps = [*text.body.steps]
+    steps[number] = replace(step, stages=stages)
+    edited = str(replace(text, body=replace(text.body, steps=tuple(steps))))
+    with pytest.raises(UserError) as error:
+        Net(plan.graph).plan_from(edited, plan.target)
+    pairs = zip(edited.splitlines(), str(plan).splitlines(), strict=True)
+    (line,) = [number for number, (one, other) in enumerate(pairs, 1) if one != other]
+    got = f"{' + '.join(new.ops)} of {', '.join(new.reads)}"
+    assert str(error.value) == (
+        f"plan: the stage that makes {old.writes[0]} must be {does}; got {got} (line {line}). "
+        f"Write again what it does: {does}; the kernel may be edited."
+    )
 
 
 def test_a_step_before_what_it_reads(net: Net, text: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from weft.ir.graph import Graph
+from weft.ir.graph import Graph, Node
 from weft.ir.printer import architecture
 from weft.ir.types import TensorType
 from weft.loops.hoist import LEAST_BYTES
@@ -285,11 +285,21 @@ class GivenDecisions:
 
 
 def _same(text: StepText, step: PlannedStep) -> None:
-    """Refuses a step whose text says that it does something else."""
-    ops, reads = tuple(node.op for node in step.nodes), tuple(dict.fromkeys(step.reads))
-    if (text.ops, text.reads) != (ops, reads):
-        rule = f"{_named(text)} must be {' + '.join(ops)} of {', '.join(reads) or 'nothing'}"
-        raise refused(rule, f"{' + '.join(text.ops)} of {', '.join(text.reads)}", text.line)
+    """Refuses a step whose text, or that of a stage, says that it does something else."""
+    _same_layer(text, step.nodes, step.reads, _named(text))
+    for stage, (group, _) in zip(text.stages, step.stages, strict=True):
+        _same_layer(
+            stage, group.nodes, group.reads, f"the stage that makes {', '.join(stage.writes)}"
+        )
+
+
+def _same_layer(text: StepText, nodes: Sequence[Node], reads: Sequence[str], named: str) -> None:
+    ops, values = tuple(node.op for node in nodes), tuple(dict.fromkeys(reads))
+    if (text.ops, text.reads) != (ops, values):
+        does = f"{' + '.join(ops)} of {', '.join(values) or 'nothing'}"
+        got = f"{' + '.join(text.ops)} of {', '.join(text.reads) or 'nothing'}"
+        fix = f"Write again what it does: {does}; the kernel may be edited."
+        raise refused(f"{named} must be {does}", got, text.line, fix)
 
 
 def _named(step: StepText) -> str:
