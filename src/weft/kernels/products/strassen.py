@@ -324,20 +324,22 @@ class _Writer:
         )
         read = (a11, a12, s2, s3, a22, s1, s4)
         cells = [self.cell(number, image, tile.pairs) for number, image in enumerate(read)]
-        end = [
-            [self.end(row, half, tile.pairs, skipped) for half in range(HALVES)]
+        ends = [
+            self.end(row, half, tile.pairs, skipped)
             for row, skipped in ((tile.first, 0), (tile.second, 2 * tile.pairs - tile.size))
+            for half in range(HALVES)
         ]
+        (hints11, end11), (hints12, end12), (hints21, end21), (hints22, end22) = ends
         one, two, three = (f"kept{number}_" for number in range(_KEPT))
         move = cells[0].moved
-        body: list[Stmt] = [*cells[0].summed(), *move(one, "acc")]
-        body += (*cells[1].summed(), *move("acc", "acc", one), *end[0][0])
-        body += (*cells[2].summed(), *move("acc", "acc", one), *move(two, "acc"))
+        body: list[Stmt] = [*hints11, *cells[0].summed(), *move(one, "acc")]
+        body += (*cells[1].summed(), *move("acc", "acc", one), *end11)
+        body += (*hints21, *cells[2].summed(), *move("acc", "acc", one), *move(two, "acc"))
         body += (*cells[3].summed(), *move("acc", "acc", two), *move(three, "acc"))
-        body += (*cells[4].summed(), *move("acc", "acc", three), *end[1][0])
-        body += (*cells[5].summed(), *move(two, "acc", two), *move("acc", "acc", three))
-        body += end[1][1]
-        body += (*cells[6].summed(), *move("acc", "acc", two), *end[0][1])
+        body += (*cells[4].summed(), *move("acc", "acc", three), *end21)
+        body += (*hints22, *cells[5].summed(), *move(two, "acc", two), *move("acc", "acc", three))
+        body += (*end22, *hints12)
+        body += (*cells[6].summed(), *move("acc", "acc", two), *end12)
         held = [replace(cells[0], sums=name).accumulators() for name in ("acc", one, two, three)]
         yield from with_locals([buffer for each in held for buffer in each], tuple(body))
 
@@ -356,14 +358,16 @@ class _Writer:
         weight = str(product.parts.weight)
         return _Cell(parts, block, integer(0), counter, weight, integer(0), pairs, ahead=ahead)
 
-    def end(self, row: Expr, half: int, pairs: int, skipped: int) -> tuple[Stmt, ...]:
-        """Stores the outputs of a quarter."""
+    def end(
+        self, row: Expr, half: int, pairs: int, skipped: int
+    ) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+        """Hints for what the end of a quarter reads from far away, and the end."""
         product = self.product
         counter: Expr = Var("group") if product.groups > 1 else integer(0)
         channel = plus(times(counter, product.width), half * product.groups * product.width)
         block = LaneBlock(0, 1, (product.lanes,) * product.vectors)
         cell = _Cell(product.parts, block, channel, integer(0), "", row, pairs, skipped=skipped)
-        return cell.stores()
+        return cell.last_hints(), cell.stores()
 
 
 def write(product: Product) -> Implementation:

@@ -19,14 +19,14 @@ from weft.loops.walk import free_vars
 from weft.plan.implementation import Implementation
 
 _F32 = DType.F32
-_LEAST = 128
+_LEAST = 64
 """Terms and channels from which on sums of quarters are little beside their products."""
 _STREAMED = 1.25
 """Of the time that weights take by themselves: what they take beside multiply-adds."""
 
 
 def cycles(product: Product) -> float:
-    """An estimate: multiply-adds with loads, additions and stores around them, or weights.
+    """An estimate: multiply-adds, what is loaded, added and stored around them, or weights.
 
     Every tile reads the weights of all seven products, from where they fit.
     """
@@ -42,8 +42,10 @@ def cycles(product: Product) -> float:
         wait = max(1.0, target.issue.latency * adds / (pairs * product.vectors))
         sums = pairs * half_lanes
         cycles = len(PRODUCTS) * sums * product.terms * wait / adds
-        cycles += pairs * product.terms / product.lanes * (4 / loads + 4 / adds + DATA / stores)
-        cycles += sums * (8 / loads + 8 / adds + 4 / stores)
+        # Loads, additions and stores overlap.
+        data = pairs * product.terms / product.lanes
+        cycles += data * max(4 / loads, 4 / adds, DATA / stores)
+        cycles += sums * max(8 / loads, 8 / adds, 4 / stores)
         cycles += len(PRODUCTS) * product.groups * target.costs.tile
         total += often * max(cycles, _STREAMED * size / rate)
     return outer * total
