@@ -34,6 +34,7 @@ from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.pair_cells import PairCell
 from weft.kernels.products.pairs import rows_of
 from weft.kernels.products.prefetch import following, prefetches
+from weft.kernels.products.sum_blocks import BLOCK
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
 from weft.kernels.winograd.convolution import Convolution
 from weft.kernels.winograd.image import ImageTransform, as_f32
@@ -71,7 +72,7 @@ _F32 = DType.F32
 _BLOCK = 24
 """About as many channels are added up by themselves (``weft.kernels.products.sum_blocks``).
 
-Fewer than elsewhere: the last transform makes the rounding of these sums larger.
+Fewer than elsewhere: the last transform makes the rounding of these sums larger, along two axes.
 """
 _WORTH_A_BLOCK = 8
 """One part in so many of a layer may be computed twice, so that all blocks have one size."""
@@ -263,7 +264,7 @@ class _Writer:
                 size,
                 ahead=ahead,
                 share=share,
-                block_terms=_BLOCK,
+                block_terms=_BLOCK if self.conv.sides > 1 else BLOCK,
             ).statements()
 
         if full == 1:
