@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from bench.stack import MACHINES, painted
+from tests.counted import lines_run
 from tests.rewrite.checks import graph_of
 from weft.api import Net
 from weft.codegen.direct import DirectCall, Window, direct_calls
 from weft.codegen.helpers import assembly_stack
+from weft.loops.simplify import simplify_kernel
 from weft.loops.text import parse
 from weft.runtime.emulators import MACHINES as EMULATED
 from weft.runtime.emulators import emulated
@@ -101,3 +103,9 @@ def test_bits():
     dense = net(DENSE)
     (y,) = emulated(dense.source("cortex-m4", name="net"), [(x,)], "cortex-m4").outputs[0]
     np.testing.assert_array_equal(y, dense.compile()(x))
+
+
+def test_kernels_without_instructions_are_not_simplified_for_that():
+    loops = "".join(f"for i in 0..16 {{ out[{n}, i] = x[{n}, i] * 2.0 }}" for n in range(64))
+    kernel = parse(f"kernel k(x: f32[64, 16] read, out: f32[64, 16] write) {{ {loops} }}")
+    assert 4 * lines_run(lambda: direct_calls(kernel)) < lines_run(lambda: simplify_kernel(kernel))

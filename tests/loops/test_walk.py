@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.counted import lines_run
 from weft.dtypes import DType
 from weft.loops.bounds import unproven
 from weft.loops.nodes import (
@@ -149,3 +150,10 @@ def test_a_new_conversion_needs_no_case():
     outside = unproven(kept, Facts().bind({"a": (0, 4)}), {"x": Buffer("x", DType.F64, (4,))})
     assert outside is not None
     assert (outside.buffer, outside.interval) == ("x", (0, 4))
+
+
+def test_types_of_long_sums_are_told_at_once():
+    one = total = Load("x", (Var("i"),), DType.F32)
+    for _ in range(300):
+        total = Binary("add", total, one)
+    assert lines_run(lambda: dtype_of(total)) < 50

@@ -45,6 +45,8 @@ class LinearAddress(NamedTuple):
         """``self + factor * other``."""
         if not other.terms:
             return LinearAddress(self.const + factor * other.const, self.terms)
+        if factor == 1 and not self.terms:
+            return LinearAddress(self.const + other.const, other.terms)
         terms = dict(self.terms)
         for node, term in other.terms.items():
             old = terms.get(node)

@@ -22,18 +22,23 @@ def shared_nodes(root: Expr, parts: Callable[[Expr], Iterable[Expr]] = children)
     parents: dict[int, int] = {}
     order: list[Expr] = []
     _count(root, parents, order, parts)
-    if all(count < 2 for count in parents.values()):
-        return []
-    always: set[int] = set()
-    _reach(root, always)
-    places = {id(node) for load in loads(root) for node in walk(*load.index)}
-    return [
+    found = [
         node
         for node in order
         if parents[id(node)] > 1
         and isinstance(node, Operation | Select)
-        # Places in buffers are simplified as a whole.
-        and (dtype_of(node) is not DType.I64 or (any(loads(node)) and id(node) not in places))
+        and (dtype_of(node) is not DType.I64 or any(loads(node)))
+    ]
+    if not found:
+        return []
+    always: set[int] = set()
+    _reach(root, always)
+    # Places in buffers are simplified as a whole.
+    places = {id(node) for load in loads(root) for node in walk(*load.index)}
+    return [
+        node
+        for node in found
+        if (dtype_of(node) is not DType.I64 or id(node) not in places)
         and (id(node) in always or not any(loads(node)))
     ]
 

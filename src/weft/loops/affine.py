@@ -20,6 +20,8 @@ class AffineForm(NamedTuple):
         """``self + factor * other``."""
         if not other.terms:
             return AffineForm(self.terms, self.const + factor * other.const)
+        if factor == 1 and not self.terms:
+            return AffineForm(other.terms, self.const + other.const)
         terms = dict(self.terms)
         for atom, coefficient in other.terms.items():
             total = terms.get(atom, 0) + factor * coefficient

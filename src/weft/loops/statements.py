@@ -161,10 +161,10 @@ def rename_buffers(stmts: Sequence[Stmt], names: Mapping[str, str]) -> tuple[Stm
 
 def _rename_stored(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
     """Other names for the buffers that are stored, prefetched or declared."""
+    if isinstance(stmt, Store):  # most are
+        return Store(names.get(stmt.buffer, stmt.buffer), stmt.index, stmt.value)
     inner = [tuple([_rename_stored(each, names) for each in block]) for block in blocks(stmt)]
     match with_blocks(stmt, inner):
-        case Store(buffer, position, value):
-            return Store(names.get(buffer, buffer), position, value)
         case Prefetch(buffer, position):
             return Prefetch(names.get(buffer, buffer), position)
         case Local(buffer, body):

@@ -35,6 +35,9 @@ def index(value: int) -> Const:
     return Const(value, DType.I64)
 
 
+_TYPED = frozenset({Const, Load, Var})
+
+
 def dtype_of(expr: Expr) -> DType:
     """The type of an expression that is well typed (see ``weft.loops.verify``)."""
     while True:
@@ -47,10 +50,11 @@ def dtype_of(expr: Expr) -> DType:
                 if op in _BOOL_UNARY:
                     return DType.BOOL
                 expr = inner
-            case Binary(op, lhs, _):
+            case Binary(op, lhs, rhs):
                 if op in COMPARISONS:
                     return DType.BOOL
-                expr = lhs
+                # Sums of many are deep on one side: the other one tells at once.
+                expr = rhs if type(rhs) in _TYPED else lhs
             case Select(_, then, _):
                 expr = then
             case Reduce(_, _, value):
@@ -88,6 +92,8 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
     """The same operation on other operands; the same object when nothing changed."""
     if all(map(is_, operands, children(expr))):
         return expr
+    if type(expr) is Binary:  # most are
+        return Binary(expr.op, operands[0], operands[1])
     match expr:
         case Const() | Var():
             return expr
@@ -97,7 +103,7 @@ def with_children(expr: Expr, operands: tuple[Expr, ...]) -> Expr:
             return Unary(op, operands[0])
         case Conversion():
             return type(expr)(expr.dtype, operands[0])
-        case Binary(op, _, _):
+        case Binary(op):
             return Binary(op, operands[0], operands[1])
         case Select():
             return Select(operands[0], operands[1], operands[2])

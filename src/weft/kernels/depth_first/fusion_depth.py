@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import Unpack
 
@@ -294,10 +295,11 @@ def _best_bands(
 ) -> tuple[float, Bands]:
     """The bands that gain the most cycles, and how many."""
     rows = stages[-1].rows
+    reused = [_reused(one.group, after.group, setting) for one, after in pairwise(stages)]
     found: list[tuple[float, int]] = []
     for height in heights_of(rows):
         bands = Bands(height, min(setting.threads, -(-rows // height)))
-        found.append((_gain(stages, bands, costs, setting), height))
+        found.append((_gain(stages, bands, costs, reused, setting.target), height))
     gain, height = max(found)
     return gain, Bands(height, min(setting.threads, -(-rows // height)))
 
@@ -314,10 +316,21 @@ def heights_of(rows: int) -> list[int]:
 
 
 def _gain(
-    stages: Sequence[ChainStage], bands: Bands, costs: Sequence[float], setting: Setting
+    stages: Sequence[ChainStage],
+    bands: Bands,
+    costs: Sequence[float],
+    reused: Sequence[float],
+    target: Target,
 ) -> float:
-    """Cycles that a chain takes less than its groups one by one, all parts together."""
-    target = setting.target
+    """Cycles that a chain takes less than its groups one by one, all parts together.
+
+    Args:
+        stages: of the chain.
+        bands: that it goes by.
+        costs: cycles of each stage.
+        reused: for each link, after how many bytes it is used again, one group after the other.
+        target: the machine.
+    """
     rows = stages[-1].rows
     count = -(-rows // bands.rows)
     strips = strips_of(stages, bands.rows)
@@ -331,11 +344,10 @@ def _gain(
     extra += (longest * bands.parts / rows - 1) * sum(costs)
     for place, (stage, strip, size) in enumerate(zip(stages, strips, sizes, strict=False)):
         link = stage.group.type.bytes
-        reused = _reused(stage.group, stages[place + 1].group, setting)
         beside = size + (sizes[place + 1] if place + 1 < len(sizes) else 0)
-        beside = max(beside, reused * size / link)
+        beside = max(beside, reused[place] * size / link)
         # Threads' caches do not add up: half of what one reads the other has written.
-        apart.append(_moved(link, reused, target))
+        apart.append(_moved(link, reused[place], target))
         inside.append(_moved(link, beside, target))
         kept = size / strip.rows * strip.kept
         extra += 2 * (count - bands.parts) * _moved(kept, beside, target)
