@@ -56,3 +56,12 @@ def test_outside_of_loops_products_stay_apart():
     tasks = all_tasks_of(net, net.op("Mul", net.op("Sigmoid", gate), value), tidied=True)
     assert len(tasks) == 2
     assert not any(offers(gates.propose, task) for task in tasks)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_blocks_are_small_where_caches_decide(op):
+    """The cell's functions of a block are computed while the weights of the next one arrive."""
+    (task,) = layer(op, 256, "x86-avx512", **({"linear_before_reset": 1} if op == "GRU" else {}))
+    found = offers(gates.propose, task)
+    assert [each.name for each in found] == ["gates-2", "gates-4", "gates-8", "gates-1"]
+    assert len({each.cost for each in found}) == 1
