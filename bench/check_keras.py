@@ -259,7 +259,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes.",
         "- *own*: the largest error of any step given its own inputs, over its range, from the",
-        "  reference: what steps introduce themselves; the rest is inherited.",
+        "  reference: what steps introduce themselves; the rest is inherited; empty where not measured.",
         "- *Weft, Keras from double*: the largest difference of each from Keras in double",
         "  precision: what rounding costs, which networks of random weights amplify.",
         "- *C89*: all C compiles with `-std=c89 -pedantic-errors -Werror`.",
