@@ -69,6 +69,15 @@ def test_outputs_that_are_views_of_what_a_step_wrote() -> None:
     assert max(own.values()) < 1e-6
 
 
+def test_copies_in_another_layout_do_not_hide_what_computed_them() -> None:
+    graph = apply(weft.load(DIGITS).simplified().graph, "channels-last")
+    convolved = [node.outputs[0] for node in graph.nodes if node.op.startswith("Conv")]
+    run = Net(graph).with_outputs([*graph.outputs, *convolved]).run_steps(image())
+    found = run.own()
+    assert len(found) == len({each.value for each in found}) < len(run.made)
+    assert relative(found)[convolved[0]] > 0
+
+
 def test_steps_that_are_loops() -> None:
     graph = graph_of(
         """(%x: f32[5,1,4]) -> (%y, %h) {
