@@ -101,6 +101,8 @@ def test_rounds_little_more_than_a_plain_sum() -> None:
         (64, 32, 128, "sums of quarters cost more than they save where sums are short"),
         (64, 128, 32, "sums of quarters cost more than they save where sums are short"),
         (20, 128, 128, "it has few positions"),
+        (1024, 128, 128, "what it saves is too little for a kernel of seven products"),
+        (128, 768, 768, "packed weights would be many times what it reads and writes"),
     ],
 )
 def test_others_are_refused(rows: int, inner: int, columns: int, reason: str) -> None:

@@ -21,6 +21,10 @@ from weft.plan.implementation import Implementation
 _F32 = DType.F32
 _LEAST = 64
 """Terms and channels from which on sums of quarters are little beside their products."""
+_LEAST_WORK = 30e6
+"""Multiply-adds from which on what is saved is worth a kernel of seven products to the compiler."""
+_MOVED = 2
+"""Packed weights may be so many times what is read and written."""
 _STREAMED = 1.25
 """Of the time that weights take by themselves: what they take beside multiply-adds."""
 
@@ -98,6 +102,23 @@ def _cut(parts: Contraction, image: Load, channel: Axis) -> Product | Refusal:
     return found
 
 
+def _lost(product: Product) -> Refusal | None:
+    """Why a kernel is not worth what it costs besides time, if so.
+
+    Layers with many weights keep them as they are: a network's memory grows little.  Among them
+    are products of few tokens, rows of which may differ much in size (see docs/precision.md).
+    """
+    parts, terms = product.parts, product.channel.extent
+    positions = prod(axis.extent for axis in (*parts.outer, product.tile))
+    weights = terms * parts.lane_extent
+    if positions * weights < _LEAST_WORK:
+        return Refusal("what it saves is too little for a kernel of seven products")
+    packed = len(PRODUCTS) / HALVES**2 * weights
+    if packed > _MOVED * positions * (terms + parts.lane_extent):
+        return Refusal("packed weights would be many times what it reads and writes")
+    return None
+
+
 def _vars(load: Load) -> frozenset[str]:
     return frozenset[str]().union(*map(free_vars, load.index))
 
@@ -107,6 +128,8 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     product = product_of(task)
     if isinstance(product, Refusal):
         return product
+    if lost := _lost(product):
+        return lost
     sums = Sums("strassen", (product.positions,))
     make = partial(write, product)
     return (Alternative(product.name, cycles(product), sums, make, always),)
@@ -127,6 +150,8 @@ GENERATOR = Generator(
         "a product of a matrix in f32 and one of constants, both of whose sides are two halves of "
         "whole register tiles",
         "sums and rows of many terms",
+        "30 million multiply-adds and more, and packed weights no more than twice what is read and "
+        "written",
     ),
     propose,
 )
