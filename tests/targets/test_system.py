@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.dtypes import DType
 from weft.runtime.limits import processor_name
 from weft.targets import system
 from weft.targets.find import host, runs_here, target
@@ -87,9 +88,27 @@ def test_caches_are_those_of_the_machine(fake: Fake) -> None:
     assert here.cached == 24 << 20
     assert here.features == (*level.features, "avx512_vnni")
     assert "-mavx512vnni" in here.flags
-    # All figures but these are those of the level.
-    assert (here.issue, here.costs, here.near) == (level.issue, level.costs, level.near)
+    # All figures but these and its core's rates are those of the level.
+    assert (here.registers, here.costs, here.near) == (level.registers, level.costs, level.near)
     assert host("avx512") == level
+
+
+def test_rates_are_those_of_its_core(fake: Fake) -> None:
+    fake("x86_64", x86("AuthenticAMD", 25, 0x11), L1="32K", L2="512K", L3="16M")
+    here, core = host(), target("zen4")
+    assert here.caches == (32 << 10, 512 << 10)
+    assert here.cached == 16 << 20
+    assert here.features == target("x86-avx512").features
+    assert (here.vectors, here.issue, here.costs) == (core.vectors, core.issue, core.costs)
+    assert (here.multiply_adds, here.far, here.memory) == (1.0, core.far, core.memory)
+    assert core.far < target("x86-avx512").far
+
+
+def test_rates_of_wider_vectors_than_the_system_shows_are_not_taken(fake: Fake) -> None:
+    fake("x86_64", x86("AuthenticAMD", 25, 0x11, "sse2 avx2 fma bmi2"))
+    here, level = host(), target("x86-avx2")
+    assert here.core == "zen4"
+    assert (here.vectors, here.issue, here.far) == (level.vectors, level.issue, level.far)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +131,7 @@ def test_bfloat16_on_arm(
 )
 def test_caches_that_no_core_has_stay_as_they_are(fake: Fake, caches: dict[str, str]) -> None:
     fake("x86_64", x86("AuthenticAMD", 25, 0x11), **caches)
-    assert host().memories == target("x86-avx512").memories
+    assert host().memories == target("zen4").memories
 
 
 def test_targets_that_this_machine_runs(fake: Fake) -> None:
@@ -129,5 +148,8 @@ def test_wide_registers_that_are_taken_in_turns() -> None:
     assert halves.vector_bytes == whole.vector_bytes == 64
     assert (halves.multiply_adds, whole.multiply_adds) == (1.0, 2.0)
     assert (halves.loads, whole.loads) == (0.875, 1.75)
+    assert [halves.whole(lanes, DType.F32) for lanes in (8, 12, 24, 40)] == [0.5, 1.0, 1.5, 2.5]
+    assert [whole.whole(lanes, DType.F32) for lanes in (8, 12, 24, 40)] == [1.0, 1.0, 2.0, 3.0]
+    assert target("generic").whole(40, DType.F32) == 2.0
     split = replace(whole, vectors=replace(whole.vectors, executed=16))
     assert split.multiply_adds == 0.5

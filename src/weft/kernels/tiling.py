@@ -61,13 +61,18 @@ def blocks_of(extent: int, lanes: int, vectors: int) -> list[LaneBlock]:
     return found
 
 
-def whole_vectors(blocks: Sequence[LaneBlock], lanes: int) -> list[LaneBlock]:
-    """The blocks, a rest of narrow vectors in one whole vector, whose last lanes are idle."""
+def whole_vectors(blocks: Sequence[LaneBlock], lanes: int, least: int) -> list[LaneBlock]:
+    """The blocks, a rest of narrow vectors in one vector, whose last lanes are idle.
+
+    It is whole, or a part that holds them, of no fewer lanes than are executed at once.
+    """
     found: list[LaneBlock] = []
     for block in blocks:
         wide = tuple(width for width in block.widths if width == lanes)
-        rest = () if wide == block.widths else (lanes,)
-        found.append(replace(block, widths=(*wide, *rest)))
+        left, rest = block.width - sum(wide), least
+        while rest < left:
+            rest *= 2
+        found.append(replace(block, widths=(*wide, rest) if left else wide))
     return found
 
 
@@ -144,7 +149,7 @@ def _cycles(target: Target, positions: int, count: int, size: int, vectors: int)
     return total
 
 
-def waiting(target: Target, positions: int, vectors: int, steps: float) -> float:
+def waiting(target: Target, positions: int, vectors: float, steps: float) -> float:
     """How many times as long as its multiply-adds a register tile takes, as sums wait for sums.
 
     Meanwhile the core begins the next tiles, as many as it looks ahead.
@@ -152,7 +157,7 @@ def waiting(target: Target, positions: int, vectors: int, steps: float) -> float
     Args:
         target: the machine.
         positions: of the tile.
-        vectors: at each position.
+        vectors: at each position, as whole ones.
         steps: terms of each sum.
     """
     sums = positions * vectors

@@ -135,5 +135,20 @@ def host(simd: str = "") -> Target:
     own = ALL.get(found.core)
     if own is None:
         return found
-    # What instructions take differs between cores of one level more than anything else.
-    return replace(found, costs=replace(found.costs, instructions=own.costs.instructions))
+    return _executed_by(found, own)
+
+
+def _executed_by(machine: Target, core: Target) -> Target:
+    """The machine at the rates of its core's record; features and sizes remain the system's."""
+    if core.vector_bytes != machine.vector_bytes:
+        # The system hides the core's wider vectors; what instructions take is true without.
+        instructions = core.costs.instructions
+        return replace(machine, costs=replace(machine.costs, instructions=instructions))
+    rates = {each.name: each.bytes_per_cycle for each in core.memories}
+    memories = tuple(
+        replace(each, bytes_per_cycle=rates.get(each.name) or each.bytes_per_cycle)
+        for each in machine.memories
+    )
+    return replace(
+        machine, vectors=core.vectors, issue=core.issue, memories=memories, costs=core.costs
+    )

@@ -226,6 +226,18 @@ class Target:
         """Elements of ``dtype`` in a vector register; 1 without vectors."""
         return max(1, self.vectors.bytes // dtype.bytes)
 
+    def lanes_at_once(self, dtype: DType) -> int:
+        """Elements of ``dtype`` that an instruction works on at once."""
+        return max(1, (self.vectors.executed or self.vectors.bytes) // dtype.bytes)
+
+    def whole(self, lanes: int, dtype: DType) -> float:
+        """Whole vectors that take as long as vectors of so many lanes in all.
+
+        Half of a vector takes half of its time where wide registers are executed in halves.
+        """
+        step = self.lanes_at_once(dtype)
+        return -(-lanes // step) * step / self.lanes(dtype)
+
     def holds(self, lanes: int, dtype: DType) -> bool:
         """Whether vectors of so many lanes stay in registers: tiles of others are not unrolled."""
         return not self.vectors.held or lanes * dtype.bytes <= self.vectors.held
@@ -246,6 +258,11 @@ class Target:
     def loads(self) -> float:
         """Of whole vectors, per cycle."""
         return self.issue.loads * self.vectors.share
+
+    @property
+    def stores(self) -> float:
+        """Of whole vectors, per cycle."""
+        return self.issue.stores * self.vectors.share
 
     def cycles(self, row: Instruction) -> float:
         """From one issue of an instruction to the next, in one of two pipes."""

@@ -40,7 +40,7 @@ def assert_right(task: Task, outputs: int) -> None:
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512", "aarch64-neon"])
+@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512", "zen4", "aarch64-neon"])
 @pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
 @pytest.mark.parametrize(
     ("channels", "made", "sides"),
@@ -74,12 +74,20 @@ def test_planes(
 
 
 @pytest.mark.parametrize(
-    ("made", "widths", "beside"), [(16, [16], [1]), (8, [16], [2]), (24, [16, 16], [1, 2])]
+    ("machine", "made", "widths", "beside"),
+    [
+        ("x86-avx512", 16, [16], [1]),
+        ("x86-avx512", 8, [16], [2]),
+        ("x86-avx512", 24, [16, 16], [1, 2]),
+        # Half of a vector takes half of its time there.
+        ("zen4", 8, [8], [1]),
+        ("zen4", 24, [24], [1]),
+    ],
 )
 def test_channels_of_half_a_vector_share_it_between_two_points(
-    made: int, widths: list[int], beside: list[int]
+    machine: str, made: int, widths: list[int], beside: list[int]
 ) -> None:
-    found = winograd_choice.generate_by_rows(channels_last(3, made, (8, 9), "x86-avx512"), 4)
+    found = winograd_choice.generate_by_rows(channels_last(3, made, (8, 9), machine), 4)
     assert found is not None
     packings = [each.packing for each in found.operands if each.packing]
     transforms = [each for each in packings if isinstance(each, FilterTransform)]

@@ -34,7 +34,7 @@ from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, even_size, is_product, most_positions
 from weft.loops.nodes import Buffer, Operation
-from weft.loops.walk import free_vars, loads, walk
+from weft.loops.walk import dtype_of, free_vars, loads, walk
 from weft.targets.target import Target
 
 MOST_TAPS = 64
@@ -171,7 +171,7 @@ def cycles(parts: Contraction, form: TileForm) -> float:
 def products(parts: Contraction, form: TileForm) -> float:
     """Cycles for the multiply-adds alone, of those taps that lie inside."""
     axes = (*parts.outer, *((parts.tile,) if parts.tile else ()))
-    vectors = sum(block.count * len(block.widths) for block in form_blocks(parts, form))
+    vectors = sum(block.count * _vectors(parts, block) for block in form_blocks(parts, form))
     return reduction(parts) * vectors * prod(axis.extent for axis in axes) / products_a_cycle(parts)
 
 
@@ -195,7 +195,7 @@ def arithmetic(parts: Contraction, form: TileForm) -> float:
 
 def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
     """Cycles of one register tile."""
-    vectors = vectors_of(block, lane_count(parts))
+    vectors = _vectors(parts, block)
     target = parts.task.target
     weights = vectors
     if parts.pairs:
@@ -208,12 +208,24 @@ def _tile(parts: Contraction, block: LaneBlock, positions: int) -> float:
     step = max(products, loaded, target.issue.latency)
     steps = reduction(parts)
     # Vectors are stored, or folded while others are multiplied.
-    ends = target.costs.tile + positions * vectors
+    ends = target.costs.tile + positions * vectors / target.vectors.share
     axis = deep_axis(parts)
     if block.depth > 1 and axis is not None:
         whole, rest = divmod(axis.extent, block.depth)
         steps *= (whole + rest) / axis.extent
     return steps * step + ends
+
+
+def _vectors(parts: Contraction, block: LaneBlock) -> float:
+    """Whole vectors that take as long as those of a block.
+
+    Half of one alone takes as long as one: every product waits for the load of a scalar.
+    """
+    if block.depth > 1 or parts.lanes is None:
+        return vectors_of(block, lane_count(parts))
+    assert parts.reduce is not None
+    dtype = dtype_of(parts.reduce.value)
+    return max(1.0, sum(parts.task.target.whole(width, dtype) for width in block.widths))
 
 
 def reduction(parts: Contraction) -> float:

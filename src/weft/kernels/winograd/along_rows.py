@@ -365,16 +365,18 @@ class _Writer:
 def groups_of(conv: Convolution, form: Filtering) -> list[LaneBlock]:
     """The output channels, a group of vectors at a time.
 
-    The last ones, if they fill half of a vector, hold two points in each.
+    The last ones, if they fill half of a vector, hold two points in each, unless half of one
+    takes half of the time, anyway.
     """
     target, extent = conv.parts.task.target, conv.parts.lane_extent
     lanes = target.lanes(_F32)
     rest = extent % lanes
     pairs = target.flavour == "gnu" and form.size % PAIR == 0 and 0 < PAIR * rest <= lanes
+    pairs = pairs and PAIR * target.whole(rest, _F32) > 1
     full = extent - rest if pairs else extent
     groups = blocks_of(full, lanes, min(2, -(-full // lanes))) if full else []
     last = [LaneBlock(full, 1, (lanes,), PAIR)] if pairs else []
-    return whole_vectors(groups, lanes) + last
+    return whole_vectors(groups, lanes, target.lanes_at_once(_F32)) + last
 
 
 def sums_of(form: Filtering, depth: int) -> tuple[tuple[range, ...], Matrix]:

@@ -49,7 +49,7 @@ def cycles(conv: Convolution, outputs: int, tiles: int, lanes: int) -> float:
     count, images = _tiles(conv, outputs), prod(axis.extent for axis in conv.outer)
     form = _form(conv, outputs)
     points = form.size**conv.sides
-    into, out_of = _channels_in_vectors(conv, lanes)
+    into, out_of = _channels_in_vectors(conv)
     target = conv.parts.task.target
     steps = conv.steps_inside
     pairs = winograd.pair_rows(conv)
@@ -98,17 +98,17 @@ def _transform_cycles(matrix: Matrix, target: Target) -> float:
     return UNROLLED * cycles / target.vectors.share
 
 
-def cycles_by_rows(image: RowsOfImage, outputs: int, lanes: int) -> float:
+def cycles_by_rows(image: RowsOfImage, outputs: int) -> float:
     """An estimate for strips of so many rows of outputs."""
     conv = image.conv
     form, target = _form(conv, outputs), conv.parts.task.target
     images = prod(axis.extent for axis in conv.outer)
     strips = images * -(-conv.rows.extent // outputs)
     groups = groups_of(conv, form)
-    vectors = sum(block.count * len(block.widths) for block in groups)
+    vectors = sum(block.count * _vectors(target, block) for block in groups)
     sums = vectors * conv.columns.extent
     first, last = image.kept
-    elements = image.lines * -(-(last - first) // lanes)
+    elements = image.lines * target.whole(last - first, DType.F32)
     products = sum(_products_by_rows(image, form, block) for block in groups)
     transforms = elements * _line_cycles(form.data, target)
     _, inverse = sums_of(form, max(block.depth for block in groups))
@@ -118,8 +118,8 @@ def cycles_by_rows(image: RowsOfImage, outputs: int, lanes: int) -> float:
 
 def _products_by_rows(image: RowsOfImage, form: Filtering, group: LaneBlock) -> float:
     """Of a strip, for a group of output channels."""
-    columns, vectors = image.conv.columns.extent, len(group.widths)
     target, steps = image.conv.parts.task.target, image.lines * image.taps
+    columns, vectors = image.conv.columns.extent, _vectors(target, group)
     count = group.count * form.size / group.depth * columns * vectors * steps
     return count * waiting(target, columns, vectors, steps) / target.multiply_adds
 
@@ -135,8 +135,17 @@ def _channels(conv: Convolution) -> int:
     return conv.parts.lanes.extent
 
 
-def _channels_in_vectors(conv: Convolution, lanes: int) -> tuple[int, int]:
-    return -(-conv.channel.extent // lanes), -(-_channels(conv) // lanes)
+def _channels_in_vectors(conv: Convolution) -> tuple[float, float]:
+    target = conv.parts.task.target
+    return (
+        target.whole(conv.channel.extent, DType.F32),
+        target.whole(_channels(conv), DType.F32),
+    )
+
+
+def _vectors(target: Target, group: LaneBlock) -> float:
+    """Whole vectors that take as long as those of a group."""
+    return sum(target.whole(width, DType.F32) for width in group.widths)
 
 
 def _tiles(conv: Convolution, outputs: int) -> int:
@@ -210,7 +219,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
         )
         for (outputs, tiles), cost in costs.items()
     )
-    return squares + _by_rows(conv, lanes)
+    return squares + _by_rows(conv)
 
 
 def _beside_direct(conv: Convolution, cost: float) -> float:
@@ -220,12 +229,12 @@ def _beside_direct(conv: Convolution, cost: float) -> float:
     """
     target = conv.parts.task.target
     outputs = prod(axis.extent for axis in (*conv.outer, conv.rows, conv.columns))
-    _, vectors = _channels_in_vectors(conv, target.lanes(DType.F32))
-    stores = outputs * vectors / (target.issue.stores * target.vectors.share)
+    _, vectors = _channels_in_vectors(conv)
+    stores = outputs * vectors / target.stores
     return max(0.0, cost - stores) / MARGIN
 
 
-def _by_rows(conv: Convolution, lanes: int) -> tuple[Alternative, ...]:
+def _by_rows(conv: Convolution) -> tuple[Alternative, ...]:
     """Sizes of strips."""
     image = rows_of_image(conv)
     if image is None:
@@ -233,7 +242,7 @@ def _by_rows(conv: Convolution, lanes: int) -> tuple[Alternative, ...]:
     return tuple(
         Alternative(
             f"winograd-f{outputs}x1",
-            _beside_direct(conv, cycles_by_rows(image, outputs, lanes)),
+            _beside_direct(conv, cycles_by_rows(image, outputs)),
             Sums("winograd", (outputs, 1)),
             partial(winograd_rows.write, image, _form(conv, outputs)),
             always,

@@ -107,7 +107,10 @@ class _Writer:
         # Products of few lanes at a time stay near; shuffles of scalars cost more than that.
         width = 2 * self.lanes if task.target.fused else lanes.extent
         _, vectors = tile_shape(self.product_parts(self.tiles, width), self.lanes)
-        groups = whole_vectors(blocks_of(lanes.extent, self.lanes, vectors), self.lanes)
+        # Instructions for pairs are of whole vectors.
+        least = self.lanes if self.rows else task.target.lanes_at_once(_F32)
+        blocks = blocks_of(lanes.extent, self.lanes, vectors)
+        groups = whole_vectors(blocks, self.lanes, least)
         names = [self.pack(group, number) for number, group in enumerate(groups)]
         total = self.down * self.across
         count = -(-total // self.tiles)
