@@ -165,6 +165,25 @@ def shape_of(rows: int, columns: int, machine: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
+    ("machine", "terms", "columns", "shape"),
+    [
+        # Where registers are executed in halves, a core's caches give four vectors of weights
+        # in the time that six rows take, if they hold a block of weights.
+        ("zen4", 768, 768, (6, 4)),
+        ("zen4", 2048, 768, (6, 4)),
+        ("zen4", 3072, 768, (14, 2)),
+        ("zen4", 768, 96, (14, 2)),
+        ("zen5", 768, 768, (14, 2)),
+        ("x86-avx512", 768, 768, (14, 2)),
+    ],
+)
+def test_tiles_are_wide_where_weights_come_fast_enough(machine, terms, columns, shape):
+    net = Net()
+    made = net.op("MatMul", net.input(196, terms), net.constant(terms, columns))
+    assert tile_shape(parts_of(net, made, machine), 16) == shape
+
+
+@pytest.mark.parametrize(
     ("rows", "columns", "shape"),
     [
         (196, 256, (6, 2)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.guards import Guard
@@ -13,6 +14,8 @@ from weft.targets.target import Target
 
 FEW_REGISTERS = 16
 """With no more, the shape of a tile is a matter of what is left over."""
+_WIDE = 4
+"""Vectors of the widest tile of many positions."""
 _FUSED_VECTORS = (2, 3, 4, 1)
 _PLAIN_VECTORS = (6, 4, 3, 2, 1)
 """Vectors at every position, the best first; more of them need fewer shuffles of scalars."""
@@ -91,8 +94,15 @@ def even_size(parts: Contraction, positions: int, most: int) -> int:
     return min(positions, even + -even % unit)
 
 
-def tile_shape(parts: Contraction, lanes: int) -> tuple[int, int]:
-    """Positions and vectors of a register tile for the target."""
+def tile_shape(parts: Contraction, lanes: int, *, alone: bool = True) -> tuple[int, int]:
+    """Positions and vectors of a register tile for the target.
+
+    Args:
+        parts: of the product.
+        lanes: elements of a vector.
+        alone: whether its weights are all that tiles after it read, and not one of several
+            products that are read in turn.
+    """
     registers = parts.task.target.registers
     count = -(-parts.lanes.extent // lanes) if parts.lanes else 1
     positions = parts.tile.extent if parts.tile else 1
@@ -109,14 +119,32 @@ def tile_shape(parts: Contraction, lanes: int) -> tuple[int, int]:
         return _small_shape(parts.task.target, positions, count)
     if count % 3 == 0 and count % 2 and count > 1:
         vectors = 3
-    elif positions <= registers // 5 and count % 4 == 0:
-        vectors = 4
+    elif count % _WIDE == 0 and (positions <= registers // 5 or (alone and _suits_wide(parts))):
+        vectors = _WIDE
     else:
         vectors = min(2, count)
     most = most_positions(parts, vectors)
     if vectors == 1:
         most = min(most, registers // 2)
     return even_size(parts, positions, most), vectors
+
+
+def _suits_wide(parts: Contraction) -> bool:
+    """Whether tiles of few rows and many vectors suit a product with a matrix.
+
+    Fewer rows are read at once, which share the sets of the first cache and its prefetchers, but
+    the weights of a block are read for more tiles: from a core's caches, which have time for it
+    where registers are executed in turns.
+    """
+    target = parts.task.target
+    if parts.pairs or not (parts.weight and parts.reduce and target.caches):
+        return False
+    if parts.tile_guards or len(parts.reduce.axes) > 1 or target.vectors.share == 1:
+        return False
+    step = target.vectors.bytes * _WIDE
+    held = step * prod(axis.extent for axis in parts.reduce.axes) <= target.caches[-1] // 2
+    cycles = most_positions(parts, _WIDE) * _WIDE / target.multiply_adds
+    return held and step / cycles <= target.near / 2
 
 
 def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:

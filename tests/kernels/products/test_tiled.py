@@ -15,8 +15,8 @@ from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.products.tiled import Order, usual_form
 from weft.loops.nodes import For, Kernel, Local, LoopKind
-from weft.loops.statements import walk_stmts
-from weft.loops.text import show
+from weft.loops.statements import stored, walk_stmts
+from weft.loops.text import show, show_expr
 from weft.loops.walk import index
 from weft.plan.implementation import Implementation
 from weft.plan.work import stages_of
@@ -319,6 +319,19 @@ def test_long_sums_of_products_are_taken_in_blocks(terms, blocks, machine):
     locals = {each.buffer.name for each in walk_stmts(made.kernel.body) if isinstance(each, Local)}
     # Memory without caches is short for the sums of other blocks.
     assert ("total0" in locals) == (blocks and machine != "cortex-m4")
+
+
+def test_blocks_of_half_of_a_tile_end_half_a_block_before_the_others():
+    net = Net()
+    product = net.op("MatMul", net.input(12, 256), net.constant(256, 8))
+    (made,) = tiled_ones(net, product)
+    kept = [
+        (show_expr(each.start), show_expr(each.stop))
+        for each in walk_stmts(made.kernel.body)
+        if isinstance(each, For) and each.var == "p" and "total0" in stored(each.body)
+    ]
+    # All are cleared first.
+    assert kept[:3] == [("0", "6"), ("0", "3"), ("3", "6")]
 
 
 def test_blocks_of_sums_end_at_borders():

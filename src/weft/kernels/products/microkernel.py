@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from weft.kernels.contraction import Contraction
 from weft.kernels.products.image_rows import next_rows
 from weft.kernels.products.prefetch import last_lines
-from weft.kernels.products.sum_blocks import BLOCK, block_size
+from weft.kernels.products.register_tile import RegisterTile
+from weft.kernels.products.sum_blocks import block_size
 from weft.kernels.sliding import Slide
-from weft.kernels.tiling import LaneBlock
-from weft.kernels.writer import LANE, for_lanes, for_range, integer, plus, times, with_locals
-from weft.loops.definition import COMBINE, neutral
+from weft.kernels.writer import LANE, for_range, integer, plus, times, with_locals
+from weft.loops.definition import COMBINE
 from weft.loops.nodes import (
-    Access,
     Binary,
-    Buffer,
     Const,
     Expr,
     For,
     If,
     Load,
-    LoopKind,
     Prefetch,
     Stmt,
     Store,
@@ -36,36 +32,8 @@ LINE = 8
 
 
 @dataclass
-class Microkernel:
-    """The statements of one register tile.
-
-    Attributes:
-        parts: of the task.
-        block: its lanes, of which ``first`` is the first and ``number`` counts the blocks.
-        weight: the packed parameter, if there is one.
-        origin: the first of ``size`` positions.
-        clear: whether all guards along the tile hold.
-        ahead: parts of the packed weight's index, by place, that lead to what is read after
-            this tile; prefetched while this one is computed.
-        share: which of how many turns this tile is that fetch parts of the same weights.
-        spans: first and one past the last of reduction axes that are not summed whole.
-        sums: what the accumulators are called.
-        block_terms: about how many terms of a sum with weights make a block.
-    """
-
-    parts: Contraction
-    block: LaneBlock
-    first: Expr
-    number: Expr
-    weight: str
-    origin: Expr | None
-    size: int
-    clear: bool = True
-    ahead: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
-    share: tuple[Expr, int] = (integer(0), 1)
-    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    sums: str = "acc"
-    block_terms: int = BLOCK
+class Microkernel(RegisterTile):
+    """The statements of one register tile."""
 
     def statements(self) -> tuple[Stmt, ...]:
         """Everything: accumulate, then store."""
@@ -88,33 +56,6 @@ class Microkernel:
         """What is done with finished sums."""
         return self.stores()
 
-    def accumulators(self) -> tuple[Buffer, ...]:
-        """The local buffers, one for each vector: positions by lanes."""
-        reduce = self.parts.reduce
-        assert reduce is not None
-        dtype = dtype_of(reduce.value)
-        return tuple(
-            Buffer(f"{self.sums}{piece}", dtype, (self.size, width), Access.LOCAL)
-            for piece, _, width in self.block.pieces()
-        )
-
-    def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Statements for every position of the tile."""
-        return body if self.size == 1 else (self.over(0, self.size, body),)
-
-    def over(self, first: int, stop: int, body: tuple[Stmt, ...]) -> Stmt:
-        """A loop over some positions: unrolled if that keeps the tile in registers."""
-        kind = LoopKind.UNROLL if self.held else LoopKind.SERIAL
-        return For("p", integer(first), integer(stop), body, kind)
-
-    @property
-    def held(self) -> bool:
-        """Whether the accumulators can stay in registers."""
-        if self.parts.reduce is None:
-            return True
-        dtype = dtype_of(self.parts.reduce.value)
-        return self.parts.task.target.holds(max(self.block.widths), dtype)
-
     def written_out(self, updates: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The updates of all vectors, for every position.
 
@@ -126,27 +67,6 @@ class Microkernel:
         if not self.parts.task.target.fused and self.size < vectors and scalars_fit:
             return tuple(stmt for update in updates for stmt in self.positions((update,)))
         return self.positions(updates)
-
-    @property
-    def position(self) -> Expr:
-        """The variable of the positions."""
-        return integer(0) if self.size == 1 else Var("p")
-
-    def vector(self, width: int, store: Store) -> Stmt:
-        """A store for all lanes of a vector."""
-        return for_lanes(width, store)
-
-    def starts(self) -> tuple[Stmt, ...]:
-        """Sets the accumulators to what changes nothing."""
-        reduce = self.parts.reduce
-        assert reduce is not None
-        start = neutral(reduce.op, dtype_of(reduce.value))
-        return self.positions(
-            tuple(
-                self.vector(width, Store(f"{self.sums}{piece}", (self.position, Var(LANE)), start))
-                for piece, _, width in self.block.pieces()
-            )
-        )
 
     def bound(self, position: Expr, offset: int) -> dict[str, Expr]:
         """What the output axes stand for at a position and lane of this tile."""
@@ -216,32 +136,40 @@ class Microkernel:
     ) -> tuple[Stmt, ...]:
         """The loops over taps in blocks; registers hold the sums of one, memory of all before."""
         var, part = order[0], Var("part")
-        extent, first = extents[var], times(part, size)
-        count, last = -(-extent // size), plus(first, size)
+        extent, base = extents[var], times(part, size)
+        count = -(-extent // size)
         start, stop = self.limits(var, extent)
-        if start != integer(0):
-            first = Binary("max", start, first)
-        if extent % size or stop != integer(extent):
-            last = Binary("min", stop, last)
-        body = (
-            *self.starts(),
-            For(var, first, last, self.loops(order[1:], extents, static, {})),
-            If(Binary("gt", part, integer(0)), self.moved("acc", "acc", "total")),
-            If(Binary("lt", part, integer(count - 1)), self.moved("total", "acc")),
-        )
-        total, loop = replace(self, sums="total"), for_range("part", count, body)
-        return with_locals(total.accumulators(), (*total.starts(), loop))
+        whole = start == integer(0) and stop == integer(extent)
+        turns = self.turns(size) if whole and len(order) == 1 else [(0, self.size, size)]
+        body: list[Stmt] = [] if len(turns) > 1 else [*self.starts()]
+        done = 0
+        for low, high, until in turns:
+            first, last = plus(base, done), plus(base, until)
+            first = first if whole else Binary("max", start, first)
+            if not whole or (count - 1) * size + until > extent:
+                last = Binary("min", stop, last)
+            kept = self.moved("total", "acc", span=(low, high))
+            body.append(For(var, first, last, self.loops(order[1:], extents, static, {})))
+            gathered = self.moved("acc", "acc", "total", span=(low, high))
+            body.append(If(Binary("gt", part, integer(0)), gathered))
+            kept += self.starts((low, high)) if len(turns) > 1 else ()
+            ends = until == size
+            body += [If(Binary("lt", part, integer(count - 1)), kept)] if ends else kept
+            done = until
+        rest = self.moved("acc", "acc", "total", span=(0, turns[-1][0]))
+        total, loop = replace(self, sums="total"), for_range("part", count, tuple(body))
+        return with_locals(total.accumulators(), (*total.starts(), loop, *rest))
 
-    def moved(self, to: str, *of: str) -> tuple[Stmt, ...]:
-        """``to = sum of of`` for the accumulators of all positions."""
-        assert self.parts.reduce is not None
-        dtype, place = dtype_of(self.parts.reduce.value), (self.position, Var(LANE))
-        found: list[Stmt] = []
-        for piece, _, width in self.block.pieces():
-            value, *more = (Load(f"{each}{piece}", place, dtype) for each in of)
-            value = Binary("add", value, more[0]) if more else value
-            found.append(self.vector(width, Store(f"{to}{piece}", place, value)))
-        return self.positions(tuple(found))
+    def turns(self, size: int) -> list[tuple[int, int, int]]:
+        """Positions whose blocks of so many steps end together, and at which step they do.
+
+        Half of the positions end half a block before the others: a core stores the sums of a
+        few while it multiplies, those of all not.
+        """
+        half, step = self.size // 2, size // 2
+        if not (half and step):
+            return [(0, self.size, size)]
+        return [(0, half, step), (half, self.size, size)]
 
     def loops(
         self,

@@ -45,11 +45,11 @@ class PairCell(Microkernel):
             replace(each, shape=(self.rows, *each.shape[1:])) for each in super().accumulators()
         )
 
-    def starts(self) -> tuple[Stmt, ...]:
+    def starts(self, span: tuple[int, int] | None = None) -> tuple[Stmt, ...]:
         """Sets the accumulators, and what is read outside, to zero."""
         if self.rows != self.size:
-            return replace(self, size=self.rows).starts()
-        found = super().starts()
+            return replace(self, size=self.rows).starts(span)
+        found = super().starts(span)
         if not self.fills:
             return found
         zero = Store(_NONE, (Var("k"),), Const(0.0, DType.BF16))

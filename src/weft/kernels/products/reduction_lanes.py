@@ -244,16 +244,14 @@ class Deep(Microkernel):
             for stage, count in enumerate(self.rows()[1:], 1)
         )
 
-    def starts(self) -> tuple[Stmt, ...]:
-        """Clears the vectors."""
+    def starts(self, span: tuple[int, int] | None = None) -> tuple[Stmt, ...]:
+        """Clears the vectors, all or those of a span of positions."""
         assert self.parts.reduce is not None
-        start = neutral(self.parts.reduce.op, self.dtype)
-        return self.positions(
-            tuple(
-                self.vector(self.lanes, Store(f"deep{vector}", (self.position, Var(LANE)), start))
-                for vector in self.vectors
-            )
+        start, place = neutral(self.parts.reduce.op, self.dtype), (self.position, Var(LANE))
+        found = (
+            self.vector(self.lanes, Store(f"deep{vector}", place, start)) for vector in self.vectors
         )
+        return self.spanned(tuple(found), span)
 
     def update(self, position: Expr, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
         """``deep = deep + value`` for all parts of a position."""

@@ -93,7 +93,8 @@ def _cut(parts: Contraction, image: Load, channel: Axis) -> Product | Refusal:
     found = Product(parts, image, channel, 1, 1)
     assert parts.tile
     half = -(-parts.tile.extent // HALVES)
-    shape = tile_shape(parts_of(found, 0, image, half, extent // HALVES), lanes)
+    quarter = parts_of(found, 0, image, half, extent // HALVES)
+    shape = tile_shape(quarter, lanes, alone=False)
     found = replace(found, positions=shape[0], vectors=shape[1])
     if not found.groups or extent % (HALVES * found.width):
         return Refusal("its channels are no two halves of whole register tiles")
