@@ -109,7 +109,10 @@ class Figures:
 
 def cases(folder: Path, names: Sequence[str]) -> Iterator[Case]:
     """The files of some networks, or of all: small ones first."""
-    for path in sorted(folder.glob("*.onnx"), key=lambda path: (path.stat().st_size, path.name)):
+    # Exports that were broken off begin with a dot.
+    for path in sorted(
+        folder.glob("[!.]*.onnx"), key=lambda path: (path.stat().st_size, path.name)
+    ):
         stem, variant, _ = path.name.split(".")
         if names and stem not in names:
             continue
