@@ -178,6 +178,12 @@ class _Cell(Microkernel):
         """The sums of this product alone."""
         return (*self.starts(), *self.reduction())
 
+    def turns(self, size: int) -> list[tuple[int, int, int]]:
+        """All positions end their blocks together: two loops for each of seven products would
+        double a long text, and what compiling it takes.
+        """
+        return [(0, self.size, size)]
+
     def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Statements for those positions that count."""
         if self.skipped == 0:
