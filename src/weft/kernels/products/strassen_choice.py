@@ -36,7 +36,7 @@ def cycles(product: Product) -> float:
     """
     target, outer = product.target, prod(axis.extent for axis in product.parts.outer)
     loads, adds = target.loads, target.multiply_adds
-    stores = target.issue.stores * target.vectors.share
+    stores = target.stores
     half_lanes = product.parts.lane_extent // HALVES // product.lanes
     size = len(PRODUCTS) * product.groups * product.terms * product.width * _F32.bytes
     rate = target.near if size <= target.caches[-1] / 2 else target.far
