@@ -178,7 +178,8 @@ class FilterTransform:
 class QuarterSums:
     """A matrix cut into quarters, of which sums are packed for Strassen's algorithm.
 
-    ``[blocks, sums, terms / 2, width]``: blocks of lanes of half of the matrix.
+    ``[blocks * sums, terms / 2, width]``: all sums for a block of lanes of half of the matrix, then
+    those for the next one.
 
     Attributes:
         shape: the constant's dimensions as the kernel sees them.
@@ -200,7 +201,7 @@ class QuarterSums:
         quarters = matrix.reshape(2, terms, 2, lanes).transpose(0, 2, 1, 3).reshape(4, -1)
         sums = np.array(self.sums) @ quarters.astype(np.float64)
         cut = sums.astype(matrix.dtype).reshape(len(self.sums), terms, -1, self.width)
-        return contiguous(cut.transpose(2, 0, 1, 3))
+        return contiguous(cut.transpose(2, 0, 1, 3)).reshape(-1, terms, self.width)
 
 
 @dataclass(frozen=True, slots=True)

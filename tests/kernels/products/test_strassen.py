@@ -13,9 +13,11 @@ from weft.kernels import nest
 from weft.kernels.products import tiled_choice
 from weft.kernels.products.strassen_choice import GENERATOR, generate, propose
 from weft.kernels.task import Task
+from weft.kernels.writer import integer
 from weft.loops.hoist import hoist
-from weft.loops.nodes import Prefetch
+from weft.loops.nodes import For, Prefetch, Reduce
 from weft.loops.statements import walk_stmts
+from weft.loops.walk import walk
 from weft.plan.work import stages_of
 
 
@@ -59,6 +61,21 @@ def test_threads_share_few_tiles_and_make_the_same_bits(rows: int) -> None:
     assert all(stage.ranges for stage in stages)
     bits = computed(shared, two, memory)
     np.testing.assert_array_equal(bits, computed(alone, one, memory))
+
+
+def test_seven_products_are_two_texts() -> None:
+    task = product(56, 128, 128)
+    made = generate(task)
+    assert made is not None
+    (channel,) = (
+        each.var
+        for node in walk(task.compute.value)
+        if isinstance(node, Reduce)
+        for each in node.axes
+    )
+    loops = [each for each in walk_stmts(made.kernel.body) if isinstance(each, For)]
+    assert [each.var for each in loops].count(channel) == 2
+    assert [each.stop for each in loops if each.var == "product"] == [integer(3), integer(4)]
 
 
 def test_what_is_added_is_fetched_ahead_from_far_away() -> None:

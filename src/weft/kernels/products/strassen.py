@@ -6,30 +6,30 @@ tiles of two times so many, the summed axis and the output channels into halves:
     for tile of positions:                                                   (parallel)
       data = sums and differences of the quarters ``a`` of what the tile reads
       for group of channels of one half, the same of the other half beside it:
-        one   = a11 * b11
-        out11 = epilogue(one + a12 * b21)
-        two   = one + s2 * t2              with s1 = a21 + a22, s2 = s1 - a11,
-        three = two + s3 * t3                   s3 = a11 - a21, s4 = a12 - s2
-        out21 = epilogue(three - a22 * t4)
-        five  = s1 * t1
-        out22 = epilogue(five + three)
-        out12 = epilogue(five + two + s4 * b22)
+        for each of three quarters: product = quarter * weights
+        for each of four sums: product = sum * weights
+        for position of one half, and the same of the other half:
+          out11 = epilogue(p1 + p2)        p1 = a11 * b11, p2 = a12 * b21, p3 = -a22 * t4
+          two   = p1 + p5                  p4 = s1 * t1    with s1 = a21 + a22
+          three = two + p6                 p5 = s2 * t2         s2 = s1 - a11
+          out21 = epilogue(three + p3)     p6 = s3 * t3         s3 = a11 - a21
+          out22 = epilogue(three + p4)     p7 = s4 * b22        s4 = a12 - s2
+          out12 = epilogue(two + p4 + p7)
 
-The sums ``t`` of weights are computed when the code is generated.  Sums of sums stay in the
-nearest cache, for no product leaves its register tile.  All products are sums in blocks
-(``weft.kernels.products.sum_blocks``); the result is not the direct sum's to the last bit.
+The sums ``t`` of weights are computed when the code is generated.  Products of a group stay in
+the nearest cache.  All of them are sums in blocks (``weft.kernels.products.sum_blocks``); the
+result is not the direct sum's to the last bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.dtypes import DType
-from weft.kernels.contraction import Contraction
 from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.prefetch import following, prefetches
-from weft.kernels.tiling import LaneBlock
+from weft.kernels.products.quarters import DATA, HALVES, PRODUCTS, Product, parts_of, sums_of
 from weft.kernels.writer import (
     LANE,
     for_lanes,
@@ -40,18 +40,16 @@ from weft.kernels.writer import (
     times,
     with_locals,
 )
-from weft.loops.definition import Compute
 from weft.loops.nodes import (
     Access,
-    Axis,
     Binary,
     Buffer,
     Expr,
+    If,
     Kernel,
     Load,
     Local,
     LoopKind,
-    Reduce,
     Stmt,
     Store,
     Var,
@@ -59,136 +57,38 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import substitute
 from weft.plan.implementation import Implementation, Operand, QuarterSums
-from weft.targets.target import Target
 
 _F32 = DType.F32
-HALVES = 2
-PRODUCTS = (
-    (1.0, 0.0, 0.0, 0.0),
-    (0.0, 0.0, 1.0, 0.0),
-    (1.0, -1.0, 0.0, 1.0),
-    (0.0, -1.0, 0.0, 1.0),
-    (-1.0, 1.0, 1.0, -1.0),
-    (-1.0, 1.0, 0.0, 0.0),
-    (0.0, 0.0, 0.0, 1.0),
-)
-"""For each product, in their order, what it takes of the quarters b11, b12, b21, b22."""
-DATA = 4
-"""Quarters of data that are sums."""
-_KEPT = 3
-"""Sums that are read again."""
+_QUARTERS = len(PRODUCTS) - DATA
+"""The first products: of quarters themselves, a11, a12 and a22."""
 _TILES_A_THREAD = 8
 """With fewer the last tiles would keep one thread busy while others wait."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """A product of two matrices, one of constants.
-
-    Attributes:
-        parts: of the task.
-        image: the load of the other one; channel: the summed axis.
-        positions, vectors: of a register tile.
-    """
-
-    parts: Contraction
-    image: Load
-    channel: Axis
-    positions: int
-    vectors: int
-
-    @property
-    def target(self) -> Target:
-        """The machine."""
-        return self.parts.task.target
-
-    @property
-    def tile(self) -> Axis:
-        """The axis of positions."""
-        assert self.parts.tile
-        return self.parts.tile
-
-    @property
-    def lanes(self) -> int:
-        """Elements of a vector."""
-        return self.target.lanes(_F32)
-
-    @property
-    def width(self) -> int:
-        """Channels of a register tile."""
-        return self.vectors * self.lanes
-
-    @property
-    def terms(self) -> int:
-        """Of a half of a sum."""
-        return self.channel.extent // HALVES
-
-    @property
-    def groups(self) -> int:
-        """Register tiles that hold half of the channels."""
-        return self.parts.lane_extent // (HALVES * self.width)
-
-    @property
-    def name(self) -> str:
-        """What the alternative is called."""
-        return f"strassen-{self.positions}x{self.vectors}"
-
-    def cuts(self) -> Iterator[tuple[int, int, int]]:
-        """First position, positions and number of all tiles, those of one size at a time."""
-        whole, rest = divmod(self.tile.extent, HALVES * self.positions)
-        if whole:
-            yield 0, HALVES * self.positions, whole
-        if rest:
-            yield self.tile.extent - rest, rest, 1
-
-
-def parts_of(product: Product, point: int, image: Load, size: int, width: int) -> Contraction:
-    """One of the products of quarters, taken apart."""
-    terms = Axis(product.channel.var, product.terms)
-    factor = Load("filter", (integer(point), Var(terms.var), Var("wide")), _F32)
-    value = Binary("mul", image, factor)
-    reduce = Reduce("sum", (terms,), value)
-    weight = Buffer("filter", _F32, (len(PRODUCTS), terms.extent, width))
-    spot, lane = Axis("spot", size), Axis("wide", width)
-    task = replace(
-        product.parts.task,
-        compute=Compute((spot, lane), reduce),
-        inputs=(_data(product, size), weight, *product.parts.task.inputs),
-        output=Buffer("product", _F32, (size, width), Access.LOCAL),
-    )
-    return Contraction(task, reduce, value, (), lane, spot, (), "filter")
-
-
-def _data(product: Product, size: int, tiles: int = 1) -> Buffer:
-    """The sums of quarters of tiles.  Rows must not fall onto the same cache sets."""
-    return Buffer("data", _F32, (tiles * DATA, size, product.terms + product.lanes), Access.LOCAL)
-
-
 @dataclass
 class _Cell(Microkernel):
-    """A register tile whose sums go on in other products, and end at some of the positions.
+    """A register tile of one product."""
 
-    Attributes:
-        skipped: so many of the first positions are not stored.
-    """
-
-    skipped: int = 0
-
-    def summed(self) -> tuple[Stmt, ...]:
-        """The sums of this product alone."""
-        return (*self.starts(), *self.reduction())
+    def into(self, buffer: str, number: Expr) -> tuple[Stmt, ...]:
+        """The sums, stored in a part of a buffer."""
+        place, lane = (self.position, Var(LANE)), Var(LANE)
+        found = tuple(
+            self.vector(
+                width,
+                Store(
+                    buffer,
+                    (number, self.position, plus(lane, offset)),
+                    Load(f"{self.sums}{piece}", place, _F32),
+                ),
+            )
+            for piece, offset, width in self.block.pieces()
+        )
+        body = (*self.starts(), *self.reduction(), *self.positions(found))
+        return with_locals(self.accumulators(), body)
 
     def turns(self, size: int) -> list[tuple[int, int, int]]:
-        """All positions end their blocks together: two loops for each of seven products would
-        double a long text, and what compiling it takes.
-        """
+        """All positions end their blocks together."""
         return [(0, self.size, size)]
-
-    def positions(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Statements for those positions that count."""
-        if self.skipped == 0:
-            return super().positions(body)
-        return (self.over(self.skipped, self.size, body),) if self.skipped < self.size else ()
 
 
 @dataclass(frozen=True)
@@ -247,7 +147,7 @@ class _Writer:
             if buffer != weight:
                 self.params.append(buffer)
                 self.operands.append(Operand(task.value_of(buffer.name)))
-        shape = (product.groups, len(PRODUCTS), product.terms, product.width)
+        shape = (product.groups * len(PRODUCTS), product.terms, product.width)
         self.params.append(Buffer(weight.name, _F32, shape))
         assert parts.lanes
         lane = parts.weight_index().index(Var(parts.lanes.var))
@@ -264,7 +164,7 @@ class _Writer:
         """The outputs of tiles of so many positions, tile by tile."""
         tile = _Tile(_place("tile", size, count, start), size, integer(0))
         inner = (*self.sums(tile, LoopKind.SERIAL), *self.groups(tile, LoopKind.SERIAL))
-        body = (Local(_data(self.product, tile.pairs), inner),)
+        body = (Local(sums_of(self.product, tile.pairs), inner),)
         return _over("tile", count, body, LoopKind.PARALLEL)
 
     def stages(self, start: int, size: int, count: int) -> tuple[Stmt, ...]:
@@ -273,11 +173,11 @@ class _Writer:
         tile = _Tile(_place("tile", size, count, start), size, quarters)
         stages = (self.sums(tile, LoopKind.PARALLEL), self.groups(tile, LoopKind.PARALLEL))
         body = [_over("tile", count, stage, LoopKind.PARALLEL) for stage in stages]
-        return (Local(_data(self.product, tile.pairs, count), (*body[0], *body[1])),)
+        return (Local(sums_of(self.product, tile.pairs, count), (*body[0], *body[1])),)
 
     def groups(self, tile: _Tile, kind: LoopKind) -> tuple[Stmt, ...]:
         """The outputs of a tile."""
-        return _over("group", self.product.groups, tuple(self.group(tile)), kind)
+        return _over("group", self.product.groups, self.group(tile), kind)
 
     def quarter(self, row: Expr, half: int, channel: Expr) -> Load:
         """What is read of a quarter of the image at a position and a channel."""
@@ -296,7 +196,7 @@ class _Writer:
         a11, a12, a21, a22 = (
             self.quarter(row, half, channel) for row in rows for half in range(HALVES)
         )
-        held = [Buffer(f"s{number}", _F32, (lanes,), Access.LOCAL) for number in range(DATA)]
+        held = [Buffer(f"s{number}", _F32, (lanes,), Access.LOCAL) for number in range(1, 5)]
         s1, s2, s3, s4 = (Load(buffer.name, (lane,), _F32) for buffer in held)
         values = (
             Binary("add", a21, a22),
@@ -318,62 +218,104 @@ class _Writer:
         inner = for_range("chunk", chunks, with_locals(held, tuple(body)))
         return (for_range("spot", tile.pairs, (inner,), kind),)
 
-    def group(self, tile: _Tile) -> Iterator[Stmt]:
+    def group(self, tile: _Tile) -> tuple[Stmt, ...]:
         """The outputs of a tile for a group of channels of each half."""
-        product, spot = self.product, Var("spot")
-        channel = Var(product.channel.var)
-        a11, a12 = (self.quarter(plus(tile.first, spot), half, channel) for half in range(HALVES))
-        a22 = self.quarter(plus(tile.second, spot), 1, channel)
-        s1, s2, s3, s4 = (
-            Load("data", (plus(tile.quarters, number), spot, channel), _F32)
-            for number in range(DATA)
-        )
-        read = (a11, a12, s2, s3, a22, s1, s4)
-        cells = [self.cell(number, image, tile.pairs) for number, image in enumerate(read)]
+        product, pairs = self.product, tile.pairs
+        sums = Buffer("sums", _F32, (len(PRODUCTS), pairs, product.width), Access.LOCAL)
         ends = [
-            self.end(row, half, tile.pairs, skipped)
-            for row, skipped in ((tile.first, 0), (tile.second, 2 * tile.pairs - tile.size))
+            self.end(plus(first, Var("spot")), half, f"of{row + 1}{half + 1}_")
+            for row, first in enumerate((tile.first, tile.second))
             for half in range(HALVES)
         ]
-        (hints11, end11), (hints12, end12), (hints21, end21), (hints22, end22) = ends
-        one, two, three = (f"kept{number}_" for number in range(_KEPT))
-        move = cells[0].moved
-        body: list[Stmt] = [*hints11, *cells[0].summed(), *move(one, "acc")]
-        body += (*cells[1].summed(), *move("acc", "acc", one), *end11)
-        body += (*hints21, *cells[2].summed(), *move("acc", "acc", one), *move(two, "acc"))
-        body += (*cells[3].summed(), *move("acc", "acc", two), *move(three, "acc"))
-        body += (*cells[4].summed(), *move("acc", "acc", three), *end21)
-        body += (*hints22, *cells[5].summed(), *move(two, "acc", two), *move("acc", "acc", three))
-        body += (*end22, *hints12)
-        body += (*cells[6].summed(), *move("acc", "acc", two), *end12)
-        held = [replace(cells[0], sums=name).accumulators() for name in ("acc", one, two, three)]
-        yield from with_locals([buffer for each in held for buffer in each], tuple(body))
+        hints = tuple(hint for end in ends for hint in end.last_hints())
+        body: list[Stmt] = [for_range("spot", pairs, hints)] if hints else []
+        for read, first, count in (
+            (self.straight(tile), 0, _QUARTERS),
+            (self.summed(tile), _QUARTERS, DATA),
+        ):
+            inner = self.cell(tile, read, first).into(sums.name, plus(Var("product"), first))
+            body.append(for_range("product", count, inner))
+        body.append(for_range("spot", pairs, self.outputs(ends, 2 * pairs > tile.size)))
+        return with_locals([sums], tuple(body))
 
-    def cell(self, number: int, image: Load, pairs: int) -> _Cell:
-        """The register tile of one product."""
-        product = self.product
-        parts = parts_of(product, number, image, pairs, product.width)
-        counter: Expr = Var("group") if product.groups > 1 else integer(0)
-        block = LaneBlock(0, 1, (product.lanes,) * product.vectors)
+    def outputs(self, ends: Sequence[Microkernel], common: bool) -> tuple[Stmt, ...]:
+        """The outputs at a position of one half and at that of the other one.
+
+        Args:
+            ends: of the four quarters.
+            common: whether the last position of one half is the first one of the other, whose
+                outputs must not be computed again where they replace what is added to them.
+        """
+        pieces = list(ends[0].block.pieces())
+        body = list[Stmt]()
+        held = [
+            Buffer(f"{name}{piece}", _F32, (1, width), Access.LOCAL)
+            for piece, _, width in pieces
+            for name in ("two", "three", *(end.sums for end in ends))
+        ]
+        for piece, offset, width in pieces:
+            p1, p2, p3, p4, p5, p6, p7 = (
+                Load("sums", (integer(number), Var("spot"), plus(Var(LANE), offset)), _F32)
+                for number in range(len(PRODUCTS))
+            )
+            two, three = (
+                Load(f"{name}{piece}", (integer(0), Var(LANE)), _F32) for name in ("two", "three")
+            )
+            of11, of12, of21, of22 = (f"{end.sums}{piece}" for end in ends)
+            for name, lhs, rhs in (
+                (two.buffer, p1, p5),
+                (three.buffer, two, p6),
+                (of11, p1, p2),
+                (of21, three, p3),
+                (of22, three, p4),
+                (of12, Binary("add", two, p4), p7),
+            ):
+                store = Store(name, (integer(0), Var(LANE)), Binary("add", lhs, rhs))
+                body.append(for_lanes(width, store))
+        first, second = (
+            tuple(stmt for end in half for stmt in end.stores(end.sums))
+            for half in (ends[:HALVES], ends[HALVES:])
+        )
+        if common:
+            second = (If(Binary("gt", Var("spot"), integer(0)), second),)
+        return with_locals(held, (*body, *first, *second))
+
+    def straight(self, tile: _Tile) -> Load:
+        """What the products of quarters themselves read: a11, a12 and a22."""
+        number, image, product = Var("product"), self.product.image, self.product
+        below = Binary("floordiv", number, integer(2))
+        right = Binary("min", number, integer(1))
+        row = plus(plus(tile.first, times(below, tile.size - tile.pairs)), Var("spot"))
+        channel = plus(Var(product.channel.var), times(right, product.terms))
+        at = {product.tile.var: row, product.channel.var: channel}
+        return replace(image, index=tuple(substitute(part, at) for part in image.index))
+
+    def summed(self, tile: _Tile) -> Load:
+        """What the products of sums read."""
+        number, channel = plus(tile.quarters, Var("product")), Var(self.product.channel.var)
+        return Load("data", (number, Var("spot"), channel), _F32)
+
+    def cell(self, tile: _Tile, image: Load, first: int) -> _Cell:
+        """The register tile of one of the products from the first one on."""
+        product, number = self.product, plus(Var("product"), first)
+        parts = parts_of(product, image, tile.pairs, product.width)
+        if product.groups > 1:
+            number = plus(times(Var("group"), len(PRODUCTS)), number)
+        block = product.block
         slab = product.terms * product.width * _F32.bytes
-        ahead: dict[int, Expr] = {}
-        if prefetches(product.target, slab, slab * len(PRODUCTS) * product.groups):
-            last = number == len(PRODUCTS) - 1
-            group = following(counter, product.groups) if last else counter
-            ahead = {0: group, 1: integer(0 if last else number + 1)}
+        count = len(PRODUCTS) * product.groups
+        far = prefetches(product.target, slab, slab * count)
+        ahead = {0: following(number, count)} if far else {}
         weight = str(product.parts.weight)
-        return _Cell(parts, block, integer(0), counter, weight, integer(0), pairs, ahead=ahead)
+        return _Cell(parts, block, integer(0), number, weight, integer(0), tile.pairs, ahead=ahead)
 
-    def end(
-        self, row: Expr, half: int, pairs: int, skipped: int
-    ) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
-        """Hints for what the end of a quarter reads from far away, and the end."""
+    def end(self, row: Expr, half: int, sums: str) -> Microkernel:
+        """The end of the sums of a quarter at one position."""
         product = self.product
         counter: Expr = Var("group") if product.groups > 1 else integer(0)
         channel = plus(times(counter, product.width), half * product.groups * product.width)
-        block = LaneBlock(0, 1, (product.lanes,) * product.vectors)
-        cell = _Cell(product.parts, block, channel, integer(0), "", row, pairs, skipped=skipped)
-        return cell.last_hints(), cell.stores()
+        block = product.block
+        return Microkernel(product.parts, block, channel, integer(0), "", row, 1, sums=sums)
 
 
 def write(product: Product) -> Implementation:

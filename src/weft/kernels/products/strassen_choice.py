@@ -10,7 +10,8 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
-from weft.kernels.products.strassen import DATA, HALVES, PRODUCTS, Product, parts_of, write
+from weft.kernels.products.quarters import DATA, HALVES, PRODUCTS, Product, parts_of
+from weft.kernels.products.strassen import write
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import tile_shape
@@ -46,7 +47,7 @@ def cycles(product: Product) -> float:
         wait = max(1.0, target.issue.latency * adds / (pairs * product.vectors))
         sums = pairs * half_lanes
         cycles = len(PRODUCTS) * sums * product.terms * wait / adds
-        # Loads, additions and stores overlap.
+        # Loads, additions and stores overlap, those of products with the next one's multiply-adds.
         data = pairs * product.terms / product.lanes
         cycles += data * max(4 / loads, 4 / adds, DATA / stores)
         cycles += sums * max(8 / loads, 8 / adds, 4 / stores)
@@ -93,7 +94,7 @@ def _cut(parts: Contraction, image: Load, channel: Axis) -> Product | Refusal:
     found = Product(parts, image, channel, 1, 1)
     assert parts.tile
     half = -(-parts.tile.extent // HALVES)
-    quarter = parts_of(found, 0, image, half, extent // HALVES)
+    quarter = parts_of(found, image, half, extent // HALVES)
     shape = tile_shape(quarter, lanes, alone=False)
     found = replace(found, positions=shape[0], vectors=shape[1])
     if not found.groups or extent % (HALVES * found.width):
