@@ -3,13 +3,14 @@
     python -m bench.check_keras                       all under 30 million parameters, and VGG
     python -m bench.check_keras --names MobileNetV2   these only
     python -m bench.check_keras --folder build/keras  keep one line of JSON each, and go on there
+    python -m bench.check_keras --folder build/keras --trained --names InceptionV3
+                                                      trained for some steps before
     python -m bench.check_keras --folder build/keras --table docs/keras-architectures.md
 
 The last runs nothing and writes the table of what the folder has.
 
-Weights are random: the initializers' kernels, scales and shifts as wide as those of trained
-networks, statistics of batch normalization from images with the spectrum of natural ones, and
-layers that nothing normalizes scaled so that their sums have a standard deviation of 1, logits 3.
+Weights are random, with the statistics of trained networks, or those of a short training on
+scikit-learn's digits (`bench.keras_weights`).
 Each network is saved as ``.keras`` and read without Keras; then
 
 - every layer is compared with Keras's, over its range, in code that gives all of them, and both
@@ -31,105 +32,20 @@ import os
 import subprocess
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import weft
+from bench.keras_weights import BATCH, STEPS, digits_of, images_of, model_of, sizes_of
 from weft.frontends.keras import Session
 from weft.frontends.keras.session import import_keras
 
 ERROR = 1e-4
 LARGEST = 30_000_000
 ALWAYS = ("VGG16", "VGG19")
-SIDE = 96
-SIZES = {"NASNetMobile": 224, "VGG16": 224, "VGG19": 224, "InceptionV3": 139}
-BATCH = 8
-"""Images that statistics are of."""
-
-
-def sizes_of(name: str) -> int:
-    """The side of the images."""
-    return SIZES.get(name, SIDE)
-
-
-def model_of(name: str) -> Any:
-    """The architecture with random weights."""
-    keras = import_keras()
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(0)
-    side = sizes_of(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = getattr(keras.applications, name)(weights=None, input_shape=(side, side, 3))
-        _settle(keras, model, images_of(name, BATCH))
-    return model
-
-
-def images_of(name: str, count: int) -> np.ndarray:
-    """Random images with the spectrum of natural ones, as the architecture wants them.
-
-    The amplitudes fall with the frequency; all frequencies alike would be nearly the same image
-    for any network, whose normalizations would then amplify the rounding of small differences.
-    """
-    side, random = sizes_of(name), np.random.default_rng(1)
-    rows, columns = np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None]
-    frequency = np.maximum(np.hypot(rows, columns), 1 / side)
-    noise = np.fft.rfft2(random.normal(size=(count, 4, side, side))) / frequency
-    fields = np.fft.irfft2(noise, (side, side))
-    # Three colours have much in common: the brightness.
-    colours = fields[:, :1] + 0.5 * fields[:, 1:]
-    colours /= colours.std(axis=(1, 2, 3), keepdims=True)
-    contrast = random.uniform(30, 70, (count, 1, 1, 1))
-    images = random.uniform(80, 170, (count, 1, 1, 1)) + contrast * colours
-    images = images.clip(0, 255).transpose(0, 2, 3, 1).astype(np.float32)
-    module = sys.modules[getattr(import_keras().applications, name).__module__]
-    return np.ascontiguousarray(module.preprocess_input(images), np.float32)
-
-
-def _settle(keras: Any, model: Any, images: np.ndarray) -> None:
-    """Realistic statistics: normalizations have seen data, and what is not normalized is wide."""
-    random = np.random.default_rng(1)
-    layers = list(model._flatten_layers(include_self=False))
-    for layer in layers:
-        for weight in layer.weights:
-            shape = weight.shape
-            if weight.name == "gamma" or type(layer).__name__ == "LayerScale":
-                weight.assign(random.uniform(0.5, 1.5, shape))
-            elif weight.name in ("beta", "bias"):
-                weight.assign(random.normal(0, 0.3, shape))
-    with ExitStack() as wrapped:
-        for layer in layers:
-            if isinstance(layer, keras.layers.BatchNormalization):
-                layer.momentum = 0.0
-            elif isinstance(layer, keras.layers.Dropout):
-                layer.rate = 0.0
-            elif getattr(layer, "use_bias", False) and hasattr(layer, "kernel"):
-                # Logits of trained classifiers are a few units apart.
-                wide = 3.0 if layer is model.layers[-1] else 1.0
-                call = _scaling(keras, layer, wide)
-                object.__setattr__(layer, "call", call)
-                wrapped.callback(object.__delattr__, layer, "call")
-        model(images, training=True)
-
-
-def _scaling(keras: Any, layer: Any, wide: float) -> Callable[..., Any]:
-    """The call of a layer that first gives its sums a standard deviation."""
-    call, activation = layer.call, layer.activation
-
-    def scaling(*args: Any, **kwargs: Any) -> Any:
-        layer.activation = keras.activations.linear
-        sums = call(*args, **kwargs)
-        layer.activation = activation
-        scale = wide / max(float(keras.ops.std(sums)), 1e-6)
-        layer.kernel.assign(layer.kernel * scale)
-        return call(*args, **kwargs)
-
-    return scaling
 
 
 def parameters_of(name: str) -> int:
@@ -137,14 +53,15 @@ def parameters_of(name: str) -> int:
     return int(model_of(name).count_params())
 
 
-def check(name: str, folder: Path) -> dict[str, object]:
+def check(name: str, folder: Path, trained: bool = False) -> dict[str, object]:
     """What is measured of an architecture."""
-    model = model_of(name)
+    model = model_of(name, trained)
     path = folder / f"{name}.keras"
     model.save(path)
     os.environ["WEFT_CACHE"] = str(folder / "cache")
-    # Networks of random weights are chaotic: what no normalization has seen grows through them.
-    image = images_of(name, BATCH)[:1]
+    # What no normalization has seen would grow through networks of random weights.
+    seen = digits_of(name, BATCH, STEPS)[0] if trained else images_of(name, BATCH)
+    image = seen[:1]
     net = weft.load(path)
     kinds = [node.op for node in net.graph.nodes]
     expected = Session(model)({net.graph.inputs[0]: image})
@@ -162,6 +79,7 @@ def check(name: str, folder: Path) -> dict[str, object]:
     ]
     return {
         "name": name,
+        "trained": trained,
         "side": sizes_of(name),
         "parameters": int(model.count_params()),
         "backend": import_keras().backend.backend(),
@@ -248,14 +166,18 @@ def _is_c89(net: Any, folder: Path) -> bool:
 
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """A page of Markdown, a row for each architecture."""
-    rows = sorted(lines, key=lambda line: str(line["name"]))
+    every = sorted(lines, key=lambda line: str(line["name"]))
+    rows = [line for line in every if not line.get("trained")]
+    trained = {line["name"]: line for line in every if line.get("trained")}
     good = sum(not line["failed"] for line in rows)
+    once = sum(not trained.get(line["name"], line)["failed"] for line in rows)
     page = [
         "# Architectures of Keras",
         "",
         "Written by `python -m bench.check_keras --folder FOLDER --table FILE`. Random weights",
         "with the statistics of trained networks, read from `.keras` without Keras; every layer",
-        f"against Keras 3 on the backend named. {good} of {len(rows)} architectures pass.",
+        f"against Keras 3 on the backend named. {good} of {len(rows)} architectures pass so,",
+        f"{once} where those of the last table are taken after a short training.",
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes.",
         "- *own*: the largest error of any step given its own inputs, over its range, from the",
@@ -266,11 +188,29 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "- *C89*: all C compiles with `-std=c89 -pedantic-errors -Werror`.",
         "- *calls*: all later calls give the bits of the first, whatever scratch memory held.",
         "",
+        *_rows(rows),
+    ]
+    if trained:
+        page += [
+            "",
+            "## After a short training",
+            "",
+            f"Random weights make deep networks chaotic. These were trained for {STEPS} steps on",
+            "scikit-learn's digits first, and see one (`--trained`).",
+            "",
+            *_rows(trained.values()),
+        ]
+    return "\n".join(page) + "\n"
+
+
+def _rows(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A table, a row for each line."""
+    page = [
         "| architecture | image | parameters | backend | difference | at | own | Weft from double "
         "| Keras from double | C89 | calls |",
         "|---|---|---:|---|---:|---|---:|---:|---:|---|---|",
     ]
-    for line in rows:
+    for line in lines:
         failed = line["failed"]
         cells = [
             line["name"],
@@ -287,7 +227,7 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
             "differ" if "changes" in failed else "equal",
         ]
         page.append(f"| {' | '.join(cells)} |")
-    return "\n".join(page) + "\n"
+    return page
 
 
 def main() -> None:
@@ -295,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--names", nargs="*")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--trained", action="store_true", help="after a short training")
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     known = _known(given.folder)
@@ -308,16 +249,17 @@ def main() -> None:
     names = given.names or every
     failed = False
     for name in names:
-        line = known.get(name)
+        key = f"{name}-trained" if given.trained else name
+        line = known.get(key)
         if line is None or line["failed"]:
             small = given.names or name in ALWAYS or parameters_of(name) < LARGEST
             if not small:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                line = check(name, Path(folder))
+                line = check(name, Path(folder), given.trained)
             if given.folder:
                 given.folder.mkdir(parents=True, exist_ok=True)
-                (given.folder / f"{name}.json").write_text(json.dumps(line))
+                (given.folder / f"{key}.json").write_text(json.dumps(line))
         failed |= bool(line["failed"])
         print(json.dumps(line), flush=True)
     sys.exit(failed)
@@ -326,8 +268,7 @@ def main() -> None:
 def _known(folder: Path | None) -> dict[str, dict[str, Any]]:
     if folder is None or not folder.is_dir():
         return {}
-    lines = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    return {line["name"]: line for line in lines}
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
 if __name__ == "__main__":
