@@ -63,6 +63,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "avx512f": (("gcc", "-march=x86-64-v4"), ()),
     "avx512_vnni": (("gcc", "-march=x86-64-v4", "-mavx512vnni"), ()),
     "avx512_bf16": (("gcc", "-march=x86-64-v4", "-mavx512bf16"), ()),
+    "amx_bf16": (("gcc", "-mamx-tile", "-mamx-bf16"), ()),
 }
 """How each feature's instructions are built and run."""
 
@@ -139,11 +140,16 @@ MEMBERS = (
     member("winograd_in", 2, 56, 8),
     *(member("winograd_2x4", q, h, 64 * q + 8, 12, 60, b) for q, h, b in ((1, 2, 0), (3, 1, 1))),
     member("winograd_out", 5),
+    member("ldtilecfg", 14, 13, 16, 64, 32),
+    member("ldtilecfg", 9, 0, 15, 32, 0),
+    member("tdpbf16ps", 5, 3, 6, 0, 18, 20, 2, 2, 4, 8, 2, 50, 40),
     *(member("scale_f32", count) for count in (1, 10)),
     *(member("scale_i32", count, d, b) for count in (1, 6) for d in (1, 2) for b in (0, 1)),
 )
 """Members of every family: loops that end in each of their ways."""
 NAMES = sorted([*instructions(), *MEMBERS])
+ALONE = [name for name in NAMES if instruction(name).needs != "amx_bf16"]
+"""Those that can run alone; of tiles several run together, in ``test_tiles.py``."""
 
 
 def steps(operand: Buffer) -> tuple[int, ...] | None:
@@ -184,6 +190,8 @@ def drawn(buffer: Buffer) -> np.ndarray:
     values = rng.integers(low, high, buffer.shape, buffer.dtype.numpy, endpoint=True)
     values[:2], values[2:4] = low, high
     values[4] = 0
+    if buffer.name == "tiles":  # are configured
+        values[..., 0] = 1
     if buffer.name == "factors":  # a multiplier, a term, and a shift
         values[..., 2] &= 31
         if buffer.shape[-2:-1] == (4,):  # of Helium: the shift to the left is last
@@ -300,7 +308,7 @@ def built(name: str) -> object:
     return pytest.param(name, marks=[pytest.mark.thorough] if zig else [])
 
 
-@pytest.mark.parametrize("name", [built(name) for name in NAMES])
+@pytest.mark.parametrize("name", [built(name) for name in ALONE])
 def test_instruction_itself(name: str, tmp_path: Path) -> None:
     row = instruction(name)
     compiler, runner = MACHINES[row.needs]

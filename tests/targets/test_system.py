@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft.dtypes import DType
+from weft.loops.instruction import instruction
 from weft.runtime.limits import processor_name
 from weft.targets import system
 from weft.targets.find import host, runs_here, target
@@ -123,6 +124,24 @@ def test_bfloat16_on_arm(
 ) -> None:
     fake("aarch64", {"CPU implementer": "0x41", "CPU part": "0xd40", "Features": told})
     assert (host().features, host().flags) == (features, flags)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_tiles_are_those_that_the_system_lets_a_process_use(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    told = f"{AVX512} avx512_vnni avx512_bf16 amx_tile amx_bf16 amx_int8"
+    fake("x86_64", x86("GenuineIntel", 6, 0x8F, told))
+    monkeypatch.setattr(system, "may_use_tiles", lambda: allowed)
+    tiles = {"-mamx-tile", "-mamx-bf16"}
+    assert ("amx_bf16" in host().features) == (tiles <= {*host().flags}) == allowed
+    assert runs_here(target("sapphire-rapids")) == allowed
+    assert runs_here(target("golden-cove"))
+    assert host().cycles(instruction("tilerelease")) == 13
+
+
+def test_asking_for_tiles_is_harmless() -> None:
+    assert not system.may_use_tiles() or "amx_tile" in system.cpuinfo()["flags"].split()
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _instruction(bare: str, flavour: Dialect) -> Text | None:
     meaning = kernel_function(
         row.meaning, flavour.without_vectors, name=f"weft_{bare}", aliased=aliased
     )
-    called_too = called(f"weft_{bare}", row.c)
+    called_too = called(f"weft_{bare}", f"{row.asks}; {row.c}")
     # What the loops alone call is named beside the instruction, too: no compiler then warns of it.
     functions = (each for each in meaning.uses.helpers if each.islower() and each != _UNIONS)
     idle = [each for each in functions if each not in called_too]
@@ -111,7 +111,7 @@ def is_helper(name: str) -> bool:
 def _find(bare: str, flavour: Dialect) -> str | None:
     found = FORK_HELPERS.get(bare) or helper_text("plain", bare) or float_helper(bare)
     found = found or integer_helper(bare) or library_helper(bare, flavour) or vector_helper(bare)
-    found = found or dsp_c_helper(bare)
+    found = found or dsp_c_helper(bare) or helper_text("tiles", bare)
     made = None if found else _assembly(bare)
     return made.text if made else found
 

@@ -56,19 +56,11 @@ def guarded(name: str, signature: str, portable: Sequence[str], idle: Sequence[s
     """
     row = instruction(name)
     header = [f"#if {row.when}", f"#include <{row.header}>", "#endif"] if row.header else []
-    return "\n".join(
-        [
-            *header,
-            f"/* {row.doc} */",
-            signature,
-            "{",
-            f"#if {row.when}",
-            *(f"    {line}" for line in row.c.splitlines()),
-            *(f"    (void){each};" for each in idle),
-            "#else",
-            *portable[1:-1],
-            "#endif",
-            "}",
-            "",
-        ]
-    )
+    begin = [*header, f"/* {row.doc} */", signature, "{", f"#if {row.when}"]
+    if row.asks:
+        own = [f"    if ({row.asks}) {{", *(f"        {line}" for line in row.c.splitlines())]
+        own += ["        return;", "    }", "#endif", *portable[1:-1]]
+    else:
+        own = [*(f"    {line}" for line in row.c.splitlines()), *(f"    (void){x};" for x in idle)]
+        own += ["#else", *portable[1:-1], "#endif"]
+    return "\n".join([*begin, *own, "}", ""])

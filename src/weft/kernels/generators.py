@@ -22,6 +22,7 @@ from weft.kernels.elementwise import maps as elementwise
 from weft.kernels.generator import Generator
 from weft.kernels.integer import depthwise, tensorized_choice
 from weft.kernels.products import (
+    amx_choice,
     gates,
     packed,
     pairs_choice,
@@ -67,6 +68,7 @@ GENERATORS: Table[Generator] = Table(
             byte_points_choice.GENERATOR,
             byte_rows_choice.GENERATOR,
             tensorized_choice.GENERATOR,
+            amx_choice.GENERATOR,
             pairs_choice.GENERATOR,
             strassen_choice.GENERATOR,
             tiled_choice.GENERATOR,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from math import prod
 from typing import Any
 
 from weft.dtypes import DType
@@ -54,7 +55,7 @@ class Instruction:
         meaning: a kernel whose parameters are the operands.  The first is the destination;
             strides are those that an operand needs, packed where none are given.
         needs: the feature of a target that has it.
-        cycles: from one issue to the next.
+        cycles: from one issue to the next; a family may give a product of sizes.
         when: the C preprocessor's condition for ``c``.
         c: the body of a C function on pointers to the operands, named as in the meaning.
         doc: one sentence.
@@ -62,6 +63,7 @@ class Instruction:
         sizes: of a family's member, in the order in which its name has them.
         in_place: whether the destination may be another operand, element by element.
         nearest: whether it rounds to nearest, ties to even, as definitions do.
+        asks: a C expression that tells, where it runs, whether the machine lets it use ``c``.
     """
 
     meaning: Kernel
@@ -74,6 +76,7 @@ class Instruction:
     sizes: tuple[int, ...] = ()
     in_place: bool = False
     nearest: bool = True
+    asks: str = ""
 
     @property
     def name(self) -> str:
@@ -160,6 +163,9 @@ def _filled(name: str, row: Mapping[str, Any], sizes: Mapping[str, int]) -> Inst
 
     texts = {key: re.sub(r"\$(\d*)([a-z])", value, row[key]) for key in ("meaning", "c")}
     rest = {key: text for key, text in row.items() if key not in ("meaning", "c", "sizes")}
+    if isinstance(row["cycles"], str):
+        factors = re.sub(r"\$(\d*)([a-z])", value, row["cycles"]).split("*")
+        rest["cycles"] = prod(map(float, factors))
     meaning = replace(parse(texts["meaning"]), name=name)
     return Instruction(meaning, c=texts["c"], **rest, sizes=tuple(sizes.values()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import re
 from collections.abc import Mapping
@@ -18,12 +19,16 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # What cannot be a cache of a core but comes from machines that hide theirs.
 _CREDIBLE = range(4 << 10, (1 << 30) + 1)
 
+_ASK_FOR_TILES = (158, 0x1023, 18)
+"""The system call ``arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`` of x86-64."""
+
 _ALIASES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
 
 _FEATURES: Mapping[str, str] = MappingProxyType(
     {
         "avx512_vnni": "-mavx512vnni",
         "avx512_bf16": "-mavx512bf16",
+        "amx_bf16": "-mamx-tile -mamx-bf16",
         "bf16": "-march=armv8.2-a+bf16",
     }
 )
@@ -83,9 +88,23 @@ def cpuinfo() -> Mapping[str, str]:
 
 
 def cpu_flags() -> frozenset[str]:
-    """Names of the instructions that the processor has, as ``/proc/cpuinfo`` names them."""
+    """Names of the instructions that the processor has, as ``/proc/cpuinfo`` names them.
+
+    Those of AMX are among them only if the system lets this process use tiles.
+    """
     found = cpuinfo()
-    return frozenset((found.get("flags") or found.get("Features") or "").split())
+    names = frozenset((found.get("flags") or found.get("Features") or "").split())
+    tiles = {name for name in names if name.startswith("amx_")}
+    return names - tiles if tiles and not may_use_tiles() else names
+
+
+@cache
+def may_use_tiles() -> bool:
+    """Whether Linux lets this process use AMX's tiles, which it must be asked for."""
+    try:
+        return ctypes.CDLL(None).syscall(*_ASK_FOR_TILES) == 0
+    except (OSError, AttributeError, TypeError):  # no C library that has the function
+        return False
 
 
 def features() -> tuple[str, ...]:
@@ -95,7 +114,7 @@ def features() -> tuple[str, ...]:
 
 def feature_flags() -> tuple[str, ...]:
     """What tells a compiler of ``features``."""
-    return tuple(_FEATURES[name] for name in features())
+    return tuple(flag for name in features() for flag in _FEATURES[name].split())
 
 
 def core() -> str:

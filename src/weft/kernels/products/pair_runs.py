@@ -138,6 +138,17 @@ class RowRuns:
         """The input with columns and channels as one dimension, the last, and its others."""
         return joined(self.source, {self.columns[0], *(place for place, _ in self.channels)})
 
+    def filled(self, first: Expr, rows: int, extent: int) -> Stmt:
+        """Copies what a band reads; outside of the image it is zero."""
+        (_, across), copies, depth = self.columns, self.copies, self.depth
+        source, others = self.joined()
+        place = self.rows[0] if self.rows else -1
+        index = [copies.source(first) if at == place else self.image.index[at] for at in others]
+        low = across.before * depth
+        high = min(across.before + across.size, across.reach(across.out.extent)) * depth
+        inside = copies.run(low, high - low, lambda lane: Load(source.name, (*index, lane), _HELD))
+        return copies.fill(first, rows, extent, tuple(inside), low, high)
+
     def contraction(self) -> Contraction:
         """A row of outputs over a copied band, of which the row is number ``spot``."""
         parts, (_, across), lanes = self.parts, self.columns, self.parts.lanes
@@ -294,18 +305,7 @@ class _Writer(TileWriter):
             out = self.runs.rows[1].out.var
             body = substitute_stmts(body, {out: plus(first, Var(_SPOT))})
         loop = for_range(_SPOT, rows, body)
-        return with_locals((wide,), (self.filled(first, rows, wide.shape[0]), loop))
-
-    def filled(self, first: Expr, rows: int, extent: int) -> Stmt:
-        """Copies what a band reads; outside of the image it is zero."""
-        runs, (_, across), copies = self.runs, self.runs.columns, self.runs.copies
-        source, others = runs.joined()
-        place = runs.rows[0] if runs.rows else -1
-        index = [copies.source(first) if at == place else runs.image.index[at] for at in others]
-        low = across.before * runs.depth
-        high = min(across.before + across.size, across.reach(across.out.extent)) * runs.depth
-        inside = copies.run(low, high - low, lambda lane: Load(source.name, (*index, lane), _HELD))
-        return copies.fill(first, rows, extent, tuple(inside), low, high)
+        return with_locals((wide,), (self.runs.filled(first, rows, wide.shape[0]), loop))
 
 
 def _serial(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -272,7 +272,7 @@ def traffic(parts: Contraction, form: TileForm) -> float:
     target = parts.task.target
     if not target.caches:
         return 0.0
-    image, filter = parts.fact(_bytes)
+    image, filter = parts.fact(operand_bytes)
     width = form.vectors * lane_count(parts)
     blocks = -(-parts.lane_extent // width)
     rows = prod(axis.extent for axis in parts.outer)
@@ -291,17 +291,17 @@ def traffic(parts: Contraction, form: TileForm) -> float:
             reads.append((image / rows, blocks * rows, image / rows))
         case Order.TILES:
             reads = [(filter, tiles, filter), (image, 1, image)]
-    return sum(often * size / _rate(again, target) for size, often, again in reads)
+    return sum(often * size / rate(again, target) for size, often, again in reads)
 
 
-def _rate(size: float, target: Target) -> float:
+def rate(size: float, target: Target) -> float:
     """Bytes per cycle of what is read again after so many bytes."""
     if size <= target.caches[0] / 2:
         return 1e9  # counted with the arithmetic
     return target.near if size <= target.caches[-1] / 2 else target.far
 
 
-def _bytes(parts: Contraction) -> tuple[float, float]:
+def operand_bytes(parts: Contraction) -> tuple[float, float]:
     """Of what the positions read, and of what the lanes read."""
     assert parts.value is not None
     used = {load.buffer for load in loads(parts.value)}

@@ -1,0 +1,372 @@
+"""Contractions of bfloat16 by AMX's tiles: 2x2 of them, 16 positions by 16 channels each.
+
+::
+
+    for block of channels, share of the lines:                                     (parallel)
+      configure the tiles
+      for line, tile of positions:
+        sums[position][channel] = lines * weights              (tdpbf16ps, all of the reduction)
+        out = epilogue(sums)
+      release the tiles
+
+Large inputs are cut into shares first, and each goes through all blocks of channels; so do bands of
+rows that are copied.
+Tiles are a thread's own, so each share configures them; a share takes many times as long. They are
+released behind it: a core that holds none has less to save when threads change.
+
+The second tile of positions is the first one's continuation, or what lies in the next row of
+outputs: of an image of few columns more rows of tiles are then used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from weft.dtypes import DType
+from weft.kernels.products.amx_lines import LANES, PAIR, ROWS, Lines
+from weft.kernels.tiling import LaneBlock, Tile, blocks_of, even_tiles
+from weft.kernels.writer import (
+    LANE,
+    block_origin,
+    for_lanes,
+    for_range,
+    integer,
+    nested,
+    plus,
+    times,
+    with_locals,
+)
+from weft.loops.instruction import member
+from weft.loops.nodes import (
+    Access,
+    Buffer,
+    Expr,
+    For,
+    Instruct,
+    Kernel,
+    Load,
+    LoopKind,
+    Stmt,
+    Store,
+    Var,
+)
+from weft.loops.simplify import simplify_kernel
+from weft.loops.walk import map_expr, substitute
+from weft.plan.implementation import Implementation, Operand
+
+_F32, _U8 = DType.F32, DType.U8
+_SUMS, _TILES = "sums", "tiles"
+_Loops: TypeAlias = tuple[LaneBlock, Sequence[tuple[Stmt, Stmt]]]
+"""A block of channels, configurations for it, and the loop that uses each."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How lines are cut.
+
+    Attributes:
+        apart: whether the second tile of positions lies in the next row of outputs.
+        share: rows of outputs, or tiles of the only row, that one configuration serves.
+        inside: whether a share goes through all blocks of channels, as copies always do.
+    """
+
+    apart: bool
+    share: int
+    inside: bool = False
+
+    @property
+    def unit(self) -> int:
+        """Rows of outputs that go together."""
+        return 2 if self.apart else 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Positions of two tiles.
+
+    Attributes:
+        first: positions of the first; second: of the second, 0 for none.
+        apart: whether the second's are in the next row of outputs.
+    """
+
+    first: int
+    second: int
+    apart: bool
+
+    @property
+    def size(self) -> int:
+        """Positions of both."""
+        return self.first + self.second
+
+
+def pairs_along(lines: Lines, form: Form) -> list[tuple[Tile, Pair]]:
+    """How the positions of a row of outputs, or of two, are cut, and what each tile is."""
+    extent = lines.width.extent
+    if form.apart:
+        return [(tile, Pair(tile.size, tile.size, True)) for tile in even_tiles(extent, ROWS)]
+    found: list[tuple[Tile, Pair]] = []
+    for tile in even_tiles(extent, 2 * ROWS):
+        first = -(-tile.size // 2) if tile.size > ROWS else tile.size
+        found.append((tile, Pair(first, tile.size - first, False)))
+    return found
+
+
+def channel_blocks(lines: Lines) -> list[LaneBlock]:
+    """Blocks of two tiles of channels, and what is left over."""
+    return blocks_of(lines.parts.lane_extent, LANES, 2)
+
+
+@dataclass
+class _Writer:
+    """Writes the loops."""
+
+    lines: Lines
+    form: Form
+    params: list[Buffer] = field(default_factory=list[Buffer])
+    operands: list[Operand] = field(default_factory=list[Operand])
+    weights: list[str] = field(default_factory=list[str])
+
+    def kernel(self) -> Kernel:
+        lines, task = self.lines, self.lines.parts.task
+        read = lines.runs.joined()[0] if lines.runs else lines.buffer
+        for each in task.inputs:
+            if each.name != lines.parts.weight:
+                self.params.append(read if each.name == read.name else each)
+                self.operands.append(Operand(task.value_of(each.name)))
+        blocks = channel_blocks(lines)
+        for block in blocks:
+            self.pack(block)
+        loops = self.copied(blocks) if lines.runs else self.in_place(blocks)
+        return simplify_kernel(Kernel(task.name, (*self.params, task.output), loops))
+
+    def pack(self, block: LaneBlock) -> None:
+        """Makes the parameter that holds the weights of a block."""
+        lines, weight = self.lines, self.lines.parts.weight
+        assert weight
+        name = f"{weight}_{len(self.weights)}" if self.weights else weight
+        shape = (block.count, lines.taps, lines.steps * lines.pairs, block.width, PAIR)
+        self.params.append(Buffer(name, DType.BF16, shape))
+        packing = lines.packing(block.start, block.count, block.width)
+        self.operands.append(Operand(lines.parts.task.value_of(weight), packing))
+        self.weights.append(name)
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def in_place(self, blocks: Sequence[LaneBlock]) -> tuple[Stmt, ...]:
+        """Block after block of channels, each of which threads share; or share after share."""
+        outer, found = self.lines.outer, list[Stmt]()
+        if self.form.inside:
+            for share in self.shares(blocks, self.weights):
+                found += nested(outer, (share,), LoopKind.PARALLEL)
+            return tuple(found)
+        for block, weight in zip(blocks, self.weights, strict=True):
+            for share in self.shares([block], [weight]):
+                inner = nested(outer, (share,), LoopKind.PARALLEL)
+                found += over(block, inner, LoopKind.PARALLEL)
+        return tuple(found)
+
+    def shares(self, blocks: Sequence[LaneBlock], weights: Sequence[str]) -> Iterator[Stmt]:
+        """Loops over the shares of all lines, for some blocks of channels."""
+        lines, form = self.lines, self.form
+        if lines.height:
+            for band in even_tiles(lines.rows, form.share, form.unit):
+                each = [
+                    (block, self.rows(block, weight, share_of(band), band.size))
+                    for block, weight in zip(blocks, weights, strict=True)
+                ]
+                inner = self.configured(each, inside=form.inside)
+                yield for_range("share", band.count, inner, LoopKind.PARALLEL)
+            return
+        for tile, pair in pairs_along(lines, form):
+            for part in even_tiles(tile.count, form.share):
+                at = plus(times(Var("share"), part.size), part.start)
+                origin = plus(times(plus(at, Var("tile")), tile.size), tile.start)
+                each: list[_Loops] = []
+                for block, weight in zip(blocks, weights, strict=True):
+                    body = self.product(block, weight, pair, integer(0), origin)
+                    loop = for_range("tile", part.size, body)
+                    each.append((block, [(self.configure(block, pair), loop)]))
+                inner = self.configured(each, inside=form.inside)
+                yield for_range("share", part.count, inner, LoopKind.PARALLEL)
+
+    def copied(self, blocks: Sequence[LaneBlock]) -> tuple[Stmt, ...]:
+        """Bands of rows that are copied; of a single one, blocks of channels are shared."""
+        lines, runs = self.lines, self.lines.runs
+        assert runs
+        found: list[Stmt] = []
+        bands = even_tiles(lines.rows, self.form.share, self.form.unit)
+        single = is_single(lines, bands)
+        for band in bands:
+            wide = runs.wide(band.size)
+            each = [
+                (block, self.rows(block, weight, share_of(band), band.size))
+                for block, weight in zip(blocks, self.weights, strict=True)
+            ]
+            if single:
+                body = tuple(
+                    stmt
+                    for block, loops in each
+                    for stmt in over(
+                        block, self.configured([(block, loops)], inside=False), LoopKind.PARALLEL
+                    )
+                )
+            else:
+                body = self.configured(each, inside=True)
+            fill = runs.filled(share_of(band), band.size, wide.shape[0])
+            loops = with_locals((wide,), (fill, *body))
+            share = for_range("share", band.count, loops, LoopKind.PARALLEL)
+            found += (share,) if band.count > 1 else loops
+        return nested(lines.outer, tuple(found), LoopKind.PARALLEL)
+
+    def rows(
+        self, block: LaneBlock, weight: str, first: Expr, count: int
+    ) -> list[tuple[Stmt, Stmt]]:
+        """Of so many rows of outputs from one on, configurations and the loops that use them.
+
+        Copies begin at the first of the rows.
+        """
+        unit, found = self.form.unit, list[tuple[Stmt, Stmt]]()
+        whole, rest = divmod(count, unit)
+        for tile, pair in pairs_along(self.lines, self.form):
+            alone = Pair(pair.first, 0, apart=False)
+            for start, lines, used in ((0, whole, pair), (whole * unit, rest, alone)):
+                if lines:
+                    row = plus(times(Var("line"), unit), start)
+                    origin = plus(times(Var("tile"), tile.size), tile.start)
+                    body = self.product(block, weight, used, row, origin, first)
+                    loop = for_range("line", lines, (for_range("tile", tile.count, body),))
+                    found.append((self.configure(block, used), loop))
+        return found
+
+    # --- tiles ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def configured(each: Sequence[_Loops], *, inside: bool) -> tuple[Stmt, ...]:
+        """Configurations and the loops that use them; tiles are released behind them.
+
+        Args:
+            each: by block of channels.
+            inside: whether the loops over blocks are in here.
+        """
+        body: list[Stmt] = []
+        for block, loops in each:
+            for configure, loop in loops:
+                body += (configure, *(over(block, (loop,)) if inside else (loop,)))
+        tiles = Buffer(_TILES, _U8, (64,), Access.LOCAL)
+        return with_locals((tiles,), (*body, Instruct("tilerelease", (_tiles(),))))
+
+    def configure(self, block: LaneBlock, pair: Pair) -> Stmt:
+        """Configures the tiles of a block of channels."""
+        bytes = [_F32.bytes * width for width in (min(block.width, LANES), block.width - LANES)]
+        sizes = (pair.first, pair.second, self.lines.pairs, bytes[0], max(0, bytes[1]))
+        return Instruct(member("ldtilecfg", *sizes), (_tiles(),))
+
+    def product(
+        self,
+        block: LaneBlock,
+        weight: str,
+        pair: Pair,
+        row: Expr,
+        origin: Expr,
+        first: Expr | None = None,
+    ) -> tuple[Stmt, ...]:
+        """The outputs of two tiles of positions.
+
+        Args:
+            block: of channels.
+            weight: the parameter of its weights.
+            pair: the positions.
+            row: of outputs, counted from ``first``.
+            origin: the first position.
+            first: row of outputs of the share.
+        """
+        lines = self.lines
+        step = lines.place[0]
+        apart = pair.apart and pair.second > 0
+        down, across = (lines.row[0] if apart else 0), (0 if apart else pair.first * step)
+        across = across if pair.second else 0
+        run = PAIR * lines.pairs * lines.steps
+        length = ((pair.first if apart else pair.size) - 1) * step + run
+        sizes = (pair.size, pair.first, step, down, across, block.width)
+        sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR, lines.taps + down)
+        name = member("tdpbf16ps", *sizes, lines.buffer.steps[-2], length)
+        whole = row if first is None else plus(first, row)
+        read = plus(times(row if lines.runs else whole, lines.row[0]), lines.row[1])
+        place = plus(times(origin, step), lines.place[1])
+        image = Load(lines.buffer.name, (*lines.index, read, place), DType.BF16)
+        number = Var("block") if block.count > 1 else integer(0)
+        factor = Load(weight, (number, *(integer(0),) * 4), DType.BF16)
+        sums = Buffer(_SUMS, _F32, (pair.size, block.width), Access.LOCAL)
+        product = Instruct(name, (_first(sums), image, factor, _tiles()))
+        return with_locals((sums,), (product, *self.ends(block, pair, whole, origin)))
+
+    def ends(self, block: LaneBlock, pair: Pair, row: Expr, origin: Expr) -> tuple[Stmt, ...]:
+        """Writes what is made of the sums."""
+        if not pair.apart:
+            return (self.end(block, pair.size, Var("p"), row, plus(origin, Var("p"))),)
+        at = plus(times(Var("q"), pair.first), Var("p"))
+        each = self.end(block, pair.first, at, plus(row, Var("q")), plus(origin, Var("p")))
+        return (for_range("q", 2, (each,)),)
+
+    def end(self, block: LaneBlock, count: int, at: Expr, row: Expr, place: Expr) -> For:
+        """Writes positions side by side."""
+        lines = self.lines
+        parts, compute = lines.parts, lines.parts.task.compute
+        assert parts.lanes
+        found: list[Stmt] = []
+        for _, offset, width in block.pieces():
+            lane = plus(plus(block_origin(block, "block"), offset), Var(LANE))
+            bound = {parts.lanes.var: lane, lines.width.var: place}
+            if lines.height:
+                bound[lines.height.var] = row
+            sum = Load(_SUMS, (at, plus(integer(offset), Var(LANE))), _F32)
+            value = map_expr(
+                compute.value, lambda node, by=sum: by if node == parts.reduce else node
+            )
+            index = tuple(bound.get(axis.var, Var(axis.var)) for axis in compute.axes)
+            store = Store(parts.task.output.name, index, substitute(value, bound))
+            found.append(for_lanes(width, store))
+        return for_range("p", count, tuple(found))
+
+
+def _tiles() -> Load:
+    return Load(_TILES, (integer(0),), _U8)
+
+
+def _first(buffer: Buffer) -> Load:
+    return Load(buffer.name, (integer(0),) * len(buffer.shape), buffer.dtype)
+
+
+def share_of(band: Tile) -> Expr:
+    """The first row of outputs of a share."""
+    return plus(times(Var("share"), band.size) if band.count > 1 else integer(0), band.start)
+
+
+def is_single(lines: Lines, bands: Sequence[Tile]) -> bool:
+    """Whether threads share blocks of channels, for there is but one band of copies."""
+    return len(bands) == bands[0].count == 1 and not lines.outer
+
+
+def over(
+    block: LaneBlock, body: tuple[Stmt, ...], kind: LoopKind = LoopKind.SERIAL
+) -> tuple[Stmt, ...]:
+    """Statements for every block of channels."""
+    return (for_range("block", block.count, body, kind),) if block.count > 1 else body
+
+
+def name_of(lines: Lines, form: Form) -> str:
+    """What the alternative is called: ``tdpbf16ps-28x32``, ``tdpbf16ps-rows-2x14x32``."""
+    (_, pair), *_ = pairs_along(lines, form)
+    sizes = f"2x{pair.first}" if form.apart else f"{pair.size}"
+    kind = f"rows{form.share}-" if lines.runs else ""
+    group = f"-by{form.share}" if form.inside and not lines.runs else ""
+    return f"tdpbf16ps-{kind}{sizes}x{channel_blocks(lines)[0].width}{group}"
+
+
+def write(lines: Lines, form: Form) -> Implementation:
+    """The kernel."""
+    writer = _Writer(lines, form)
+    kernel = writer.kernel()
+    return Implementation(kernel, tuple(writer.operands), name_of(lines, form))
