@@ -113,6 +113,13 @@ def test_the_model_notices(without: str, rule: str, tmp_path: Path) -> None:
         run([Trial(without, made, arrays)], tmp_path, ("gcc",), ("-O2", *MODELLED))
 
 
+def test_a_process_that_was_refused_tiles_never_uses_them(tmp_path: Path) -> None:
+    """Asked as generated C asks; on machines with AMX it is given them."""
+    made, wanted = trial(CASES["whole"])
+    (got,) = run([made], tmp_path, ("gcc",), ("-O2", "-mamx-tile", "-mamx-bf16"))
+    np.testing.assert_array_equal(got, wanted)
+
+
 def translated(compiler: tuple[str, ...], flags: tuple[str, ...], folder: Path) -> str:
     """The assembly of a product, its warnings errors."""
     made = kernel(CASES["whole"])

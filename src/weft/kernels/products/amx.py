@@ -357,7 +357,7 @@ def over(
 
 
 def name_of(lines: Lines, form: Form) -> str:
-    """What the alternative is called: ``tdpbf16ps-28x32``, ``tdpbf16ps-rows-2x14x32``."""
+    """What the alternative is called: ``tdpbf16ps-28x32``, ``tdpbf16ps-rows8-2x14x32``."""
     (_, pair), *_ = pairs_along(lines, form)
     sizes = f"2x{pair.first}" if form.apart else f"{pair.size}"
     kind = f"rows{form.share}-" if lines.runs else ""
