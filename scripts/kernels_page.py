@@ -3,95 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterator, Mapping
 
-import numpy as np
+from kernels_examples import EXAMPLES, TARGET, Example, Layers
 
 from weft.api import Net
 from weft.codegen.emit import emit
-from weft.dtypes import DType
-from weft.ir.types import TensorType
-from weft.ops.build import GraphBuilder
-from weft.ops.table import OPS
 
-TARGET = "x86-avx2"
 _FUNCTION = re.compile(
     r"/\*(?:(?!\*/).)*\*/\nstatic __attribute__\(\(noinline\)\) void (\w+)\(.*?\n}\n", re.S
 )
 _ALIKE = 3
 """Groups of lines that differ in nothing but numbers; more are left out."""
-
-
-class Layers:
-    """A network in the making; its weights are not part of the C."""
-
-    def __init__(self) -> None:
-        self.builder = GraphBuilder(OPS, "example")
-        self.constants = 0
-
-    def input(self, *shape: int) -> str:
-        """An input of the network."""
-        return self.builder.input("x", TensorType(DType.F32, shape))
-
-    def weights(self, *shape: int) -> str:
-        """Some numbers, no two of them alike."""
-        self.constants += 1
-        first = self.constants
-        numbers = np.linspace(first, first + 1, prod(shape), dtype=np.float32)
-        return self.builder.constant(numbers.reshape(shape), "w")
-
-    def op(self, op: str, *inputs: str, **attributes: object) -> str:
-        """The first output of an op."""
-        return self.builder.op(op, *inputs, attributes=OPS[op].attributes(**attributes))
-
-    def conv(self, x: str, channels: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
-        """A convolution with bias and ReLU."""
-        inputs = self.builder.types[x].dims[1]
-        weight = self.weights(channels, inputs // groups, kernel, kernel)
-        made = self.op(
-            "Conv",
-            x,
-            weight,
-            self.weights(channels),
-            kernel=(kernel, kernel),
-            strides=(stride, stride),
-            pads=(kernel // 2,) * 4,
-            groups=groups,
-        )
-        return self.op("Relu", made)
-
-    def features(self, channels: int, size: int) -> str:
-        """An image inside of a network: channels last."""
-        return self.conv(self.input(1, 3, size, size), channels, 1)
-
-    def dense(self, x: str, features: int) -> str:
-        """A product with a constant matrix."""
-        return self.op("MatMul", x, self.weights(self.builder.types[x].dims[-1], features))
-
-
-@dataclass(frozen=True)
-class Example:
-    """A kernel to be shown.
-
-    Attributes:
-        title: of the section.
-        make: builds the network that has it, and names its output.
-        function: the C function to show.
-        text: what there is to see.
-        lines: at most so many of them are shown, from the first one on that ``start``
-            matches; the signature always is.
-        scheme: the alternative that is asked for; by default the usual one.
-    """
-
-    title: str
-    make: Callable[[Layers], str]
-    function: str
-    text: str
-    lines: int = 40
-    start: str = ""
-    scheme: str = ""
 
 
 class _Named(Mapping[str, str]):
@@ -110,233 +33,10 @@ class _Named(Mapping[str, str]):
         return 1
 
 
-def _lstm(net: Layers) -> str:
-    x = net.input(4, 1, 8)
-    return net.op("LSTM", x, net.weights(1, 64, 8), net.weights(1, 64, 16), hidden_size=16)
-
-
-def _chain(net: Layers) -> str:
-    scaled = net.op("Mul", net.input(64, 16), net.weights(16))
-    return net.op("HardSwish", net.op("Add", scaled, net.weights(16)))
-
-
-def _pool(net: Layers) -> str:
-    return net.op("MaxPool", net.features(16, 16), kernel=(2, 2), strides=(2, 2))
-
-
-def _bands(net: Layers) -> str:
-    wide = net.conv(net.input(1, 3, 112, 112), 16, 1)
-    return net.conv(wide, 16, 3, stride=2, groups=16)
-
-
-def _attention(net: Layers) -> str:
-    queries, keys, values = (net.input(4, rows, 32) for rows in (24, 40, 40))
-    scores = net.op("MatMul", queries, net.op("Transpose", keys, perm=(0, 2, 1)))
-    return net.op("MatMul", net.op("Softmax", scores, axis=-1), values)
-
-
-EXAMPLES: tuple[Example, ...] = (
-    Example(
-        "Pointwise convolution (1x1)",
-        lambda net: net.conv(net.features(32, 8), 16, 1),
-        "conv_relu_2",
-        "The plainest register tile. Of the output, a tile is six pixels by two vectors of "
-        "eight channels: twelve accumulators, named one by one, for compilers leave an array "
-        "of them in memory. Each step of the loop over input channels loads two vectors of "
-        "weights once and multiplies them with one number of each pixel, so that eight loads "
-        "feed twelve multiply-adds. The weights were packed when the network was compiled, in "
-        "the order in which they are read here: one stream. The empty `__asm__` is no "
-        "instruction: it keeps compilers from moving loads across steps and then running out "
-        "of registers. The *epilogue* adds the bias and applies ReLU while the sums are still "
-        "in registers. 64 pixels are nine tiles of six and two of five.",
-        44,
-    ),
-    Example(
-        "Direct convolution",
-        lambda net: net.conv(net.features(8, 14), 16, 3),
-        "conv_relu_2",
-        "The same tile with loops over the rows `i` and columns `j` of the window around it. "
-        "The image is not padded. Above and below, the bounds of the loop over `i` leave out "
-        "the rows that lie outside; at the left and right, where pixels are told apart anyway, "
-        "there are tiles of their own: in this first one the left column of the window "
-        "(`j` = 0, the first inner loop) has no pixel to multiply for the tile's first output, "
-        "`acc0_0`. The tiles after it, not shown, look like the second inner loop alone, and "
-        "the last one leaves out the right column.",
-        48,
-    ),
-    Example(
-        "Stem: few input channels, a stride",
-        lambda net: net.conv(net.input(1, 3, 32, 32), 16, 3, stride=2),
-        "conv_relu",
-        "A network's first layer reads the caller's image as it is, plane by plane "
-        "(`k * 1024`), every second pixel of it, and writes channels last for the layers "
-        "behind it: the change of layout costs nothing.  Rows of planes are more streams than "
-        "a processor follows by itself, so each tile asks for the lines that the tile below "
-        "it will be the first to read.",
-        35,
-        r"for \(int k = ",
-    ),
-    Example(
-        "Few filters: parts of sums in lanes",
-        lambda net: net.conv(net.features(32, 32), 3, 3),
-        "conv_relu_2",
-        "Three filters would leave most lanes of a vector idle.  So each vector holds eight "
-        "parts of one sum (`deep`), over eight neighbouring channels, and a step is the product "
-        "of as many pixels and weights.  In the end vectors of two positions are folded into one, "
-        "again and again, until the sums of eight positions lie side by side.  Where channels do "
-        "not divide by eight, the rest is added behind that.",
-        40,
-        r"for \(int k = ",
-    ),
-    Example(
-        "Winograd convolution",
-        lambda net: net.conv(net.features(64, 32), 64, 3),
-        "conv_relu_2",
-        "3x3 windows by fewer multiplications: each patch of 6x6 pixels is transformed "
-        "(`data`, 36 points), each point is a small matrix product with the transformed "
-        "filters, and `product` is transformed back to 4x4 outputs, a quarter of the "
-        "multiplications. This is the middle stage, for a block of tiles at a time so that "
-        "`data` stays in cache. Rows of `data` are a vector longer than need be, lest all of "
-        "them fall onto the same cache sets. While the filters of one point are used, "
-        "`__builtin_prefetch` fetches those of the next. "
-        "Dilated windows take tiles whose pixels and outputs are as far apart as the taps.\n\n"
-        "`winograd-f4-22` is F(4x4, 3x3) with 22 tiles at a time. In float32 the alternatives "
-        "are tiles of 4x4 outputs (2.25 multiplications an output, where the direct sum has 9) "
-        "and of 2x2 (4), for layers of few channels also strips of 4 or 2 rows "
-        "(`winograd-f4x1`: 4.5 and 6), which are transformed in one direction only. In bfloat16 "
-        "there are tiles of 3x3 (2.78), too: transforms are computed in float32, but what they "
-        "give is stored in bfloat16, filters everywhere and pixels where an instruction "
-        "multiplies pairs. The matrices are Toom-Cook's for a size of tile, of window and of "
-        "stride (`kernels/winograd/toom_cook.py`); the points of F(4x4, 3x3) are 0, ±11/16, "
-        "±3/2 and infinity, chosen for the least rounding among those that are exact in "
-        "float32.\n\n"
-        "Two things round more than in the direct sum. Transforms add and subtract numbers of "
-        "different sizes: in float32 the error of a layer of 64 channels is 1.1 to 1.5 times "
-        "that of the direct sum, which `--exact` keeps. And numbers that are stored in half "
-        "precision are rounded before they are multiplied: the inverse transform adds these "
-        "errors up, weighted by the squares of the matrices' elements, which makes them 1.67, "
-        "2.86 and 4.81 times as large for tiles of 2x2, 3x3 and 4x4 "
-        "(`Filtering.amplification`). That adds 0.39 %, 0.67 % and 1.13 % of the standard "
-        "deviation of a layer's outputs (divided by 1.41 where only filters are rounded). An "
-        "alternative is taken only if that is at most `--max-rounding` (0.005 by default: 2x2). "
-        "[precision.md](precision.md#tiles-that-round-more) has measurements of layers and "
-        "networks.",
-        34,
-        r"for \(int group = ",
-    ),
-    Example(
-        "Depthwise convolution",
-        lambda net: net.conv(net.features(32, 14), 32, 3, groups=32),
-        "conv_relu_2",
-        "Every channel has a filter of its own, so pixels are vectors too. A row of the window "
-        "slides along the row of the image: each pixel is loaded once and added to all the "
-        "outputs that it belongs to, and the three weights of the row stay in registers.",
-        34,
-    ),
-    Example(
-        "Matrix product (GEMM)",
-        lambda net: net.op("Relu", net.dense(net.input(12, 64), 32)),
-        "mat_mul_relu",
-        "The tile of the pointwise convolution; rows are its pixels. `block` counts the packed "
-        "blocks of columns, outermost, so that weights are read once.",
-        34,
-    ),
-    Example(
-        "Matrix by vector (GEMV)",
-        lambda net: net.op("Relu", net.dense(net.input(1, 64), 128)),
-        "mat_mul_relu",
-        "With one row there is nothing to reuse: the weights come from memory once, and all "
-        "that matters is to read them at the full bandwidth. Eight vectors of accumulators "
-        "hide the latency of the additions. Where the weights are large, "
-        "those of the next block are fetched ahead, line by line.",
-        34,
-    ),
-    Example(
-        "Matrix by vector: weights in 28 bits",
-        lambda net: net.op("Relu", net.dense(net.input(1, 64), 128)),
-        "mat_mul_relu",
-        "Dense layers of many megabytes take as long as memory does, so fewer bytes are faster. "
-        "Nearly all weights of a layer have one of sixteen exponents: sign, four bits for the "
-        "exponent and 23 of the fraction are all that differs. Seven words of 32 bits hold a "
-        "weight each and, in the four bits that are free, a seventh of an eighth weight, which "
-        "`rest0` collects. One `&` and one `+` of the common part of the exponent make a float "
-        "of a word, to the last bit. A short list for each output (there is none here) mends the "
-        "few weights that are much smaller than the largest. Weights of this example's size stay "
-        "in caches, where plain ones are faster; it was asked for by name.",
-        44,
-        scheme="packed-1x2",
-    ),
-    Example(
-        "Rows: softmax",
-        lambda net: net.op("Softmax", net.input(1, 64), axis=-1),
-        "reduce_max_sub_exp_reduce_sum_div",
-        "Softmax is five ops and one kernel: the maximum, the exponentials, which are kept in "
-        "`out` and summed on the way, and the division. A reduction along contiguous memory runs "
-        "in several vectors (`top_v0`, `top_v1`, ...), which are folded at the end: eight lanes, "
-        "four, two, one. Where there are several rows, some are computed side by side, for the "
-        "steps of folding wait for one another.",
-        44,
-    ),
-    Example(
-        "Attention",
-        _attention,
-        "attention",
-        "Two products with softmax between them are one kernel. Keys and values of a head are "
-        "laid out in panels once (not shown), then a few queries at a time go through three "
-        "stages: their `scores`, of which this is the product; softmax as above, which leaves "
-        "exponentials in `scores` and their sums in `totals`; and the product with the values, "
-        "which is divided by `totals` where it is stored. So the scores of a few queries stay "
-        "in the nearest cache, and the matrix of all scores is never in memory.",
-        34,
-        r"for \(int block = ",
-    ),
-    Example(
-        "Elementwise chain",
-        _chain,
-        "mul_add_hard_swish",
-        "Three ops, one pass through memory: what one gives to the next stays in `t`. The "
-        "scale and the bias are read again for every row and stay in the nearest cache.",
-    ),
-    Example(
-        "Chain by bands of rows",
-        _bands,
-        "conv_relu",
-        "A pointwise convolution that widens and a depthwise one with stride 2, one "
-        "after another. The wide image would not fit a core's caches, so both run on a band of "
-        "rows at a time: `strip` holds the rows that a band needs, the last of which is the "
-        "first that the next band needs and is moved there. The loops inside are those that "
-        "each of the two would have alone, but for the bounds of `row`, which leave out what "
-        "was moved and what lies above or below the image.",
-        44,
-    ),
-    Example(
-        "Pooling",
-        _pool,
-        "max_pool_relu",
-        "A reduction without weights: lanes are channels, and each vector of outputs takes the "
-        "larger of the pixels of its window.",
-        34,
-    ),
-    Example(
-        "LSTM cell",
-        _lstm,
-        "slice_mat_mul_add_sigmoid_mul_tanh",
-        "One step of the recurrence; the products with the inputs are done before, for all steps "
-        "at once. The state `lhs` is multiplied by a matrix for each of three gates, whose sums "
-        "stay in registers: from them the cell's new content is made, 1 / (1 + exp(-x)) of the "
-        "forget gate times the old content, plus that of the input gate times tanh of the "
-        "candidate. The product of the fourth gate and the output that is made of both follow "
-        "(not shown). Larger cells do this block by block, in a loop that threads share; where "
-        "the weights are more than a core's cache holds, every other step begins with the last "
-        "block.",
-    ),
-)
-
-
 def kernels_page() -> Iterator[str]:
     """One section for each kind of kernel."""
     yield "# Generated kernels"
-    yield "<!-- Written by scripts/docs.py from scripts/kernels_page.py; do not edit. -->"
+    yield "<!-- Written by scripts/docs.py from scripts/kernels_examples.py; do not edit. -->"
     yield (
         "One kernel of each kind as Weft writes it, for small layers and AVX2 (`weft show "
         f"MODEL --after c --target {TARGET}` shows those of a network). `v8f32` is a vector of "
@@ -357,7 +57,7 @@ def excerpt(example: Example) -> str:
     output = example.make(net)
     choices = _Named(example.scheme) if example.scheme else None
     whole = Net(net.builder.graph([output])).simplified()
-    program = whole.program(TARGET, "example", choices=choices)
+    program = whole.program(example.target, "example", choices=choices, precision=example.precision)
     text = emit(program, "gnu", "blob").sources[0][1]
     functions = {found.group(1): found.group() for found in _FUNCTION.finditer(text)}
     lines = functions[example.function].rstrip("\n").split("\n")

@@ -20,11 +20,12 @@ enum { AMX_TILES = 8, AMX_ROWS = 16, AMX_BYTES = 64 };
 typedef struct {
     int palette, rows[AMX_TILES], bytes[AMX_TILES];
     unsigned char data[AMX_TILES][AMX_ROWS][AMX_BYTES];
-    long products;
 } amx_state;
 
 /* Each thread has its own tiles. */
 static __thread amx_state amx;
+static int amx_holders; /* threads that have configured tiles */
+static int amx_registered;
 
 static void amx_must(int holds, const char *rule)
 {
@@ -42,17 +43,16 @@ static void amx_must_have(int tile)
 
 static void amx_end(void)
 {
-    amx_must(amx.palette == 0, "the tiles were not released");
+    amx_must(__atomic_load_n(&amx_holders, __ATOMIC_SEQ_CST) == 0, "the tiles were not released");
 }
 
 static inline void amx_loadconfig(const void *config)
 {
     const unsigned char *const at = (const unsigned char *)config;
-    static int registered;
-    if (!registered) {
-        registered = 1;
+    if (!__atomic_exchange_n(&amx_registered, 1, __ATOMIC_SEQ_CST)) {
         atexit(amx_end);
     }
+    __atomic_fetch_add(&amx_holders, amx.palette == 0, __ATOMIC_SEQ_CST);
     amx_must(at[0] == 1, "the palette is not 1 (#GP)");
     for (int k = 1; k < 64; ++k) {
         const int used = (k >= 16 && k < 32 && k % 2 == 0) || (k >= 48 && k < 56);
@@ -70,6 +70,7 @@ static inline void amx_loadconfig(const void *config)
 
 static inline void amx_release(void)
 {
+    __atomic_fetch_sub(&amx_holders, amx.palette == 1, __ATOMIC_SEQ_CST);
     memset(&amx, 0, sizeof amx);
 }
 
@@ -123,7 +124,6 @@ static inline void amx_dpbf16ps(int sums, int lhs, int rhs)
     amx_must(amx.rows[sums] == amx.rows[lhs], "rows of sums and of the first factor (#UD)");
     amx_must(amx.bytes[sums] == amx.bytes[rhs], "columns of sums and of the second factor (#UD)");
     amx_must(amx.bytes[lhs] / 4 == amx.rows[rhs], "columns of one factor, rows of the other (#UD)");
-    ++amx.products;
     for (int m = 0; m < amx.rows[sums]; ++m) {
         float sum[AMX_BYTES / 2] = {0};
         for (int k = 0; k < amx.bytes[lhs] / 4; ++k) {

@@ -79,7 +79,7 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
         "tensorized": True, "byte-rows": True, "byte-dual": True,
         "byte-depth": True, "byte-planes": True, "byte-winograd": True, "byte-helium": True,
         "byte-depth-helium": True, "byte-pool": True, "depthwise": True, "byte-columns": True,
-        "byte-points": True, "pairs": True,
+        "byte-points": True, "pairs": True, "tiles": True,
         "tiled": False, "rows": False, "nest": False,
     }  # fmt: skip
 
