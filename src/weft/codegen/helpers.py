@@ -49,16 +49,17 @@ def helpers_used(used: Iterable[str], flavour: Dialect) -> Uses:
 
 def _closure(used: Iterable[str], flavour: Dialect) -> list[str]:
     done: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        if name not in done:
-            for need in helper(name, flavour)[1]:
-                add(need)
-            done[name] = None
-
     for name in sorted(used):
-        add(name)
+        _add(name, flavour, done)
     return list(done)
+
+
+def _add(name: str, flavour: Dialect, done: dict[str, None]) -> None:
+    """Adds a helper behind those that it needs."""
+    if name not in done:
+        for need in helper(name, flavour)[1]:
+            _add(need, flavour, done)
+        done[name] = None
 
 
 def _instruction(bare: str, flavour: Dialect) -> Text | None:

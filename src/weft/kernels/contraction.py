@@ -6,13 +6,13 @@ of such loops, those of plugins too, read this one analysis, which is made once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, TypeVar
 
 from weft.dtypes import DType
+from weft.kernels.analyzed import Analyzed
 from weft.kernels.guards import Guard, unguarded
 from weft.kernels.paired_factors import PairedFactors
 from weft.kernels.refusal import Refusal
@@ -22,8 +22,6 @@ from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Cast, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
 from weft.ops.expr import add, binary, mul
-
-T = TypeVar("T")
 
 MAX_STATIC_TAPS = 16
 """Taps along the tiled axis that are written out; more are looped over."""
@@ -103,7 +101,7 @@ def sliding_window(
 
 
 @dataclass(frozen=True)
-class Contraction:
+class Contraction(Analyzed):
     """A task with at most one reduction, taken apart.
 
     Attributes:
@@ -126,15 +124,6 @@ class Contraction:
     weight: str | None
     slide: Slide | None = None
     pairs: PairedFactors | None = None
-    _facts: dict[Callable[[Contraction], Any], Any] = field(
-        default_factory=dict[Any, Any], init=False, compare=False, repr=False
-    )
-
-    def fact(self, analysis: Callable[[Contraction], T]) -> T:
-        """What an analysis finds of it; it runs once."""
-        if analysis not in self._facts:
-            self._facts[analysis] = analysis(self)
-        return self._facts[analysis]
 
     @cached_property
     def image(self) -> Load | None:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from math import isfinite
 from types import MappingProxyType
-from typing import TypeAlias, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
@@ -94,6 +94,11 @@ def _of_plugin(plugin: Plugin, generator: Generator, task: Task) -> Offer:
     )
 
 
+def _alone(task: Task) -> Task:
+    """The task for one thread."""
+    return replace(task, threads=1)
+
+
 def proposals(task: Task, known: Known | None = None) -> Proposed:
     """What each generator proposes: Weft's own, then those of plugins.
 
@@ -104,7 +109,7 @@ def proposals(task: Task, known: Known | None = None) -> Proposed:
     """
     known = {} if known is None else known
     # One task for all who are asked as for one thread: what it is, is analyzed once.
-    alone = replace(task, threads=1) if task.threads > 1 else task
+    alone = task.fact(_alone) if task.threads > 1 else task
     found = [(name, _listed(each, task, alone, known)) for name, each in GENERATORS.builtin.items()]
     if task.encoding and not isinstance(dict(found)[packed.GENERATOR.name], Refusal):
         # An encoding is asked for because of what it does to weights, not to times.
@@ -215,17 +220,34 @@ class _Shared:
         if known is not None:
             return _made_for(task, *known)
         arrays = _Watched(task.arrays)
-        made = generate(replace(task, arrays=arrays), name, reason, micros)
+        watched = replace(task, arrays=arrays)
+        made = generate(watched, name, reason, micros)
+        watched.forget()
         if not arrays.read and not _plugins_propose(task):
             self._made[key] = (task, made)
         return made
 
 
-def offers_of(task: Task) -> tuple[tuple[Alternative, ...], bool]:
-    """``alternatives`` of a task, and whether equal tasks of other weights have the same costs."""
+class Offers(NamedTuple):
+    """What there is for a task.
+
+    Attributes:
+        task: that was asked about, to be forgotten when no kernel is made any more.
+        alternatives: by cost.
+        shared: whether equal tasks of other weights have the same costs.
+    """
+
+    task: Task
+    alternatives: tuple[Alternative, ...]
+    shared: bool
+
+
+def offers_of(task: Task) -> Offers:
+    """``alternatives`` of a task, and whether they are the same for other weights."""
     arrays = _Watched(task.arrays)
-    offers = alternatives(replace(task, arrays=arrays))
-    return offers, not arrays.read and not _plugins_propose(task)
+    watched = replace(task, arrays=arrays)
+    found = alternatives(watched)
+    return Offers(watched, found, not arrays.read and not _plugins_propose(task))
 
 
 def _plugins_propose(task: Task) -> bool:
@@ -274,7 +296,7 @@ def _in_turn(task: Task, offered: Sequence[Alternative], known: Known) -> Iterat
     if task.threads == 1:
         yield from offered
         return
-    alone = usual(replace(task, threads=1), known)
+    alone = usual(task.fact(_alone), known)
     yield from (each for each in offered if each.sums == alone.sums)
 
 

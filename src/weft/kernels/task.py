@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict
 
 import numpy as np
 
+from weft.kernels.analyzed import Analyzed
 from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
 from weft.plan.choice import MAX_ROUNDING
 from weft.targets.target import Target
-
-T = TypeVar("T")
 
 LOOP_NAMES = frozenset(
     "block tile p lane patch slice column row group point spot wide chunk share tap rest "
@@ -23,7 +22,7 @@ LOOP_NAMES = frozenset(
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Analyzed):
     """One group to be made into a kernel.
 
     Attributes:
@@ -61,15 +60,6 @@ class Task:
     arrays: Mapping[str, np.ndarray] = field(
         default_factory=dict[str, np.ndarray], compare=False, repr=False
     )
-    _facts: dict[Callable[[Task], Any], Any] = field(
-        default_factory=dict[Any, Any], init=False, compare=False, repr=False
-    )
-
-    def fact(self, analysis: Callable[[Task], T]) -> T:
-        """What an analysis finds of the task; it runs once."""
-        if analysis not in self._facts:
-            self._facts[analysis] = analysis(self)
-        return self._facts[analysis]
 
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -106,21 +107,26 @@ def _define_concat(call: Call) -> tuple[Compute, ...]:
     offsets = [0, *accumulate(lengths)]
     parts = [place for place, length in enumerate(lengths) if length] or [0]
 
-    def value(point: tuple[Expr, ...]) -> Expr:
-        # A balanced tree of comparisons: a chain of many parts would nest too deep.
-        def choose(low: int, high: int) -> Expr:
-            if high - low == 1:
-                place = parts[low]
-                where = list(point)
-                where[axis] = add(point[axis], -offsets[place])
-                return call.load(place, *where)
-            middle = (low + high) // 2
-            before = binary("lt", point[axis], offsets[parts[middle]])
-            return select(before, choose(low, middle), choose(middle, high))
+    def load(place: int, point: tuple[Expr, ...]) -> Expr:
+        where = list(point)
+        where[axis] = add(point[axis], -offsets[place])
+        return call.load(place, *where)
 
-        return choose(0, len(parts))
+    def value(point: tuple[Expr, ...]) -> Expr:
+        pieces = [(offsets[place], load(place, point)) for place in parts]
+        return _piecewise(point[axis], pieces)
 
     return each_point(_infer_concat(call)[0].dims, value)
+
+
+def _piecewise(index: Expr, pieces: Sequence[tuple[int, Expr]]) -> Expr:
+    """The piece that an index is in; pieces come with the index that they begin at."""
+    if len(pieces) == 1:
+        return pieces[0][1]
+    # A balanced tree of comparisons: a chain of many parts would nest too deep.
+    middle = len(pieces) // 2
+    before = binary("lt", index, pieces[middle][0])
+    return select(before, _piecewise(index, pieces[:middle]), _piecewise(index, pieces[middle:]))
 
 
 def _reference_concat(call: Call, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
@@ -57,15 +57,25 @@ def in_place(kernel: Kernel, parameter: str) -> Kernel:
             return Load(output.name, moved(node.index), node.dtype)
         return node
 
-    def refetched(stmt: Stmt) -> Stmt:
-        inner = with_blocks(stmt, [tuple(map(refetched, block)) for block in blocks(stmt)])
-        if isinstance(inner, Prefetch) and inner.buffer == parameter:
-            return Prefetch(output.name, moved(inner.index))
-        return inner
+    def refetched(stmt: Prefetch) -> Prefetch:
+        if stmt.buffer == parameter:
+            return Prefetch(output.name, moved(stmt.index))
+        return stmt
 
-    body = tuple(map(refetched, map_stmts(kernel.body, mapper(reread))))
+    body = _with_prefetches(map_stmts(kernel.body, mapper(reread)), refetched)
     params = tuple(buffer for buffer in kernel.params if buffer.name != parameter)
     return without_idle_stores(replace(kernel.with_body(body), params=params))
+
+
+def _with_prefetches(
+    stmts: Sequence[Stmt], function: Callable[[Prefetch], Prefetch]
+) -> tuple[Stmt, ...]:
+    """Other prefetches in statements."""
+    inner = [
+        with_blocks(stmt, [_with_prefetches(block, function) for block in blocks(stmt)])
+        for stmt in stmts
+    ]
+    return tuple(function(stmt) if isinstance(stmt, Prefetch) else stmt for stmt in inner)
 
 
 def copy_kernel(type: TensorType) -> Kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
+from typing import NamedTuple
 
 from weft.loops.definition import Compute
 from weft.loops.nodes import FUNCTIONS, Binary, Expr, Load, Reduce, Unary
@@ -28,16 +29,24 @@ def uses_of(compute: Compute, buffer: str) -> Iterator[tuple[Load, int]]:
     """
     extents = {axis.var: axis.extent for axis in compute.axes}
     innermost = compute.axes[-1].var if compute.axes else ""
+    yield from _Uses(buffer, extents, innermost).of(compute.value, extents)
 
-    def visit(value: Expr, ranges: Mapping[str, int]) -> Iterator[tuple[Load, int]]:
-        if isinstance(value, Load) and value.buffer == buffer:
+
+class _Uses(NamedTuple):
+    """What ``uses_of`` looks for; no function inside of it, which would be a cycle."""
+
+    buffer: str
+    extents: Mapping[str, int]
+    innermost: str
+
+    def of(self, value: Expr, ranges: Mapping[str, int]) -> Iterator[tuple[Load, int]]:
+        if isinstance(value, Load) and value.buffer == self.buffer:
             names = frozenset[str]().union(*map(free_vars, value.index))
-            names = ranges.keys() if innermost in names else names
+            names = ranges.keys() if self.innermost in names else names
             yield value, prod(ranges.get(name, 1) for name in names)
         if isinstance(value, Reduce):
-            outer = {name: extents[name] for name in free_vars(value) if name in extents}
+            known = self.extents
+            outer = {name: known[name] for name in free_vars(value) if name in known}
             ranges = outer | {axis.var: axis.extent for axis in value.axes}
         for child in children(value):
-            yield from visit(child, ranges)
-
-    yield from visit(compute.value, extents)
+            yield from self.of(child, ranges)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache as once
@@ -83,8 +82,6 @@ def build(
             lambda mark: cache.has(f"{name}-{mark}"),
         )
         files = emit(program, flavour, "blob", parts, early=ahead, share=True)
-        # Compilers work now; cycles may hold weights that nobody needs any more.
-        gc.collect()
         packed = once(partial(_packed, files.blob, cache))
         path = cache.get(
             f"{name}-{ahead.mark}{_identity(files, tools)}.so",

@@ -65,7 +65,11 @@ def load(
     path = Path(path)
     archive = open_archive(path)
     with closing(archive.weights):
-        return _Import(archive, inputs or {}, constants or {}).run(path.stem)
+        found = _Import(archive, inputs or {}, constants or {})
+        try:
+            return found.run(path.stem)
+        finally:
+            found.emit.call = None  # a cycle, which would hold the arrays
 
 
 def states(path: str | Path) -> dict[str, str]:

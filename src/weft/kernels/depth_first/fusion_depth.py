@@ -30,7 +30,14 @@ from weft.kernels.depth_first.chains import (
 from weft.kernels.depth_first.fusion_pool import POOLED, PooledPair, pooled_as, pooled_pair
 from weft.kernels.depth_first.links import ChainStage, Setting, Stages
 from weft.kernels.key import definition_key, layer_key
-from weft.kernels.selection import TaskChoice, alternative_named, alternatives, offers_of, usual
+from weft.kernels.selection import (
+    Offers,
+    TaskChoice,
+    alternative_named,
+    alternatives,
+    offers_of,
+    usual,
+)
 from weft.kernels.task import Asked
 from weft.plan.chain import Fuse, Fused
 from weft.plan.choice import Reason, Settled
@@ -167,11 +174,19 @@ class _Chooser:
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.setting)
-        self.offers: dict[int, tuple[ChainStage, tuple[Alternative, ...]]] = {}
+        self.offers: dict[int, tuple[ChainStage, Offers]] = {}
         self.costs: dict[int, float] = {}
         self.kernels: dict[int, _Made | None] = {}
 
     def best(self) -> tuple[Fused, ...]:
+        """The parts, in order."""
+        found = self._best()
+        for stage, offers in self.offers.values():
+            stage.task.forget()
+            offers.task.forget()
+        return found
+
+    def _best(self) -> tuple[Fused, ...]:
         best: list[tuple[float, tuple[_Part | PooledPair, ...]]] = [(0.0, ())]
         for stop in range(1, len(self.groups) + 1):
             best.append(best[-1])
@@ -225,11 +240,11 @@ class _Chooser:
     def offered(self, stage: ChainStage) -> tuple[Alternative, ...]:
         """The alternatives of a stage."""
         if id(stage) not in self.offers:
-            offers, shared = offers_of(stage.task)
+            offers = offers_of(stage.task)
             self.offers[id(stage)] = stage, offers
-            if shared:
-                self.known.setdefault(definition_key(stage.task), offers[0].cost)
-        return self.offers[id(stage)][1]
+            if offers.shared:
+                self.known.setdefault(definition_key(stage.task), offers.alternatives[0].cost)
+        return self.offers[id(stage)][1].alternatives
 
     def cost(self, stage: ChainStage) -> float:
         """Cycles that a stage takes by itself; 0 where nobody knows."""
@@ -263,7 +278,10 @@ class _Chooser:
     def usual(self, group: Group) -> Sums:
         """In which order the kernel that a group alone would have adds up."""
         # It is the same for any number of threads.
-        return usual(self.setting.task(group)).sums
+        task = self.setting.task(group)
+        sums = usual(task).sums
+        task.forget()
+        return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from weft.kernels.alternatives import Alternative
 from weft.kernels.depth_first.links import Setting
-from weft.kernels.selection import TaskChoice, alternative_named, alternatives, usual
+from weft.kernels.selection import Known, TaskChoice, alternative_named, alternatives, usual
 from weft.kernels.task import Task
 from weft.loops.nodes import Reduce
 from weft.loops.walk import walk
@@ -56,10 +56,19 @@ def pooled_pair(start: int, groups: Sequence[Group], setting: Setting) -> Pooled
     ):
         return None
     task, after = _task(first, setting), _task(second, setting, merge=False)
-    apart = usual(task)
-    for each in alternatives(task):
+    found = _pair(start, first.value, task, after)
+    task.forget()
+    after.forget()
+    return found
+
+
+def _pair(start: int, link: str, task: Task, after: Task) -> PooledPair | None:
+    """One kernel for two tasks, if there is one."""
+    known: Known = {}
+    apart = usual(task, known)
+    for each in alternatives(task, known):
         # Sums in another order would make results depend on what reads them.
-        made = _both(each, after, first.value) if each.sums == apart.sums else None
+        made = _both(each, after, link) if each.sums == apart.sums else None
         if made is not None:
             alone = usual(after)
             gain = apart.cost + alone.cost - each.cost

@@ -214,21 +214,20 @@ def _analyzed(task: Task) -> Rows | Refusal:
 
 def _reductions(value: Expr) -> list[Reduce]:
     """Every distinct reduction, those that others read first."""
-    number = Numbering()
-    found: dict[int, Reduce] = {}
-    done: set[int] = set()
-
-    def visit(node: Expr) -> None:
-        if id(node) in done:
-            return
-        done.add(id(node))
-        for each in children(node):
-            visit(each)
+    number, found = Numbering(), dict[int, Reduce]()
+    for node in _operands_first(value, set()):
         if isinstance(node, Reduce):
             found.setdefault(number(node), node)
-
-    visit(value)
     return list(found.values())
+
+
+def _operands_first(node: Expr, done: set[int]) -> Iterator[Expr]:
+    """Every distinct node that is not done, operands first."""
+    if id(node) not in done:
+        done.add(id(node))
+        for each in children(node):
+            yield from _operands_first(each, done)
+        yield node
 
 
 def _safe(task: Task, reduce: Reduce) -> bool:

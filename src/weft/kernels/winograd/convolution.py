@@ -145,7 +145,9 @@ def _recognized(task: Task) -> Convolution | Refusal:
     if image is None or parts.reduce.op != "sum":
         return NOT_SQUARE
     if not parts.channels(image):
-        deeper = contraction_of(_with_channel(parts, image))
+        task = _with_channel(parts, image)
+        deeper = contraction_of(task)
+        task.forget()
         assert isinstance(deeper, Contraction)
         parts, image = deeper, deeper.image or deeper.narrow_image
     assert image is not None
