@@ -63,7 +63,8 @@ def _hash_part(file: int, start: int) -> bytes:
 
 
 def _hash(piece: memoryview) -> bytes:
-    return hashlib.blake2b(piece, digest_size=20).digest()
+    # Processors have instructions for it: half the time of BLAKE2.
+    return hashlib.sha256(piece).digest()
 
 
 def digest_file(path: Path) -> str:
