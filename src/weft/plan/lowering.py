@@ -40,7 +40,9 @@ class Lowering:
 
     costs: Costs
     caches: tuple[int, ...] = ()
-    functions: dict[Function, Function] = field(default_factory=dict[Function, Function])
+    functions: list[Function] = field(default_factory=list[Function])
+    # By a function without its name, the one function that is equal to it.
+    equal: dict[Function, list[Function]] = field(default_factory=dict[Function, list[Function]])
     # Layers share the loops of their kernels, which then need not be compared with all others.
     bodies: dict[tuple[int, tuple[Buffer, ...]], tuple[Function, Function]] = field(
         default_factory=dict[tuple[int, tuple[Buffer, ...]], tuple[Function, Function]]
@@ -131,14 +133,14 @@ class Lowering:
 
     def _found(self, function: Function, parameters: Mapping[str, str]) -> Function:
         """The function that is equal but for its name."""
-        key = replace(function, name="")
-        found = self.functions.get(key)
-        if found is None:
+        # One look-up: hashing a kernel takes long.
+        found = self.equal.setdefault(replace(function, name=""), [])
+        if not found:
             named = renamed(function, parameters) if isinstance(function, Kernel) else function
-            found = replace(named, name=self.unique(function.name))
-            self.functions[key] = found
-            self.comments[found.name] = {}
-        return found
+            found.append(replace(named, name=self.unique(function.name)))
+            self.functions += found
+            self.comments[found[0].name] = {}
+        return found[0]
 
     def function_comments(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """For every function what it computes, and the layers that it computes it for."""

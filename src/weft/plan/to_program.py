@@ -345,7 +345,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
         name=name,
         inputs=_ports([each for each in graph.inputs if each not in plan.states], plan.types),
         outputs=_ports([each for each in graph.outputs if each not in handed], plan.types),
-        functions=tuple(lowering.functions.values()),
+        functions=tuple(lowering.functions),
         steps=steps,
         weights=LazyWeights(lowering.weights),
         arena_bytes=plan.arena_bytes,
