@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from weft.codegen import tree as c
@@ -112,6 +113,7 @@ def _multiplied(lhs: CValue, rhs: CValue) -> CValue:
     return CValue(c.CBinary("*", *sides), kind, low, high)
 
 
+@lru_cache(1 << 10)
 def constant(value: int) -> LinearAddress:
     """A number."""
     return LinearAddress(value, {})

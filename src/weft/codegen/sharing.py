@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from weft.codegen.composite import vector_parts
 from weft.dtypes import DType
-from weft.loops.nodes import Expr, Load, Operation, Select
+from weft.loops.nodes import Expr, Load, Operation, Select, Store
 from weft.loops.walk import children, dtype_of, loads, walk
 
 
@@ -41,6 +42,32 @@ def shared_nodes(root: Expr, parts: Callable[[Expr], Iterable[Expr]] = children)
         if (dtype_of(node) is not DType.I64 or id(node) not in places)
         and (id(node) in always or not any(loads(node)))
     ]
+
+
+class Sharing:
+    """``shared_nodes`` and ``guarded_loads`` of the values of stores, which loops write many times
+    where they are unrolled.
+    """
+
+    def __init__(self) -> None:
+        # By identity; the store is kept so that its identity stays its own.
+        self._nodes: dict[tuple[int, bool], tuple[Store, list[Expr]]] = {}
+        self._guarded: dict[int, tuple[Store, list[Load]]] = {}
+
+    def nodes(self, stmt: Store, *, vectors: bool) -> list[Expr]:
+        """What to compute once and name where the value is written as a vector, or is not."""
+        found = self._nodes.get((id(stmt), vectors))
+        if found is None:
+            parts = vector_parts if vectors else children
+            found = self._nodes[id(stmt), vectors] = stmt, shared_nodes(stmt.value, parts)
+        return found[1]
+
+    def guarded(self, stmt: Store) -> list[Load]:
+        """What only one side of a selection loads."""
+        found = self._guarded.get(id(stmt))
+        if found is None:
+            found = self._guarded[id(stmt)] = stmt, guarded_loads(stmt.value)
+        return found[1]
 
 
 def guarded_loads(root: Expr) -> list[Load]:

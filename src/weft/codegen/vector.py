@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from weft.codegen import tree as c
 from weft.codegen.composite import composite_of, quantized_of, requantized_of, saturated_of
@@ -33,6 +34,9 @@ from weft.loops.nodes import COMPARISONS, Binary, Bits, Cast, Const, Expr, Load,
 from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import children, dtype_of, loads
 
+Varying: TypeAlias = dict[int, tuple[Expr, bool]]
+"""By identity, expressions of a loop over lanes and whether they differ from lane to lane."""
+
 _ZEROS = frozenset({"0", "0u", "0.0", "0.0f"})
 _TWICE = 16  # nodes at the most of an operand that is written twice
 _EXACT = frozenset("neg abs sign floor ceil round trunc min max".split())
@@ -47,6 +51,7 @@ class VectorExpression:
         start: its first value.
         lanes: how many lanes there are.
         temporaries: vectors computed before, by identity of their expression.
+        varying: what is known of expressions in the same loop; more is added.
     """
 
     def __init__(
@@ -56,17 +61,19 @@ class VectorExpression:
         start: int,
         lanes: int,
         temporaries: dict[int, Lanes] | None = None,
+        varying: Varying | None = None,
     ) -> None:
         self.scope = scope
         self.scalar = Scalar(scope)
         self.var, self.start, self.lanes = var, start, lanes
         self.temporaries = temporaries or {}
-        self._varies: dict[int, bool] = {}
+        self._varies: Varying = {} if varying is None else varying
 
     def with_temporaries(self, temporaries: dict[int, Lanes]) -> VectorExpression:
         """The same with more vectors known."""
         merged = {**self.temporaries, **temporaries}
-        return VectorExpression(self.scope, self.var, self.start, self.lanes, merged)
+        start, lanes = self.start, self.lanes
+        return VectorExpression(self.scope, self.var, start, lanes, merged, self._varies)
 
     def varies(self, expr: Expr) -> bool:
         """Whether an expression differs from lane to lane."""
@@ -78,8 +85,9 @@ class VectorExpression:
                 found = True
             else:
                 found = any(self.varies(each) for each in children(expr))
-            self._varies[id(expr)] = found
-        return found
+            self._varies[id(expr)] = expr, found
+            return found
+        return found[1]
 
     def type(self, dtype: DType) -> str:
         """The vector type of an element type."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from weft.codegen import tree as c
 from weft.codegen.block import BlockWriter
-from weft.codegen.composite import vector_parts
 from weft.codegen.flavours import CACHE_LINE, Dialect
 from weft.codegen.instruct import changed_register, instruction_call
 from weft.codegen.lanes import Lanes, storage
@@ -18,11 +17,11 @@ from weft.codegen.pool import share
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import KernelScope
 from weft.codegen.shapes import Mode, Shapes
-from weft.codegen.sharing import guarded_loads, shared_nodes
+from weft.codegen.sharing import Sharing
 from weft.codegen.slots import Slot, place
 from weft.codegen.unrolling import unroll_hint
 from weft.codegen.value import INT_LIMITS, CValue, converted
-from weft.codegen.vector import VectorExpression
+from weft.codegen.vector import Varying, VectorExpression
 from weft.loops.alike import Shared, Step
 from weft.loops.nodes import (
     Access,
@@ -39,7 +38,6 @@ from weft.loops.nodes import (
     Store,
 )
 from weft.loops.statements import walk_stmts
-from weft.loops.walk import children
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
@@ -65,6 +63,9 @@ class StatementWriter:
         self.scope = KernelScope(flavour)
         self.scalar = Scalar(self.scope)
         self._vector: VectorExpression | None = None
+        self._sharing = Sharing()
+        # By the identity of a loop over lanes, what varies in it.
+        self._varying: dict[int, Varying] = {}
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
         self._stored: list[set[c.Node]] = [set()]
         self._loop_variables: dict[str, tuple[str, str]] = {}
@@ -167,7 +168,8 @@ class StatementWriter:
 
     def _vectorised(self, loop: For, start: int, lanes: int, block: BlockWriter) -> None:
         lane = atom(CValue(LANE, "int", 0, lanes - 1)).plus(constant(start))
-        self._vector = VectorExpression(self.scope, loop.var, start, lanes)
+        varying = self._varying.setdefault(id(loop), {})
+        self._vector = VectorExpression(self.scope, loop.var, start, lanes, varying=varying)
         self._with_value(loop.var, lane, lambda: self.block(loop.body, block))
         self._vector = None
 
@@ -311,10 +313,10 @@ class StatementWriter:
     # --- stores -------------------------------------------------------------------------------
 
     def _store(self, stmt: Store, block: BlockWriter) -> None:
-        shared = shared_nodes(stmt.value, vector_parts if self._vector else children)
+        shared = self._sharing.nodes(stmt, vectors=self._vector is not None)
         if self._vector is None:
             # Loaded whatever a condition says, where that is safe: a compiler cannot know.
-            guarded = [each for each in guarded_loads(stmt.value) if self._harmless(each)]
+            guarded = [each for each in self._sharing.guarded(stmt) if self._harmless(each)]
             shared = [*guarded, *shared]
         if not shared:
             self._store_plain(stmt, block)
