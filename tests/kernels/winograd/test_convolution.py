@@ -11,7 +11,8 @@ from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels.winograd import choice as winograd_choice
 from weft.kernels.winograd.convolution import Convolution, square_convolution
-from weft.loops.nodes import Axis
+from weft.loops.nodes import Axis, For
+from weft.loops.statements import walk_stmts
 
 
 def recognised(
@@ -87,6 +88,18 @@ def test_images_of_one_channel_that_are_added_to_the_sum() -> None:
     assert_as_nest(task, found)
     # Rows that are read in two ways are not joined.
     assert winograd_choice.generate_by_rows(task, 4) is None
+
+
+@pytest.mark.parametrize(("size", "looped"), [(12, 0), (34, 2)])
+def test_patches_that_leave_the_image_are_loops_where_they_are_few(size: int, looped: int) -> None:
+    net = Net()
+    made = net.conv(net.op("Relu", net.conv(net.input(1, 2, size, size), 16, kernel=1, pad=0)), 16)
+    task = tasks_of(net, net.conv(net.op("Relu", made), 2, kernel=1, pad=0))[1]
+    found = winograd_choice.generate_as(task, 2, 12)
+    assert found is not None
+    loops = [each.var for each in walk_stmts(found.kernel.body) if isinstance(each, For)]
+    assert [each for each in loops if each in ("column", "row")] == ["column", "row"][:looped]
+    assert_as_nest(task, found)
 
 
 def test_dilated_windows() -> None:

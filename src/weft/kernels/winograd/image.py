@@ -54,6 +54,9 @@ A layer of 16 on 4x4 pixels takes half of the time then; layers of 64 to 512 gai
 AVX-512), and networks of them would take longer to build: ResNet-18 1.9 times as long.
 """
 
+_FEW = 4
+"""Patches that leave the image are few if they are less than such a part of all."""
+
 
 @dataclass(frozen=True)
 class ImageTransform:
@@ -164,7 +167,9 @@ class ImageTransform:
         def second_of(row: Expr) -> tuple[Stmt, ...]:
             return apply(matrix, width, partial(again, row), partial(put, row))
 
-        return (Local(half, (*self.lines("column", first_of), *self.lines("row", second_of))),)
+        out = self.written_out and not (checked and self.mostly_inside)
+        stages = (*self.lines("column", first_of, out), *self.lines("row", second_of, out))
+        return (Local(half, stages),)
 
     def run(self, top: Expr, checked: bool, channel: Expr, width: int) -> tuple[Stmt, ...]:
         """``data[.][patch][channel ...] = B^T run``, of a window along one axis."""
@@ -196,10 +201,24 @@ class ImageTransform:
         """Whether transforms are written out, with all sums in registers."""
         return self.conv.channel.extent < _WRITTEN_OUT
 
-    def lines(self, name: str, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    @property
+    def mostly_inside(self) -> bool:
+        """Whether so few patches leave the image that loops over their lines do."""
+        inside = total = 1
+        for side, axis in self.sides:
+            before, extent = self.conv.before[side], self.conv.source.shape[self.conv.places[side]]
+            step = self.form.outputs * self.form.stride
+            tops = [tile * step - before for tile in range(-(-axis.extent // self.form.outputs))]
+            inside *= sum(0 <= top <= extent - self.form.size for top in tops)
+            total *= len(tops)
+        return self.conv.dilation == 1 and _FEW * (total - inside) < total
+
+    def lines(
+        self, name: str, body: Callable[[Expr], tuple[Stmt, ...]], written_out: bool
+    ) -> tuple[Stmt, ...]:
         """What is done to all rows, or columns, of a tile: written out, or as a loop."""
         size = self.form.size
-        if not self.written_out:
+        if not written_out:
             return (for_range(name, size, body(Var(name))),)
         return tuple(stmt for each in range(size) for stmt in body(integer(each)))
 

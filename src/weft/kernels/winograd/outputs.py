@@ -147,7 +147,9 @@ class TileOutputs:
             return Store("half", (column, integer(place), Var(LANE)), value)
 
         columns = self.image.lines(
-            "column", lambda each: apply(matrix, width, partial(read, each), partial(keep, each))
+            "column",
+            lambda each: apply(matrix, width, partial(read, each), partial(keep, each)),
+            self.image.written_out,
         )
         return (Local(half, (*columns, *self.by_rows(finish, row, column))),)
 
