@@ -16,6 +16,7 @@ from weft.codegen.flavours import FLAVOURS
 from weft.errors import InternalError, UserError
 from weft.runtime import compiler, threads
 from weft.runtime.compiler import (
+    Compiler,
     compile_object,
     find_compiler,
     host_flags,
@@ -95,6 +96,13 @@ def test_flags_never_loosen_arithmetic() -> None:
         flags = host_flags(find_compiler(), flavour)
         assert f"-std={flavour.standard}" in flags
         assert not {"-ffast-math", "-Ofast", "-ffinite-math-only"} & set(flags)
+
+
+@pytest.mark.parametrize("kind", ["gcc", "clang", "zig", "other"])
+def test_only_gcc_is_told_to_leave_out_its_passes(kind: str) -> None:
+    flags = host_flags(Compiler(("cc",), kind, "1.0"), FLAVOURS["gnu"])
+    own = {"-fno-tree-pre", "-fno-tree-bit-ccp"}
+    assert own & set(flags) == (own if kind == "gcc" else set())
 
 
 def test_compiles_and_links(tmp_path: Path) -> None:
