@@ -50,12 +50,14 @@ def lines_for(task: Task) -> Lines:
 
 
 def kernels(task: Task) -> list[Implementation]:
-    """All that is offered, and the same in smaller shares."""
+    """All that is offered, and the same in smaller shares and in one."""
     lines = lines_for(task)
     made = [each.make() for each in offers(propose, task)]
     unit = [False, True] if lines.height else [False]
     inside = [False] if lines.runs else [False, True]
     forms = [Form(apart, 2 if apart else 1, all) for apart in unit for all in inside]
+    if lines.runs and lines.height:
+        forms.append(Form(apart=True, share=lines.rows + lines.rows % 2))  # one band
     made += [write_form(lines, form) for form in forms]
     found = [each for each in made if each is not None]
     assert len(found) == len(made) > 1
@@ -118,8 +120,8 @@ def test_each_thread_configures_its_tiles_and_releases_them(case: str) -> None:
     [
         (product((197,), 768, 3072), "tdpbf16ps-29x32"),
         (convolution(64, 256, (56, 56), (1, 1)), "tdpbf16ps-32x32"),
-        (convolution(256, 256, (14, 14), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows"),
-        (convolution(512, 512, (7, 7), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows"),
+        (convolution(256, 256, (14, 14), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows14-2x14x32"),
+        (convolution(512, 512, (7, 7), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows8-2x7x32"),
         (convolution(256, 512, (28, 28), (1, 1), strides=(2, 2)), "tdpbf16ps-2x14x32"),
         (product((2,), 64, 64), "tiled-"),
         (convolution(3, 64, (20, 20), (3, 3), dilations=(2, 2)), "tiled-"),

@@ -70,7 +70,8 @@ def forms(lines: Lines) -> Iterator[Form]:
     for apart in (False, True) if lines.rows > 1 else (False,):
         unit = Form(apart, 1).unit
         if lines.runs:
-            rows = {min(each, lines.rows) for each in (*_COPIES, *_whole(lines))}
+            most = lines.rows + lines.rows % unit
+            rows = {min(each, most) for each in (*_COPIES, *((most,) * _far(lines)))}
             yield from (Form(apart, each) for each in sorted(rows))
             continue
         # Enough for one block of channels; and what the caches hold for all of them.
@@ -91,11 +92,11 @@ def forms(lines: Lines) -> Iterator[Form]:
             yield Form(apart, held // unit * unit, inside=True)
 
 
-def _whole(lines: Lines) -> tuple[int, ...]:
-    """All rows, where bands would have to fetch the weights again from afar."""
+def _far(lines: Lines) -> bool:
+    """Whether every band of rows fetches the weights from beyond a core's own caches."""
     caches = lines.parts.task.target.caches
     _, filter = lines.parts.fact(operand_bytes)
-    return (lines.rows,) if caches and filter > caches[-1] / 2 else ()
+    return bool(caches) and filter > caches[-1] / 2
 
 
 def cost(lines: Lines, form: Form) -> tuple[float, float]:
