@@ -71,7 +71,8 @@ def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolk
     files, rows = plan_source(plan, program, options, stepped=True), report(plan)
     data = Golden((), ())
     if tests:
-        data = golden(with_encoded(net, plan), program, arranged_inputs(net, options.inputs))
+        encoded, inputs = with_encoded(net, plan), arranged_inputs(net, options.inputs)
+        data = golden(encoded, program, inputs, options.precision)
     made = toolkits.Toolkit(
         files=files,
         report=rows,
@@ -84,7 +85,9 @@ def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolk
         parameters=tuple(
             net.graph.constants[each.name] for each in (first.parameters if first else ())
         ),
-        steps=golden_steps(plan, data.first_inputs) if tests and toolkits.tested(files) else (),
+        steps=golden_steps(plan, data.first_inputs, options.precision)
+        if tests and toolkits.tested(files)
+        else (),
         figures=figures(plan, rows.rows),
         machine=machine,
         origin=provenance(net, plan.graph),
@@ -198,12 +201,15 @@ def _own_compiler(machine: Target, figures: Report) -> Compiler | None:
         return None
 
 
-def golden(net: Network, program: Program, inputs: Sequence[np.ndarray] | None) -> Golden:
+def golden(
+    net: Network, program: Program, inputs: Sequence[np.ndarray] | None, precision: str = ""
+) -> Golden:
     """What a self-test compares with: one run, or several where runs hand on state.
 
     Args:
         program: what is tested.
         inputs: of every run, without states; seeded random ones if not given.
+        precision: of the program's values between layers, which decides how far it may be off.
     """
     held = {
         name: np.zeros(net.graph.types[name].dims, net.graph.types[name].dtype.numpy)
@@ -218,7 +224,9 @@ def golden(net: Network, program: Program, inputs: Sequence[np.ndarray] | None) 
         named = dict(zip(net.graph.outputs, found, strict=True))
         held = {name: named.pop(output) for name, output in net.states}
         made.append(list(named.values()) if net.states else list(found))
-    return golden_runs(given, made) if net.states else golden_run(given[0], made[0])
+    if net.states:
+        return golden_runs(given, made, precision)
+    return golden_run(given[0], made[0], precision)
 
 
 def export(

@@ -42,12 +42,15 @@ def macs_of(plan: Plan) -> list[int]:
     return [each.work.macs for each in traffic(plan, stats(plan.graph, OPS))]
 
 
-def golden_steps(plan: Plan, inputs: Sequence[np.ndarray]) -> tuple[StepGolden, ...]:
+def golden_steps(
+    plan: Plan, inputs: Sequence[np.ndarray], precision: str = ""
+) -> tuple[StepGolden, ...]:
     """What the steps of a plan must write, by the references.
 
     Args:
         plan: the plan.
         inputs: of the first run, without states, which are zeros.
+        precision: of values between layers, which decides how far off they may be.
     """
     if sum(macs_of(plan)) > MOST_MACS:
         return ()
@@ -70,7 +73,7 @@ def golden_steps(plan: Plan, inputs: Sequence[np.ndarray]) -> tuple[StepGolden, 
         _evaluate_added(plan, step, values)
     whole = sum(plan.types[value].bytes for _, _, value in written)
     every = -(-whole // MOST_BYTES)
-    return tuple(_golden(plan, *each, values, every) for each in written)
+    return tuple(_golden(plan, *each, values, every, precision) for each in written)
 
 
 def _evaluate_added(plan: Plan, step: PlannedStep, values: dict[str, np.ndarray]) -> None:
@@ -92,6 +95,7 @@ def _golden(
     value: str,
     values: dict[str, np.ndarray],
     every: int,
+    precision: str,
 ) -> StepGolden:
     address, array = value_address(plan, value), values[value]
     every = 1 if array.nbytes <= WHOLE_BYTES else every
@@ -103,7 +107,7 @@ def _golden(
         address.offset,
         plan.types[value].dims,
         plan.views[value].strides,
-        TestVector(sampled(array, every), tolerance(array)),
+        TestVector(sampled(array, every), tolerance(array, precision)),
         every,
     )
 

@@ -28,13 +28,12 @@ from weft.cli.options import (
 from weft.cli.output import Exit, working
 from weft.cli.verified import ACCUMULATED, OWN, Allowed, Compared, report
 from weft.errors import UserError
+from weft.export.golden import STORED
 from weft.frontends.source import Framework, frontend_of
 from weft.options import Options
 
 FRAMEWORK, REFERENCE = "framework", "reference"
 TOLERANCE = 1e-4
-BY_PRECISION = {"bfloat16": 5e-2, "float16": 1e-2}
-"""The tolerance where values are stored in less: some units in the last place, grown by layers."""
 
 
 def _framework(model: Model, against: str) -> Framework | None:
@@ -105,7 +104,7 @@ def _one_by_one(
     "--tolerance",
     type=Number(),
     help=f"Largest allowed difference, relative to the value's range; {TOLERANCE:g} if not given, "
-    + ", ".join(f"{each:g} with --precision {name}" for name, each in BY_PRECISION.items())
+    + ", ".join(f"{each:g} with --precision {name}" for name, each in STORED.items())
     + ".",
 )
 @click.option(
@@ -196,7 +195,7 @@ def verify(
     if a sanitizer finds a fault.
     """
     inputs = _given(model.net, data, seed)
-    usual = BY_PRECISION.get(options.precision, TOLERANCE)
+    usual = STORED.get(options.precision, TOLERANCE)
     allowed = Allowed(usual if tolerance is None else tolerance)
     elsewhere = _elsewhere(options, serial, baud)
     if elsewhere is not None:

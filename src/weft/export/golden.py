@@ -12,6 +12,8 @@ from weft.dtypes import DType
 # Relative to the range of an output; what a 32-bit float network may lose to another order
 # of summation, and what coarser types lose to their own rounding.
 _RELATIVE = {DType.F64: 1e-9, DType.F32: 1e-4, DType.F16: 2e-2, DType.BF16: 1e-1}
+STORED = {"bfloat16": 5e-2, "float16": 1e-2}
+"""The same where values between layers are stored in less: some units in the last place, grown."""
 
 
 @dataclass(frozen=True)
@@ -47,34 +49,45 @@ class Golden:
         return tuple(each.array if self.runs == 1 else each.array[0] for each in self.inputs)
 
 
-def golden(inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Golden:
-    """Golden data with the tolerances that the outputs' types deserve."""
+def golden(
+    inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], precision: str = ""
+) -> Golden:
+    """Golden data with the tolerances that the outputs' types and the precision deserve."""
     return Golden(
         tuple(TestVector(np.ascontiguousarray(each)) for each in inputs),
-        tuple(TestVector(np.ascontiguousarray(each), tolerance(each)) for each in outputs),
+        tuple(
+            TestVector(np.ascontiguousarray(each), tolerance(each, precision)) for each in outputs
+        ),
     )
 
 
 def golden_runs(
-    inputs: Sequence[Sequence[np.ndarray]], outputs: Sequence[Sequence[np.ndarray]]
+    inputs: Sequence[Sequence[np.ndarray]],
+    outputs: Sequence[Sequence[np.ndarray]],
+    precision: str = "",
 ) -> Golden:
     """Golden data of several runs in a row, each with its inputs and outputs."""
 
     def stacked(runs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
         return [np.stack(arrays) for arrays in zip(*runs, strict=True)]
 
-    return replace(golden(stacked(inputs), stacked(outputs)), runs=len(inputs))
+    return replace(golden(stacked(inputs), stacked(outputs), precision), runs=len(inputs))
 
 
-def tolerance(output: np.ndarray) -> float:
-    """How far an output may be off: nothing for integers, part of the range for floats."""
+def tolerance(output: np.ndarray, precision: str = "") -> float:
+    """How far an output may be off: nothing for integers, part of the range for floats.
+
+    Args:
+        output: as it should be.
+        precision: of the values between layers, an option of builds.
+    """
     dtype = DType.of(output.dtype)
     if not dtype.is_float:
         return 0.0
     finite = output[np.isfinite(output)].astype(np.float64)
     spread = float(finite.max() - finite.min()) if finite.size else 0.0
     largest = float(np.abs(finite).max()) if finite.size else 0.0
-    return _RELATIVE[dtype] * max(spread, largest, 1e-6)
+    return max(_RELATIVE[dtype], STORED.get(precision, 0.0)) * max(spread, largest, 1e-6)
 
 
 def sample_inputs(
