@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from weft.codegen import sharing, vector
@@ -27,9 +29,9 @@ def visited(count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     found = [0, 0]
     shared = sharing.shared_nodes
 
-    def counted(*arguments: object) -> list[Expr]:
+    def counted(*arguments: Any) -> list[Expr]:
         found[0] += 1
-        return shared(*arguments)  # type: ignore[arg-type]
+        return shared(*arguments)
 
     def operands(expr: Expr) -> tuple[Expr, ...]:
         found[1] += 1
