@@ -26,12 +26,14 @@ whatever starts as a constant (biases, norm scales, class tokens) does not stay 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,12 @@ TORCHSCRIPT_OPSET = 17
 def import_torchvision():
     """Imports torchvision's networks, with or without its compiled operators."""
     library = torch.library.Library("torchvision", "FRAGMENT")
+    found = find_spec("torchvision")
+    for folder in found.submodule_search_locations or () if found else ():
+        for compiled in Path(folder).glob("_C.*"):
+            # A build for another PyTorch does not load; torchvision goes on without, too.
+            with contextlib.suppress(OSError):
+                torch.ops.load_library(str(compiled))
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -36,6 +37,12 @@ class Device:
     cl: Any
     context: Any
 
+    def built(self, source: str, options: Sequence[str] = ()) -> Any:
+        """A program for the device, whose compiler may have remarks."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self.cl.CompilerWarning)
+            return self.cl.Program(self.context, source).build(list(options))
+
 
 SYSTEM = Path("/etc/OpenCL/vendors/pocl.icd")
 """The system's PoCL: its compiler knows processors that the one of the wheel does not."""
@@ -55,8 +62,9 @@ def open_device(folder: Path) -> Device:
     try:
         devices = [each for platform in cl.get_platforms() for each in platform.get_devices()]
         context = cl.Context(devices[:1])
-        cl.Program(context, "__kernel void nothing(void) {}").build()
-        return Device(cl, context)
+        device = Device(cl, context)
+        device.built("__kernel void nothing(void) {}")
+        return device
     except cl.Error as error:
         if "unknown target CPU" in str(error):
             pytest.skip(
@@ -178,7 +186,7 @@ def _launched(device: Device, program: Program, data: np.ndarray, optimized: boo
     options = [f"-cl-std={OPENCL.standard}", "-cl-fp32-correctly-rounded-divide-sqrt"]
     if not optimized:
         options.append("-cl-opt-disable")
-    kernel = cl.Kernel(cl.Program(context, made.source).build(options), made.kernel)
+    kernel = cl.Kernel(device.built(made.source, options), made.kernel)
     weights = np.frombuffer(made.weights.tobytes() or b"\0", np.uint8)
     result = np.zeros(max(1, program.outputs[0].shape[0]), np.uint8)
     contents = {

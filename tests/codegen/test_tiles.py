@@ -1,8 +1,8 @@
 """AMX's tiles: the intrinsics over a model of the instructions give the bits of the meaning.
 
-No machine with AMX ran these. Compilers translate the intrinsics themselves, and what runs is
-the same C with ``amx_model.h`` in their place, which aborts where an instruction would raise an
-exception and where tiles are not released.
+Compilers translate the intrinsics themselves, and what runs is the same C with ``amx_model.h`` in
+their place, which aborts where an instruction would raise an exception and where tiles are not
+released. Where the processor has AMX one test runs the instructions themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """When AMX's tiles apply, how lines are cut for them, and about what that costs.
 
-The estimate counts products of tiles and their loads one after another, for loads are not hidden
-entirely; stores of tiles and what ends the sums; configurations; copies of rows; and at least what
-comes from beyond the first cache.  The rates are the target's (``costs.instructions``).
+The estimate counts products of tiles or their loads, whichever take longer, for they overlap;
+stores of tiles and what ends the sums; configurations; copies of rows; and at least what comes from
+beyond the first cache.  The rates are the target's (``costs.instructions``).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _tiles(lines: Lines, pair: Pair, block: LaneBlock) -> float:
     """Cycles of the outputs of two tiles of positions."""
     target = lines.parts.task.target
     high, wide = 1 + (pair.second > 0), -(-block.width // LANES)
-    step = high * wide * _rate(target, FAMILY) + (high + wide) * _rate(target, "tileloadd")
+    step = max(high * wide * _rate(target, FAMILY), (high + wide) * _rate(target, "tileloadd"))
     ends = high * wide * _rate(target, "tilestored")
     vectors = target.whole(block.width, DType.F32)
     ends += target.costs.tile + pair.size * vectors / target.vectors.share
