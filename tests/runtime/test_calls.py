@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +258,45 @@ def test_where_c_cannot_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call_in_c(0, ports, [], 1) is in_python
     monkeypatch.setattr(calls, "_native", lambda: None)
     assert call_in_c(0, ports, [], 0) is in_python
+
+
+@pytest.fixture
+def nothing_ahead() -> Iterator[None]:
+    """As if no net had been built by this process, and so again afterwards."""
+    calls._built_ahead.cache_clear()
+    yield
+    calls._built_ahead.cache_clear()
+
+
+def test_built_while_networks_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_ahead: None
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    calls.prepare_calls()
+    assert calls._built_ahead().result(60).parent == tmp_path
+    began = list(tmp_path.glob("weft-arrays-*.so"))
+    assert len(began) == 1
+    written = began[0].stat().st_ino
+    assert calls._native.__wrapped__() is not None
+    assert began[0].stat().st_ino == written
+
+
+def test_a_failure_ahead_waits_for_the_first_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_ahead: None
+) -> None:
+    def missing() -> None:
+        raise UserError("running a network needs a C compiler")
+
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    monkeypatch.setattr(native, "find_compiler", missing)
+    calls.prepare_calls()
+    assert calls._built_ahead().exception(60) is not None
+    assert calls._native.__wrapped__() is None
+
+
+def test_a_forked_process_does_not_wait_for_a_thread_that_it_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "_built_ahead", Future[Path])
+    monkeypatch.setattr(calls, "_SECONDS", 0.01)
+    assert calls._native.__wrapped__() is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from weft.api.encoded import encoded_operands
 from weft.api.given import machine_of, text_of
@@ -15,6 +15,7 @@ from weft.api.network import (
 from weft.api.parameters import agree_with_plan, parameter_names, without_values
 from weft.api.remedy import with_chains
 from weft.codegen.emit import Files, emit
+from weft.deferred import later
 from weft.errors import UserError, nearest
 from weft.garbage import rare_collection
 from weft.ir.graph import Graph
@@ -45,11 +46,19 @@ from weft.plan.straight import inlined, unrolled
 from weft.plan.to_program import lower
 from weft.reporting import announce
 from weft.rewrite.recipes import tidy
-from weft.runtime.choices import Choices, context_of
 from weft.runtime.compiler import find_compiler, machine_flags
 from weft.targets.find import runs_here
 from weft.targets.find import target as find_target
 from weft.targets.target import Target
+
+if TYPE_CHECKING:
+    from weft.runtime.choices import Choices, context_of
+else:
+    # Its database is for tuned networks only.
+    Choices, context_of = (
+        later("weft.runtime.choices").Choices,
+        later("weft.runtime.choices").context_of,
+    )
 
 
 def plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from weft.plan.lazy_weights import LazyWeights
 
 # So many bytes of freed constants are worth a look through the allocator's memory.
 _WORTH_RETURNING = 1 << 24
+# Threads that pack: NumPy copies without the interpreter's lock.
+_PACKERS = 2
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,21 @@ class Blob:
             source = arrays[name].source
             return -source.nbytes, id(source)
 
+        def settled(names: list[str]) -> int:
+            size = arrays[names[0]].source.nbytes
+            for name in names:
+                self.weights.settle(name, parts[name])
+            return size
+
+        same: dict[int, list[str]] = {}  # one array may have several names
         for name in sorted(parts, key=size_first):
-            freed += arrays[name].source.nbytes
-            self.weights.settle(name, parts[name])
-            if freed >= _WORTH_RETURNING:
-                return_memory()
-                freed = 0
+            same.setdefault(id(arrays[name]), []).append(name)
+        with ThreadPoolExecutor(_PACKERS) as pool:
+            for size in pool.map(settled, same.values()):
+                freed += size
+                if freed >= _WORTH_RETURNING:
+                    return_memory()
+                    freed = 0
 
     def over(self, memory: memoryview) -> Blob:
         """The same blob, its arrays parts of memory that was filled from it."""

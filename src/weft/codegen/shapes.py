@@ -23,7 +23,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.statements import blocks, own_exprs
-from weft.loops.walk import free_vars, loads, walk
+from weft.loops.walk import FreeVars, free_vars, loads, walk
 
 Known = frozenset[str]
 # More names than this are no registers any more.
@@ -77,7 +77,8 @@ class Shapes:
         self._expanded: dict[int, tuple[Stmt, ...]] = {}
         self._loads: dict[int, dict[str, list[tuple[Expr, ...]]]] = {}
         self._names: dict[int, frozenset[str]] = {}
-        self._visit(body, frozenset(), None)
+        self._free_vars = FreeVars()
+        self._visit(body, frozenset(), None, {})
 
     def mode(self, loop: For) -> Mode:
         """How a loop of the kernel is written."""
@@ -89,20 +90,51 @@ class Shapes:
 
     # --- the walk -----------------------------------------------------------------------------
 
-    def _visit(self, body: Sequence[Stmt], known: Known, lane: Lane | None) -> None:
+    def _visit(
+        self,
+        body: Sequence[Stmt],
+        known: Known,
+        lane: Lane | None,
+        open: dict[str, list[_Access]],
+    ) -> None:
+        """Decides forms.
+
+        Args:
+            body: statements.
+            known: variables that are constant there.
+            lane: the vector loop around.
+            open: the locals around, with where they are accessed; more is added.
+        """
         for stmt in body:
+            if open:
+                self._note(stmt, known, lane, open)
             match stmt:
                 case For():
                     inner = self._enter(stmt, known, lane)
-                    self._visit(stmt.body, *inner)
+                    self._visit(stmt.body, *inner, open)
                 case If(_, then, otherwise):
-                    self._visit(then, known, lane)
-                    self._visit(otherwise, known, lane)
-                case Local():
-                    self._forms[id(stmt)] = self._form_of(stmt, known, lane)
-                    self._visit(stmt.body, known, lane)
-                case _:
+                    self._visit(then, known, lane, open)
+                    self._visit(otherwise, known, lane, open)
+                case Local(buffer, inside):
+                    hidden, open[buffer.name] = open.get(buffer.name), []
+                    self._visit(inside, known, lane, open)
+                    self._forms[id(stmt)] = self._form_of(buffer, open.pop(buffer.name), lane)
+                    if hidden is not None:
+                        open[buffer.name] = hidden
+                case Store():
                     pass
+                case _:
+                    self._visit(self._loops_of(stmt) if open else (), known, lane, open)
+
+    def _note(
+        self, stmt: Stmt, known: Known, lane: Lane | None, open: dict[str, list[_Access]]
+    ) -> None:
+        """Adds where a statement itself accesses the locals around."""
+        for name, indices in self._loaded(stmt).items():
+            if name in open:
+                open[name] += [_Access(each, known, lane) for each in indices]
+        if isinstance(stmt, Store) and stmt.buffer in open:
+            open[stmt.buffer].append(_Access(stmt.index, known, lane))
 
     def _enter(self, loop: For, known: Known, lane: Lane | None) -> tuple[Known, Lane | None]:
         mode = self._modes.get(id(loop))
@@ -117,8 +149,8 @@ class Shapes:
     def _mode_of(self, loop: For, known: Known, lane: Lane | None) -> Mode:
         if (
             loop.kind is LoopKind.UNROLL
-            and is_known(loop.start, known)
-            and is_known(loop.stop, known)
+            and self._is_known(loop.start, known)
+            and self._is_known(loop.stop, known)
         ):
             return Mode.UNROLL
         if loop.kind is LoopKind.VECTOR and self._vectors and lane is None:
@@ -140,7 +172,7 @@ class Shapes:
                 if stmt.kind is LoopKind.VECTOR or varying(stmt.start) or varying(stmt.stop):
                     return False
                 unrolled = stmt.kind is LoopKind.UNROLL
-                unrolled &= is_known(stmt.start, known) and is_known(stmt.stop, known)
+                unrolled &= self._is_known(stmt.start, known) and self._is_known(stmt.stop, known)
                 inner = known | {stmt.var} if unrolled else known
                 return self._fits_vectors(body, inner, varying)
             case If(condition, then, otherwise):
@@ -149,7 +181,7 @@ class Shapes:
                 return all(self._fits_vectors(each, known, varying) for each in (then, otherwise))
             case Local(buffer, body):
                 accesses = self._accesses(buffer, body, known, None)
-                if not all(is_known(each, a.known) for a in accesses for each in a.index):
+                if not all(self._is_known(each, a.known) for a in accesses for each in a.index):
                     return False
                 return self._fits_vectors(body, known, varying.with_private(buffer.name))
             case Store(buffer, index, _):
@@ -159,26 +191,67 @@ class Shapes:
 
     # --- locals -------------------------------------------------------------------------------
 
-    def _form_of(self, local: Local, known: Known, lane: Lane | None) -> LoopForm:
-        buffer, rank = local.buffer, len(local.buffer.shape)
-        accesses = self._accesses(buffer, local.body, known, lane)
+    def _form_of(self, buffer: Buffer, accesses: Sequence[_Access], lane: Lane | None) -> LoopForm:
+        rank = len(buffer.shape)
         prefix = 0
-        while prefix < rank and all(is_known(a.index[prefix], a.known) for a in accesses):
+        while prefix < rank and all(self._is_known(a.index[prefix], a.known) for a in accesses):
             prefix += 1
         if _count(buffer, prefix) > _MOST_REGISTERS:
             prefix = 0
         if lane is not None:
             return LoopForm(rank, lane.lanes, private=True)
         if prefix == rank - 1:
-            lanes = _common_lanes(accesses)
+            lanes = self._common_lanes(accesses)
             fits = lanes and buffer.shape[-1] % lanes == 0
             one = buffer.shape[-1] == lanes
-            if fits and all(_by_vectors(a, lanes) or (one and _shuffles(a)) for a in accesses):
+            if fits and all(
+                self._by_vectors(a, lanes) or (one and self._shuffles(a)) for a in accesses
+            ):
                 return LoopForm(prefix, lanes)
         # Elements that some vector loop takes side by side stay side by side.
-        if prefix == rank and rank and any(a.lane and _uses(a) for a in accesses):
+        if prefix == rank and rank and any(a.lane and self._uses(a) for a in accesses):
             prefix = rank - 1
         return LoopForm(prefix)
+
+    def _is_known(self, expr: Expr, known: Known) -> bool:
+        """Whether an expression is constant once the known variables are."""
+        match expr:
+            case Const():
+                return True
+            case Var(name):
+                return name in known
+            case _:
+                return self._free_vars(expr) <= known and not any(loads(expr))
+
+    def _common_lanes(self, accesses: Sequence[_Access]) -> int:
+        """The lanes of the vector loops that index the last dimension, 0 if they disagree."""
+        lanes = {a.lane.lanes for a in accesses if a.lane and self._uses(a)}
+        return lanes.pop() if len(lanes) == 1 else 0
+
+    def _uses(self, access: _Access) -> bool:
+        assert access.lane is not None
+        return access.lane.var in self._free_vars(access.index[-1])
+
+    def _shuffles(self, access: _Access) -> bool:
+        """Whether the lanes of a vector loop take lanes of one vector in an order of their own."""
+        last = access.index[-1]
+        if access.lane is None or any(loads(last)):
+            return False
+        return self._free_vars(last) == frozenset((access.lane.var,))
+
+    def _by_vectors(self, access: _Access, lanes: int) -> bool:
+        """Whether the last index is constant, or a vector loop's variable beside whole vectors."""
+        last = access.index[-1]
+        if self._is_known(last, access.known):
+            return True
+        if access.lane is None:
+            return False
+        form = affine(last)
+        own = form.terms.get(Var(access.lane.var), 0)
+        others = {a: c for a, c in form.terms.items() if a != Var(access.lane.var)}
+        whole = form.const % lanes == 0 and all(c % lanes == 0 for c in others.values())
+        # Atoms are new expressions, which nothing keeps.
+        return own == 1 and whole and all(is_known(atom, access.known) for atom in others)
 
     def _accesses(
         self, buffer: Buffer, body: Sequence[Stmt], known: Known, lane: Lane | None
@@ -257,17 +330,6 @@ class _Varying:
         return False
 
 
-def is_known(expr: Expr, known: Known) -> bool:
-    """Whether an expression is constant once the known variables are."""
-    match expr:
-        case Const():
-            return True
-        case Var(name):
-            return name in known
-        case _:
-            return free_vars(expr) <= known and not any(loads(expr))
-
-
 def _extent(loop: For) -> int:
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return int(loop.stop.value) - int(loop.start.value)
@@ -281,34 +343,12 @@ def _count(buffer: Buffer, prefix: int) -> int:
     return count
 
 
-def _common_lanes(accesses: Sequence[_Access]) -> int:
-    """The lanes of the vector loops that index the last dimension, 0 if they disagree."""
-    lanes = {a.lane.lanes for a in accesses if a.lane and _uses(a)}
-    return lanes.pop() if len(lanes) == 1 else 0
-
-
-def _uses(access: _Access) -> bool:
-    assert access.lane is not None
-    return access.lane.var in free_vars(access.index[-1])
-
-
-def _shuffles(access: _Access) -> bool:
-    """Whether the lanes of a vector loop take lanes of one vector in an order of their own."""
-    last = access.index[-1]
-    if access.lane is None or any(loads(last)):
-        return False
-    return free_vars(last) == frozenset((access.lane.var,))
-
-
-def _by_vectors(access: _Access, lanes: int) -> bool:
-    """Whether the last index is constant, or a vector loop's variable beside whole vectors."""
-    last = access.index[-1]
-    if is_known(last, access.known):
-        return True
-    if access.lane is None:
-        return False
-    form = affine(last)
-    own = form.terms.get(Var(access.lane.var), 0)
-    others = {a: c for a, c in form.terms.items() if a != Var(access.lane.var)}
-    whole = form.const % lanes == 0 and all(c % lanes == 0 for c in others.values())
-    return own == 1 and whole and all(is_known(atom, access.known) for atom in others)
+def is_known(expr: Expr, known: Known) -> bool:
+    """Whether an expression is constant once the known variables are."""
+    match expr:
+        case Const():
+            return True
+        case Var(name):
+            return name in known
+        case _:
+            return free_vars(expr) <= known and not any(loads(expr))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from weft.codegen.calls import Callee, aliased_parameters, walk_calls
@@ -78,23 +78,13 @@ def units_of(
     cut = {call.function for call, _ in walk_calls(program.all_steps) if max(call.parts) > 1}
     aliased = aliased_parameters(functions, program.all_steps)
     comments = dict(program.function_comments)
-    groups: list[Shared] = []
-    if share:
-        simple = [simplify_kernel(f) for f in functions.values() if isinstance(f, Kernel)]
-        groups = _groups([each for each in simple if each.name in called], aliased, cut)
-        functions.update((each.name, each) for each in simple)
-    shared = {name: group for group in groups for name in group.values}
-    done: set[str] = set()
-    for name, function in functions.items():
-        if name not in called or name in done:
-            continue
-        group = shared.get(name)
-        own = group.values if group else (name,)
-        done.update(own)
-        told = [line for each in own for line in comments.get(each, ())]
-        fresh = names.fresh(f"{prefix}{name}")
-        here = aliased[name], linkage, name in cut
-        yield unit_of(group or function, fresh, flavour, told, *here)
+    wanted = [each for name, each in functions.items() if name in called]
+    for each in _merged(wanted, aliased, cut) if share else wanted:
+        served = tuple(each.values) if isinstance(each, Shared) else (each.name,)
+        told = [line for name in served for line in comments.get(name, ())]
+        first = served[0]
+        fresh = names.fresh(f"{prefix}{first}")
+        yield unit_of(each, fresh, flavour, told, aliased[first], linkage, first in cut)
 
 
 def callees(units: Iterable[Unit]) -> dict[str, Callee]:
@@ -104,6 +94,36 @@ def callees(units: Iterable[Unit]) -> dict[str, Callee]:
         for unit in units
         for name, numbers in (unit.served or {unit.key: ()}).items()
     }
+
+
+def _merged(
+    functions: Sequence[Function], aliased: Mapping[str, frozenset[str]], cut: Set[str]
+) -> Iterator[Function | Shared]:
+    """Functions, with one for kernels that differ in numbers only.
+
+    Those with the same parameters follow each other, so that the first can be written and
+    compiled before others are compared.
+    """
+    similar: dict[Hashable, list[Function]] = {}
+    for each in functions:
+        similar.setdefault(_parameters(each), []).append(each)
+    for members in similar.values():
+        simple = [simplify_kernel(f) if isinstance(f, Kernel) else f for f in members]
+        groups = _groups([each for each in simple if isinstance(each, Kernel)], aliased, cut)
+        shared = {name: group for group in groups for name in group.values}
+        done: set[str] = set()
+        for each in simple:
+            if each.name not in done:
+                group = shared.get(each.name)
+                done.update(group.values if group else ())
+                yield group or each
+
+
+def _parameters(function: Function) -> Hashable:
+    """What kernels that differ in numbers only have in common at least; the name of others."""
+    if isinstance(function, Kernel):
+        return tuple((p.name, p.dtype, p.access, len(p.shape)) for p in function.params)
+    return function.name
 
 
 def _groups(

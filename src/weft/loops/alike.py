@@ -74,13 +74,22 @@ def shared_kernels(
         kernels: simple ones, each with what must be equal beside its loops.
         cut: names of those whose parallel loops threads share, so that their bounds stay.
     """
-    groups: dict[Hashable, list[tuple[Kernel, _Reading]]] = {}
+    similar: dict[Hashable, list[tuple[Kernel, Hashable]]] = {}
     for kernel, more in kernels:
+        similar.setdefault((more, _outline(kernel)), []).append((kernel, more))
+    groups: dict[Hashable, list[tuple[Kernel, _Reading]]] = {}
+    for kernel, more in (each for same in similar.values() if len(same) > 1 for each in same):
         reading = _Reading(kernel, kernel.name in cut)
         reading.kernel()
         groups.setdefault((more, *reading.tokens), []).append((kernel, reading))
     found = (_shared(members, cut) for members in groups.values() if len(members) > 1)
     return [each for each in found if each is not None]
+
+
+def _outline(kernel: Kernel) -> Hashable:
+    """Something that is quickly found, and equal for kernels that differ in numbers only."""
+    params = tuple((each.name, each.dtype, each.access) for each in kernel.params)
+    return params, tuple(map(type, walk_stmts(kernel.body)))
 
 
 def _shared(members: Sequence[tuple[Kernel, _Reading]], cut: frozenset[str]) -> Shared | None:

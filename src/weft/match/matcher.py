@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from weft.ir.graph import Node
+from weft.match.necessary import may_match
 from weft.match.nodes import at_arrange, at_node
 from weft.match.program import (
     ANYWHERE,
@@ -161,6 +162,8 @@ _RUN: Mapping[type, Callable[[Site, Any, Config], list[Config]]] = {
 
 def matches_at(program: QueryProgram, node: Node, view: QueryableGraph) -> Iterator[Match]:
     """Every match that begins at a node."""
+    if not may_match(program, node, view):
+        return
     for found in GraphSearch(view, program).matches(node):
         values = dict(found.bound)
         named = {name: view.nodes[values.pop(name)] for name in program.captures & values.keys()}

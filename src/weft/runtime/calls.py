@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ctypes import c_int, c_int64, c_ssize_t, c_void_p
 from functools import cache
 from math import prod
@@ -18,6 +19,7 @@ from weft.plan.program import Port
 from weft.runtime.native import MOST_ARGUMENTS, build_native, usable
 
 _SOURCE = Path(__file__).parent / "data" / "call.c"
+_SECONDS = 5
 
 Call: TypeAlias = Callable[
     [tuple[Any, ...], Any, tuple[int, ...], list[int]], tuple[np.ndarray, ...] | None
@@ -95,6 +97,20 @@ def call_in_c(function: int, inputs: Sequence[Port], outputs: Sequence[Port], mo
     return make((ctypes.addressof(net), net, kept))
 
 
+def prepare_calls() -> None:
+    """Builds what ``call_in_c`` needs on a thread of its own, if that was not done before."""
+    if usable():
+        _built_ahead()
+
+
+@cache
+def _built_ahead() -> Future[Path]:
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(build_native, "weft-arrays", [], [_SOURCE])
+    pool.shutdown(wait=False)
+    return future
+
+
 def in_python(*_: object) -> None:
     """A call that Python always has to look at."""
 
@@ -115,6 +131,8 @@ def _native() -> Callable[[tuple[Any, ...]], Call] | None:
     """Makes callables, in a library that is built at first use; ``None`` where there is none."""
     if not usable() or not all(map(_lies_as_known, _trials())):
         return None
+    # Not for ever: a process that was forked has no such thread.
+    wait([_built_ahead()], _SECONDS)
     try:
         make = ctypes.PyDLL(str(build_native("weft-arrays", [], [_SOURCE]))).weft_callable
     except (WeftError, OSError, AttributeError):

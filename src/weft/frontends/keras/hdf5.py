@@ -60,8 +60,8 @@ class Hdf5:
     allowed: int
     content: Callable[[int, int], np.ndarray] | None = field(default=None, repr=False)
     _known: dict[str, Any] = field(default_factory=dict[str, Any])
-    # The group that was asked for last, with its path: arrays of a layer lie in one.
-    _around: tuple[Sequence[str] | None, Any] = (None, None)
+    # The groups around what was asked for last, by their paths: arrays of a layer lie in one.
+    _around: dict[tuple[str, ...], Any] = field(default_factory=dict[tuple[str, ...], Any])
 
     @classmethod
     def open(cls, source: Path | BytesIO | Section) -> Hdf5:
@@ -89,15 +89,19 @@ class Hdf5:
         if not parts:
             return self.file
         around = tuple(parts[:-1])
-        if self._around[0] != around:
-            self._around = around, self._entry(around)
-        package, at = h5py(), self._around[1]
+        if around not in self._around:
+            held = self._entry(around)
+            self._around = {
+                path: group for path, group in self._around.items() if path == around[: len(path)]
+            }
+            self._around[around] = held
+        package, at = h5py(), self._around[around]
         if not isinstance(at, package.Group):
             return None
-        link = at.get(parts[-1], getlink=True)
-        if link is None:
+        links, name = at.id.links, parts[-1].encode()
+        if not links.exists(name):
             return None
-        if not isinstance(link, package.HardLink):
+        if links.get_info(name).type != package.h5l.TYPE_HARD:
             raise broken(f"a link out of its place at {'/'.join(parts)}")
         return at[parts[-1]]
 
@@ -147,28 +151,31 @@ class Hdf5:
         return self._known[path]
 
     def _read(self, path: str) -> np.ndarray | None:
-        found = self._entry(_split(path))
-        if not isinstance(found, h5py().Dataset):
+        package, found = h5py(), self._entry(_split(path))
+        if not isinstance(found, package.Dataset):
             return None
         where = f"array {path}"
-        if found.is_virtual or found.external:
+        stored, made = found.id, found.id.get_create_plist()
+        layout = made.get_layout()
+        if layout == package.h5d.VIRTUAL or made.get_external_count():
             raise UserError("keras: arrays must lie in the model's file", where=where)
-        dtype: np.dtype = found.dtype
-        if dtype.kind not in _KINDS or found.ndim > _MAX_RANK:
+        dtype: np.dtype = stored.dtype
+        shape: tuple[int, ...] = stored.shape
+        if dtype.kind not in _KINDS or len(shape) > _MAX_RANK:
             raise UserError("keras: weights must be arrays of numbers", got=str(dtype), where=where)
-        size = prod(found.shape) * dtype.itemsize
-        plain = found.chunks is None
-        if size > self.allowed or (plain and size and found.id.get_storage_size() < size):
+        size = prod(shape) * dtype.itemsize
+        plain = layout != package.h5d.CHUNKED
+        if size > self.allowed or (plain and size and stored.get_storage_size() < size):
             raise UserError(
                 "keras: arrays must not be larger than their file accounts for",
                 got=f"{size:,} bytes",
                 where=where,
             )
         self.allowed -= size
-        array = self._shared(found, dtype)
+        array = self._shared(stored, dtype, shape)
         if array is None:
             array = np.asarray(found[()])
-        if str(found.attrs.get("dtype", "")) == "bfloat16" and array.dtype == np.uint16:
+        if array.dtype == np.uint16 and str(found.attrs.get("dtype", "")) == "bfloat16":
             array = array.view(ml_dtypes.bfloat16)
         return array
 
@@ -176,16 +183,16 @@ class Hdf5:
     def _shifted(self) -> bool:
         return bool(self.file.userblock_size)
 
-    def _shared(self, found: Any, dtype: np.dtype) -> np.ndarray | None:
+    def _shared(self, stored: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray | None:
         """An array from the file's bytes, if it is stored in one piece as NumPy has it."""
-        start = found.id.get_offset()
+        start = stored.get_offset()
         # A block of the user's in front of the file shifts what is counted from its start.
         if self.content is None or start is None or not dtype.isnative or self._shifted:
             return None
-        if not found.size:
+        if not prod(shape):
             return None
-        part = self.content(found.size * dtype.itemsize, start)
-        array = part.view(dtype).reshape(found.shape)
+        part = self.content(prod(shape) * dtype.itemsize, start)
+        array = part.view(dtype).reshape(shape)
         return array if array.flags.aligned else None
 
 

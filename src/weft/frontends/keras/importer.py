@@ -94,7 +94,7 @@ def _has(config: Any, field: str) -> bool:
     left: list[Any] = [config]
     while left:
         each = left.pop()
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):  # as JSON has them
             if each.get(field) is True:
                 return True
             left += each.values()

@@ -122,7 +122,12 @@ class ImageTransform:
 
     def slices(self, body: Callable[[Expr, int], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Loops over the input channels, a vector at a time."""
-        blocks = blocks_of(self.conv.channel.extent, self.conv.parts.task.target.lanes(_F32), 1)
+        target, channels = self.conv.parts.task.target, self.conv.channel.extent
+        lanes = target.lanes(_F32)
+        # Where wide registers are executed in halves, halves alone take as long, and one text does.
+        blocks = blocks_of(
+            channels, lanes if channels % lanes == 0 else target.lanes_at_once(_F32), 1
+        )
         return tuple(spans(blocks, lambda _, width, first: body(first, width), var="slice"))
 
     def patch(
