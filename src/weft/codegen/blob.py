@@ -48,7 +48,8 @@ class Blob:
         """Writes the arrays into memory that is all zero; from then on they are parts of it.
 
         A constant that nothing else holds goes once all that is made of it is written, the
-        largest first, so both together take little more memory than one of them.
+        largest first, so both together take little more memory than one of them and the
+        constants that are being packed at a time.
         """
         parts, arrays, freed = self._parts(memory), self.weights.arrays, 0
 
