@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -215,13 +215,7 @@ class Shapes:
 
     def _is_known(self, expr: Expr, known: Known) -> bool:
         """Whether an expression is constant once the known variables are."""
-        match expr:
-            case Const():
-                return True
-            case Var(name):
-                return name in known
-            case _:
-                return self._free_vars(expr) <= known and not any(loads(expr))
+        return is_known(expr, known, self._free_vars)
 
     def _common_lanes(self, accesses: Sequence[_Access]) -> int:
         """The lanes of the vector loops that index the last dimension, 0 if they disagree."""
@@ -343,7 +337,7 @@ def _count(buffer: Buffer, prefix: int) -> int:
     return count
 
 
-def is_known(expr: Expr, known: Known) -> bool:
+def is_known(expr: Expr, known: Known, free: Callable[[Expr], frozenset[str]] = free_vars) -> bool:
     """Whether an expression is constant once the known variables are."""
     match expr:
         case Const():
@@ -351,4 +345,4 @@ def is_known(expr: Expr, known: Known) -> bool:
         case Var(name):
             return name in known
         case _:
-            return free_vars(expr) <= known and not any(loads(expr))
+            return free(expr) <= known and not any(loads(expr))

@@ -56,17 +56,14 @@ def _options(step: Step) -> Iterator[Step]:
 
 def _ops(operand: Step) -> frozenset[str] | None:
     """The ops of which one makes an operand; nothing if others may do so, or nobody."""
-    if isinstance(operand, RefStep):
-        return _ops(operand.body)
-    found: set[str] = set()
-    for step in _options(operand):
-        if isinstance(step, RefStep):
-            inner = _ops(step)
-            if inner is None:
-                return None
-            found |= inner
-            continue
-        if not isinstance(step, NodeStep) or step.negated or step.forward:
+    match operand:
+        case RefStep():
+            return _ops(operand.body)
+        case SplitStep():
+            known = [ops for each in operand.options if (ops := _ops(each)) is not None]
+            return frozenset[str]().union(*known) if len(known) == len(operand.options) else None
+        case NodeStep(negated=False, forward=False):
+            ops = frozenset(test.op for test in operand.tests)
+            return None if "*" in ops else ops
+        case _:
             return None
-        found.update(test.op for test in step.tests)
-    return None if "*" in found else frozenset(found)
