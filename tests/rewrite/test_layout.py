@@ -134,3 +134,23 @@ def test_onnx_files_hold_them(op):
     last = apply(graph, "channels-last")
     again = import_model(write(last))
     assert count(again, op) == count(last, op) > 0
+
+
+def test_what_is_element_wise_in_one_layout_only_stays_there():
+    """Reshaping to the same shape, expanding by nothing, taking the first of the channels."""
+    conv = "{kernel=(1,1), strides=(1,1), dilations=(1,1), pads=(0,0,0,0)}"
+    graph = graph_of(
+        f"""(%x: f32[1,3,3,3], %y: f32[1,2,1,1]) -> (%first, %same, %wide) {{
+            const %w: f32[3,3,1,1] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+            const %v: f32[2,2,1,1] = [1.0, 2.0, 3.0, 4.0]
+            %a: f32[1,3,3,3] = Conv(%x, %w) {conv}
+            %first: f32[1,1,3,3] = Slice(%a) {{starts=(0,), ends=(1,), axes=(1,)}}
+            %b: f32[1,2,1,1] = Conv(%y, %v) {conv}
+            %same: f32[1,2,1,1] = Reshape(%b) {{shape=(1,2,1,1)}}
+            %wide: f32[1,2,1,1] = Expand(%b) {{shape=(1,2,1,1)}}
+        }}"""
+    )
+    last = apply(graph, "channels-last")
+    assert count(last, "ConvChannelsLast") == 2
+    assert_same(graph, last, Exactness.BIT_EXACT)
+    assert_same(graph, apply(last, "channels-first"), Exactness.BIT_EXACT)

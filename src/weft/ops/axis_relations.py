@@ -76,20 +76,22 @@ def _needed(call: Call, box: Box) -> Mapping[int, int]:
 def is_elementwise(call: Call) -> bool:
     """Whether each element of the one output is computed from the elements at its place.
 
-    Inputs are aligned at the right and repeated along axes of 1, as in NumPy.
+    Inputs are aligned at the right and repeated along axes of 1, as in NumPy, to the shape of the
+    output: its shape is theirs, not one that attributes give.
     """
     computes = definition(call)
     if computes is None or len(computes) != 1:
         return False
     (compute,) = computes
     point = [Var(axis.var) for axis in compute.axes]
-    pending, seen = [compute.value], set[int]()
+    pending, seen, read = [compute.value], set[int](), set[str]()
     while pending:
         expr = pending.pop()
         match expr:
             case Reduce() | Var():
                 return False
-            case Load(_, where, _):
+            case Load(name, where, _):
+                read.add(name)
                 aligned = point[max(0, len(point) - len(where)) :]
                 if len(where) != len(aligned) or not all(
                     each == own or (isinstance(each, Const) and each.value == 0)
@@ -101,7 +103,10 @@ def is_elementwise(call: Call) -> bool:
                 pending += children(expr)
             case _:
                 pass
-    return any(isinstance(expr, Load) for expr in walk(compute.value))
+    inputs = {f"in{place}": type for place, type in enumerate(closed(call).inputs) if type}
+    shapes = [inputs[name].dims for name in read]
+    shape = tuple(axis.extent for axis in compute.axes)
+    return bool(shapes) and np.broadcast_shapes(*shapes) == shape
 
 
 # --- moved ------------------------------------------------------------------------------------

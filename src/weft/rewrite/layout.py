@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.errors import UserError
 from weft.ir.edit import prune
 from weft.ir.graph import NO_ATTRIBUTES, Graph, Node, Origin
 from weft.ir.naming import fresh, type_of
@@ -221,7 +222,9 @@ class _Work:
         if is_elementwise(call_of(node, self.graph.types)):
             inputs = [self.operand(value, rank) for value in node.inputs]
             known = [value for value in inputs if value is not None]
-            return (known, node.attributes) if len(known) == len(inputs) else None
+            if len(known) < len(inputs) or not self.follows(node, known):
+                return None
+            return known, node.attributes
         if node.op in _ALONG_ONE and all(self.rank(value) == rank for value in node.inputs):
             axis = there.index(node.attributes.axis % rank)
             return [self.new(v) for v in node.inputs], changed(node.attributes, axis=axis)
@@ -231,6 +234,16 @@ class _Work:
         if attributes is None:
             return None
         return [self.new(node.inputs[0]), *map(self.old, node.inputs[1:])], attributes
+
+    def follows(self, node: Node, inputs: Sequence[str]) -> bool:
+        """Whether an element-wise node is that in the new layout, too.
+
+        Attributes may give a shape, which an input may have in the old layout only.
+        """
+        try:
+            return is_elementwise(call_of(changed(node, inputs=tuple(inputs)), self.types))
+        except UserError:
+            return False
 
     def operand(self, value: str, rank: int) -> str | None:
         """An operand that is broadcast, in the new layout."""
