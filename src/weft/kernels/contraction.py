@@ -208,6 +208,12 @@ class Contraction(Analyzed):
         """How many lanes there are in all."""
         return self.lanes.extent if self.lanes else 1
 
+    @property
+    def terms(self) -> int:
+        """How many terms all sums of the task have together."""
+        taps = self.reduce.axes if self.reduce else ()
+        return prod(axis.extent for axis in (*self.task.compute.axes, *taps))
+
     def loop_order(self) -> list[str]:
         """Reduction axes in the order of their loops: guarded taps, then the others."""
         reduce = self.reduce
