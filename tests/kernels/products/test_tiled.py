@@ -13,6 +13,7 @@ from tests.plan.nets import Net
 from tests.turns import examples
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, contraction_of
+from weft.kernels.products import microkernel
 from weft.kernels.products.tiled import Order, usual_form
 from weft.loops.nodes import For, Kernel, Local, LoopKind
 from weft.loops.statements import stored, walk_stmts
@@ -321,17 +322,56 @@ def test_long_sums_of_products_are_taken_in_blocks(terms, blocks, machine):
     assert ("total0" in locals) == (blocks and machine != "cortex-m4")
 
 
-def test_blocks_of_half_of_a_tile_end_half_a_block_before_the_others():
-    net = Net()
-    product = net.op("MatMul", net.input(12, 256), net.constant(256, 8))
-    (made,) = tiled_ones(net, product)
-    kept = [
+def blocks_kept(net: Net, *outputs: str, check: bool) -> list[tuple[str, str]]:
+    """The positions whose sums are cleared or kept in memory, loop by loop."""
+    (task,) = tasks_of(net, *outputs, machine="x86-avx2")
+    made = tiled_kernel(task)
+    assert made is not None
+    if check:
+        assert_as_nest(task, made)
+    return [
         (show_expr(each.start), show_expr(each.stop))
         for each in walk_stmts(made.kernel.body)
         if isinstance(each, For) and each.var == "p" and "total0" in stored(each.body)
     ]
+
+
+def test_blocks_of_a_tile_end_together():
+    net = Net()
+    product = net.op("MatMul", net.input(12, 256), net.constant(256, 8))
     # All are cleared first.
-    assert kept[:3] == [("0", "6"), ("0", "3"), ("3", "6")]
+    assert blocks_kept(net, product, check=True) == [("0", "6"), ("0", "6")]
+
+
+def test_blocks_of_half_of_a_tile_of_a_large_product_end_half_a_block_before_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    net = Net()
+    large = net.op("MatMul", net.input(516, 256), net.constant(256, 512))
+    assert blocks_kept(net, large, check=False)[:3] == [("0", "6"), ("0", "3"), ("3", "6")]
+    # What is computed is checked of a small one.
+    monkeypatch.setattr(microkernel, "STAGGERED", 1)
+    net = Net()
+    small = net.op("MatMul", net.input(12, 256), net.constant(256, 8))
+    assert blocks_kept(net, small, check=True) == [("0", "6"), ("0", "3"), ("3", "6")]
+
+
+@pytest.mark.parametrize(
+    ("ending", "terms", "loop"),
+    [("Sigmoid", 64, True), ("Relu", 64, False), ("Sigmoid", 9, False)],
+)
+def test_functions_of_sums_are_one_text_for_all_positions(ending, terms, loop):
+    net = Net()
+    product = net.op("MatMul", net.input(24, terms), net.constant(terms, 8))
+    (made,) = tiled_ones(net, net.op(ending, product))
+    ends = [
+        each
+        for each in walk_stmts(made.kernel.body)
+        if isinstance(each, For) and made.kernel.params[-1].name in stored(each.body)
+    ]
+    positions = [each for each in ends if each.var == "p"]
+    assert positions
+    assert {each.kind is LoopKind.SERIAL for each in positions} == {loop}
 
 
 def test_blocks_of_sums_end_at_borders():

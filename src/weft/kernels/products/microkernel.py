@@ -42,7 +42,7 @@ Depthwise layers of 9 terms take 2 to 6 % longer then (EfficientNetB4, Zen 4); p
 32 to 272 take 0 to 1.5 %, and compilers a quarter less time for the network.
 """
 
-_STAGGERED = 1 << 26
+STAGGERED = 1 << 26
 """Multiply-adds from which on two loops for a block are worth what it takes to compile them.
 
 They take 1.2 % off a product of 361x728x728 (Zen 4), and make its C a third longer.
@@ -185,7 +185,7 @@ class Microkernel(RegisterTile):
         the sums of a few while it multiplies, those of all not.
         """
         half, step = self.size // 2, size // 2
-        if not (half and step) or self.parts.terms < _STAGGERED:
+        if not (half and step) or self.parts.terms < STAGGERED:
             return [(0, self.size, size)]
         return [(0, half, step), (half, self.size, size)]
 
