@@ -45,7 +45,7 @@ Depthwise layers of 9 terms take 2 to 6 % longer then (EfficientNetB4, Zen 4); p
 STAGGERED = 1 << 26
 """Multiply-adds from which on two loops for a block are worth what it takes to compile them.
 
-They take 1.2 % off a product of 361x728x728 (Zen 4), and make its C a third longer.
+They take 1.2 % off a product of 361x728x728 (Zen 4), and make its C a fifth longer.
 """
 
 
