@@ -294,6 +294,13 @@ def test_tiles_are_unrolled_where_registers_hold_them(channels, kind):
     assert kinds == {kind}
 
 
+def test_hints_stay_inside_an_image_that_the_window_is_taller_than():
+    net = Net()
+    x, weight = net.input(1, 2, 2, 2), net.constant(14, 1, 3, 2)
+    window = {"kernel": (3, 2), "pads": (0, 0, 1, 3), "strides": (1, 1), "dilations": (1, 1)}
+    tiled_ones(net, net.op("Conv", x, weight, groups=2, **window), machine="x86-sse2")
+
+
 def test_vectors_have_constant_extents():
     net = Net()
     for made in tiled_ones(net, net.conv(net.input(1, 3, 7, 7), 13)):

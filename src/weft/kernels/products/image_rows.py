@@ -135,12 +135,13 @@ def _hint(parts: Contraction, image: _Image, origin: Expr, offset: int) -> Stmt:
     at: dict[str, Expr] = {axis.var: integer(0) for axis in parts.reduce.axes}
     column = substitute(image.load.index[image.column], {**at, parts.tile.var: origin})
     below = {image.row.var: plus(Var(image.row.var), 1)}
+    extents = {axis.var: axis.extent for axis in (*parts.reduce.axes, *parts.outer)}
     index: list[Expr] = []
     for place, part in enumerate(image.load.index):
         extent = image.buffer.shape[place]
         if place == image.column:
             index.append(_within(plus(column, offset), extent))
-        elif isinstance(part, Var) and place != image.rows:
+        elif place != image.rows and isinstance(part, Var) and extents[part.name] <= extent:
             index.append(part)
         else:
             index.append(_within(substitute(part, _bound(part, below)), extent))
