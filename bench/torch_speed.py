@@ -9,11 +9,11 @@
     python -m bench.torch_speed --time FOLDER       has those time, one after the other
     python -m bench.torch_speed --table             tables of what was measured
 
-Float32, batch 1, inference.  A process for each model and number of threads prepares all
-contestants and then times them in turns, a burst of calls each, so that what the machine does
-besides meets all of them.  A time is the median of a burst's calls, and then of the bursts;
-ratios are medians of those of single turns.  With one thread it is the thread's time on a core,
-which other programs lengthen least.  Compiled code is timed even where PyTorch is faster;
+Float32, batch 1, inference.  A process for each model prepares all contestants, for each number
+of threads, and then times those of a number in turns, a burst of calls each, so that what the
+machine does besides meets all of them.  A time is the median of a burst's calls, and then of the
+bursts; ratios are medians of those of single turns.  With one thread it is the thread's time on
+a core, which other programs lengthen least.  Compiled code is timed even where PyTorch is faster;
 where it is not clearly faster, `weft.optimize`'s own comparison then says what would run.
 Inductor's C++ stays in the folder `TORCHINDUCTOR_CACHE_DIR`, so that a second process is quick.
 Results are lines of JSON in `$WEFT_TORCH_SPEED`, by default `~/.cache/weft/torch-speed.jsonl`;
@@ -75,7 +75,9 @@ def results_file() -> Path:
 # --- the process of one model -----------------------------------------------------------------
 
 
-def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[str]) -> None:
+def work(
+    name: str, threads: Sequence[int], contestants: Sequence[str], gates: Sequence[str]
+) -> None:
     """Prepares the contestants, waits at the first gate, and times them."""
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
@@ -83,30 +85,35 @@ def work(name: str, threads: int, contestants: Sequence[str], gates: Sequence[st
 
     torch.set_num_threads(1)  # two would fight for cores with whatever else is being prepared
     module, example = built(name)
-    torch.set_num_threads(threads)
     with torch.no_grad():
-        ready, notes = _ready(contestants, module, example)
+        prepared: dict[int, tuple[dict[str, Callable[[], Any]], dict[str, str]]] = {}
+        for count in threads:
+            torch.set_num_threads(count)
+            prepared[count] = _ready(contestants, module, example)
         print("ready", flush=True)
         with open(gates[0]) as gate:
             gate.readline()
         # Open while calls are timed: whoever waits sees when this process ends before.
         with open(gates[1], "w") as gate:
-            times = _timed(ready, time.perf_counter if threads > 1 else time.thread_time)
-            ratios = _ratios(times)
-            record = {
-                "model": name,
-                "threads": threads,
-                "milliseconds": {key: 1e3 * statistics.median(each) for key, each in times.items()},
-                "least": {key: 1e3 * min(each) for key, each in times.items()},
-                "ratios": ratios,
-                "rounds": len(next(iter(times.values()))),
-                "notes": notes,
-                "torch": torch.__version__,
-                "processor": processor_name(),
-            }
-            if min(ratios.values()) < CLEAR:
-                record["runs"] = _what_runs(module, example)
-            gate.write(json.dumps(record) + "\n")
+            for count, (ready, notes) in prepared.items():
+                torch.set_num_threads(count)
+                times = _timed(ready, time.perf_counter if count > 1 else time.thread_time)
+                record = {"model": name, "threads": count, **_record(times), "notes": notes}
+                if min(record["ratios"].values()) < CLEAR:
+                    record["runs"] = _what_runs(module, example)
+                gate.write(json.dumps({**record, "torch": torch.__version__}) + "\n")
+                gate.flush()
+
+
+def _record(times: Mapping[str, list[float]]) -> dict[str, Any]:
+    """What is kept of the seconds of a call of each contestant in each turn."""
+    return {
+        "milliseconds": {key: 1e3 * statistics.median(each) for key, each in times.items()},
+        "least": {key: 1e3 * min(each) for key, each in times.items()},
+        "ratios": _ratios(times),
+        "rounds": len(next(iter(times.values()))),
+        "processor": processor_name(),
+    }
 
 
 def _ready(
@@ -199,6 +206,10 @@ def _ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
+def _joined(threads: Sequence[int]) -> str:
+    return ",".join(map(str, threads))
+
+
 # --- the processes ----------------------------------------------------------------------------
 
 
@@ -208,22 +219,28 @@ class Entry:
 
     Attributes:
         name: of the catalog.
-        threads: of all contestants.
+        threads: numbers of threads, each of all contestants.
         contestants: of these.
     """
 
     name: str
-    threads: int
+    threads: Sequence[int]
     contestants: Sequence[str]
 
     def place(self, folder: Path) -> Path:
         """Where the process of the model waits."""
-        return folder / f"{self.name}-{self.threads}"
+        return folder / f"{self.name}-{_joined(self.threads)}"
 
-    def failed(self, why: str) -> dict[str, Any]:
-        """The record of a model whose process ended early."""
-        about = {"model": self.name, "threads": self.threads, "processor": processor_name()}
-        return {**about, "error": why}
+    @staticmethod
+    def at(place: Path) -> Entry:
+        """What waits at a place."""
+        name, _, threads = place.name.rpartition("-")
+        return Entry(name, [int(each) for each in threads.split(",")], ())
+
+    def failed(self, why: str) -> list[dict[str, Any]]:
+        """The records of a model whose process ended early."""
+        about = {"model": self.name, "processor": processor_name(), "error": why}
+        return [{**about, "threads": count} for count in self.threads]
 
 
 def start(entry: Entry, folder: Path, seconds: float) -> Path | None:
@@ -243,7 +260,7 @@ def start(entry: Entry, folder: Path, seconds: float) -> Path | None:
     for gate in gates:
         os.mkfifo(gate)
     command = [sys.executable, "-W", "ignore", "-m", "bench.torch_speed", "--worker"]
-    command += [entry.name, str(entry.threads), ",".join(entry.contestants), *gates]
+    command += [entry.name, _joined(entry.threads), ",".join(entry.contestants), *gates]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True, stdin=subprocess.DEVNULL
     )
@@ -255,13 +272,14 @@ def start(entry: Entry, folder: Path, seconds: float) -> Path | None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
-    _keep(entry.failed(f"exit status {code}" if able else f"not prepared in {seconds:.0f} s"))
+    why = f"exit status {code}" if able else f"not prepared in {seconds:.0f} s"
+    for record in entry.failed(why):
+        _keep(record)
     return None
 
 
 def finish(place: Path) -> None:
-    """Has a process that waits time its contestants; keeps the result."""
-    name, _, threads = place.name.rpartition("-")
+    """Has a process that waits time its contestants; keeps the results."""
     try:
         with _opened(place / "go") as gate:
             gate.write("go\n")
@@ -269,7 +287,9 @@ def finish(place: Path) -> None:
     except OSError:  # nobody waits
         text = ""
     shutil.rmtree(place)
-    _keep(json.loads(text) if text else Entry(name, int(threads), ()).failed("ended untimed"))
+    timed = {each["threads"]: each for each in map(json.loads, text.splitlines())}
+    for record in Entry.at(place).failed("ended untimed"):
+        _keep(timed.get(record["threads"], record))
 
 
 def _opened(gate: Path) -> IO[str]:
@@ -342,8 +362,8 @@ def _chosen(arguments: argparse.Namespace) -> list[Entry]:
     timed = {(each["model"], each["threads"]) for each in kept() if "error" not in each}
     known = timed if arguments.missing else set[tuple[str, int]]()
     contestants = [each for each in arguments.only if each not in arguments.without]
-    every_way = ((name, threads) for threads in arguments.threads for name in names)
-    entries = [Entry(*each, contestants) for each in every_way if each not in known]
+    wanted = {name: [n for n in arguments.threads if (name, n) not in known] for name in names}
+    entries = [Entry(name, threads, contestants) for name, threads in wanted.items() if threads]
     waiting = arguments.start or Path()
     return [each for each in entries if not each.place(waiting).exists()][: arguments.most]
 
@@ -364,7 +384,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.worker:
         name, threads, contestants, *gates = arguments.worker
-        work(name, int(threads), contestants.split(","), gates)
+        work(name, [int(each) for each in threads.split(",")], contestants.split(","), gates)
     elif arguments.table:
         from bench.torch_table import speeds  # noqa: PLC0415
 

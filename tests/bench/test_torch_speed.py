@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,22 +46,42 @@ def test_what_has_a_result_or_waits_is_not_missing(
     ]
     results.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
     folder = tmp_path / "waiting"
-    (folder / "tcn-2").mkdir(parents=True)
-    started: list[tuple[str, int]] = []
+    (folder / "tcn-2,1").mkdir(parents=True)
+    started: list[tuple[str, tuple[int, ...]]] = []
 
     def start(entry: torch_speed.Entry, _folder: Path, _seconds: float) -> None:
-        started.append((entry.name, entry.threads))
+        started.append((entry.name, tuple(entry.threads)))
 
     monkeypatch.setattr(torch_speed, "start", start)
     names = ["lstm", "gru", "bilstm", "tcn", "lenet5"]
     asked = ["torch_speed", *names, "--missing", "--threads", "2", "1", "--most", "4"]
     monkeypatch.setattr("sys.argv", [*asked, "--start", str(folder)])
     torch_speed.main()
-    assert started == [("gru", 2), ("bilstm", 2), ("lenet5", 2), ("lstm", 1)]
+    both = 2, 1
+    assert started == [("lstm", (1,)), ("gru", both), ("bilstm", (2,)), ("lenet5", both)]
+
+
+def test_what_a_process_did_not_time_is_an_error(results: Path, tmp_path: Path):
+    place = torch_speed.Entry("vgg11", (2, 1), ()).place(tmp_path)
+    place.mkdir()
+    for gate in ("go", "done"):
+        os.mkfifo(place / gate)
+
+    def ends_after_one() -> None:
+        (place / "go").read_text()
+        (place / "done").write_text(json.dumps({"model": "vgg11", "threads": 2, "error": "x"}))
+
+    process = threading.Thread(target=ends_after_one)
+    process.start()
+    torch_speed.finish(place)
+    process.join()
+    kept = {each["threads"]: each["error"] for each in torch_speed.kept()}
+    assert kept == {2: "x", 1: "ended untimed"}
+    assert not place.exists()
 
 
 def test_a_process_that_ended_is_a_result(results: Path, tmp_path: Path):
-    place = torch_speed.Entry("vgg11", 2, ()).place(tmp_path)
+    place = torch_speed.Entry("vgg11", (2,), ()).place(tmp_path)
     place.mkdir()
     for gate in ("go", "done"):
         os.mkfifo(place / gate)
