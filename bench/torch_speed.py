@@ -120,7 +120,7 @@ def _ready(
     contestants: Sequence[str], module: Any, example: Any
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
     """Calls of the contestants that can be prepared, and what is to be said of each."""
-    from bench.torch_models import difference  # noqa: PLC0415
+    from bench.torch_ways import difference  # noqa: PLC0415
 
     wanted = module(*example[0], **example[1])
     ready: dict[str, Callable[[], Any]] = {}
@@ -151,7 +151,7 @@ def _prepared(contestant: str, module: Any, example: Any) -> Callable[[], Any]:
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     import weft  # noqa: PLC0415
-    from bench.torch_models import channels_last  # noqa: PLC0415
+    from bench.torch_ways import channels_last  # noqa: PLC0415
 
     args, kwargs = example
     if contestant == "eager":

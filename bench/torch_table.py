@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.torch_catalog import CATALOG
-from bench.torch_models import CLOSE, DOUBLE, TRAINED, WAYS, well
+from bench.torch_models import CLOSE, well
+from bench.torch_ways import DOUBLE, TRAINED, WAYS
 
 Results = Mapping[tuple[str, str], dict[str, Any]]
 Times = Mapping[tuple[str, int], dict[str, Any]]
